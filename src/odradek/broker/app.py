@@ -297,6 +297,28 @@ class Broker:
         self.listeners = listening.listeners
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
         self._bind(listening)
+        log_configs = self._open_folders()
+        self.acls, self.delegation_tokens = open_security(
+            self.config, self.controller, self.clock, self._undo, self._membership
+        )
+        self.authorizer = None if self.acls is None else self.acls.authorizer
+        self.replicas = self._make_replicas(log_configs)
+        coordinators = self._coordinators = Coordinators(self)
+        self._undo.push("loading of coordinators", coordinators.cancel_loading)
+        publisher = self._publisher = MetadataPublisher(
+            self, log_configs, listening, self._dispatcher, coordinators
+        )
+        publisher.set_replication_quotas()
+        publisher.follow_quotas(self.image.configs)
+        self._undo.push("conversions", self.conversions.stop)
+        self.fetch_sessions = FetchSessionCache(
+            max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
+        )
+        self.producer_ids = ProducerIds(self.controller)
+        self.features = Features(self.controller, self.handlers)
+
+    def _open_folders(self) -> TopicLogConfigs:
+        """Open the data folders and the metadata, which say more of the configs; returns those of logs."""
         log_configs = TopicLogConfigs(self.config)
         self.logs, self.config = open_logs(
             self.config,
@@ -318,11 +340,10 @@ class Broker:
         )
         self.store, self.controller, self.config = metadata.store, metadata.controller, metadata.config
         self._membership = metadata.membership
-        self.acls, self.delegation_tokens = open_security(
-            self.config, self.controller, self.clock, self._undo, self._membership
-        )
-        self.authorizer = None if self.acls is None else self.acls.authorizer
-        self.replicas = ReplicaManager(
+        return log_configs
+
+    def _make_replicas(self, log_configs: TopicLogConfigs) -> ReplicaManager:
+        return ReplicaManager(
             broker_id=self.broker_id,
             logs=self.logs,
             purgatory=self.purgatory,
@@ -336,19 +357,6 @@ class Broker:
                 sample_ms=1000 * self.config.replication_quota_window_size_seconds,
             ),
         )
-        coordinators = self._coordinators = Coordinators(self)
-        self._undo.push("loading of coordinators", coordinators.cancel_loading)
-        publisher = self._publisher = MetadataPublisher(
-            self, log_configs, listening, self._dispatcher, coordinators
-        )
-        publisher.set_replication_quotas()
-        publisher.follow_quotas(self.image.configs)
-        self._undo.push("conversions", self.conversions.stop)
-        self.fetch_sessions = FetchSessionCache(
-            max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
-        )
-        self.producer_ids = ProducerIds(self.controller)
-        self.features = Features(self.controller, self.handlers)
 
     def _take_charge(self) -> None:
         """Be the controller of a cluster of one, and take up the partitions of its image."""

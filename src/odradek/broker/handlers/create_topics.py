@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
@@ -88,11 +89,44 @@ def _create(
 ) -> CreateTopicsResponse:
     """Create what can be created; what has been goes to `counts`, with the number of its partitions."""
     with_zookeeper = context.broker.handlers.with_zookeeper
-    times = Counter(topic.name for topic in request.topics)
+    results, wanted = _sort_out(context, request.topics)
+    if with_zookeeper and context.api_version >= 5:
+        _hide_configs(context, results)
+    try:
+        outcomes = context.broker.controller.create_topics(
+            wanted,
+            request.validate_only,
+            unknown_brokers=with_zookeeper,
+            admit=None if quota is None else quota.record,
+        )
+    except KafkaError as error:
+        outcomes = [error for _ in wanted]
+    for new, outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, KafkaError):
+            results[new.name] = _failed(new.name, outcome.code, outcome.message)
+        elif with_zookeeper and not request.validate_only and _has_no_leader(context, outcome):
+            results[new.name] = _failed(new.name, ErrorCode.REQUEST_TIMED_OUT, None)
+        else:
+            results[new.name] = _created(context, outcome, request.validate_only)
+            if not request.validate_only:
+                counts[new.name] = len(outcome.assignment)
+    return CreateTopicsResponse(topics=[result for result in results.values() if result is not None])
+
+
+def _sort_out(
+    context: RequestContext, topics: Sequence[CreatableTopic]
+) -> tuple[dict[str, CreatableTopicResult | None], list[NewTopic]]:
+    """Tell what is refused before the controller is asked.
+
+    Returns:
+        By name, in the request's order, the refusals, None for the others; and these others.
+    """
+    with_zookeeper = context.broker.handlers.with_zookeeper
+    times = Counter(topic.name for topic in topics)
     may_create_any = context.authorize(Operation.CREATE, CLUSTER, log_if_denied=False)
     results: dict[str, CreatableTopicResult | None] = {}
     wanted: list[NewTopic] = []
-    for topic in request.topics:
+    for topic in topics:
         name = topic.name
         if name in results:
             continue
@@ -113,31 +147,16 @@ def _create(
         else:
             results[name] = None
             wanted.append(_new_topic(topic))
-    if with_zookeeper and context.api_version >= 5:
-        for refused in results.values():
-            if refused is None or refused.name == CLUSTER_METADATA_TOPIC:
-                continue
-            if not _shows_configs(context, refused.name):
-                refused.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    try:
-        outcomes = context.broker.controller.create_topics(
-            wanted,
-            request.validate_only,
-            unknown_brokers=with_zookeeper,
-            admit=None if quota is None else quota.record,
-        )
-    except KafkaError as error:
-        outcomes = [error for _ in wanted]
-    for new, outcome in zip(wanted, outcomes, strict=True):
-        if isinstance(outcome, KafkaError):
-            results[new.name] = _failed(new.name, outcome.code, outcome.message)
-        elif with_zookeeper and not request.validate_only and _has_no_leader(context, outcome):
-            results[new.name] = _failed(new.name, ErrorCode.REQUEST_TIMED_OUT, None)
-        else:
-            results[new.name] = _created(context, outcome, request.validate_only)
-            if not request.validate_only:
-                counts[new.name] = len(outcome.assignment)
-    return CreateTopicsResponse(topics=[result for result in results.values() if result is not None])
+    return results, wanted
+
+
+def _hide_configs(context: RequestContext, results: Mapping[str, CreatableTopicResult | None]) -> None:
+    """Say of refused topics, too, that their configs are not shown, as a controller on ZooKeeper does."""
+    for refused in results.values():
+        if refused is None or refused.name == CLUSTER_METADATA_TOPIC:
+            continue
+        if not _shows_configs(context, refused.name):
+            refused.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _assigned_twice(topic: CreatableTopic) -> int | None:

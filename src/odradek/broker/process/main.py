@@ -95,14 +95,7 @@ async def _main(
         raise
     collector.settle()
     broker.slicer.on_busy = collector.hold_full_rounds_back
-    pauses = collector.Pauses()
-    pauses.start()
-    pauses.register(broker.metrics)
-    watchdog = None
-    if config.odradek_event_loop_stall_ms > 0:
-        watchdog = Watchdog(loop, config.odradek_event_loop_stall_ms)
-        watchdog.register(broker.metrics)
-        watchdog.start()
+    watching = _watch(loop, broker, config.odradek_event_loop_stall_ms)
     warm_up = WarmUp(loop, broker.handlers)
     counts = Periodic(loop, "counts of log lines", _COUNTS_INTERVAL_MS, _tell_counts)
     try:
@@ -119,12 +112,31 @@ async def _main(
         counts.stop()
         await broker.stop()
         _tell_counts(at_once=True)
-        if watchdog is not None:
-            watchdog.stop()
-        pauses.stop()
+        watching.close()
     for reason in fatal:
         print(f"odradek server: stopped: {reason}", file=sys.stderr)  # noqa: T201 - for a person
     return 1 if fatal else 0
+
+
+def _watch(loop: asyncio.AbstractEventLoop, broker: Broker, stall_ms: int) -> contextlib.ExitStack:
+    """Measure how long the garbage collector and the loop keep everybody waiting; returns what ends that.
+
+    Args:
+        loop: the broker's.
+        broker: has the metrics.
+        stall_ms: a turn that takes longer is told of; 0 for none.
+    """
+    watching = contextlib.ExitStack()
+    pauses = collector.Pauses()
+    pauses.start()
+    watching.callback(pauses.stop)
+    pauses.register(broker.metrics)
+    if stall_ms > 0:
+        watchdog = Watchdog(loop, stall_ms)
+        watchdog.register(broker.metrics)
+        watchdog.start()
+        watching.callback(watchdog.stop)
+    return watching
 
 
 def _tell_counts(*, at_once: bool = False) -> None:

@@ -20,6 +20,13 @@ _QUOTA_EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
+    """Raise the `KafkaError` of a code that is not 0.
+
+    Args:
+        code: as a response has it.
+        what: was tried, and on what: the error's text begins with it.
+        message: the broker's; the code's own when None.
+    """
     if code:
         raise error_for(code, f"{what}: {message or to_code(code).message}")
 
@@ -36,6 +43,7 @@ def not_controller(results: Iterable[Any]) -> int:
 
 
 def raise_first(problems: Mapping[Any, KafkaError]) -> None:
+    """Raise the first of the errors, if any; its `errors` has all of them, by what they are about."""
     if problems:
         first = next(iter(problems.values()))
         first.errors = dict(problems)  # type: ignore[attr-defined]

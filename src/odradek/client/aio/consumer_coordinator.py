@@ -249,22 +249,14 @@ class ConsumerCoordinator:
         last_success = self._cluster.now_ms()
         while True:
             await asyncio.sleep(interval)
-            member = self.member
             if self._taking():
                 self.polled()
-            if not member.in_group:
+            if not self.member.in_group:
                 last_success = self._cluster.now_ms()
                 continue
-            now = self._cluster.now_ms()
-            if now - self._last_poll_ms > self._config.max_poll_interval_ms:
-                log.warning(
-                    "group %s: poll was not called for %d ms (max.poll.interval.ms); leaving the group",
-                    self.group_id,
-                    now - self._last_poll_ms,
-                )
-                await self.leave("the consumer did not call poll within max.poll.interval.ms", lost=True)
+            if await self._left_as_nobody_polls():
                 continue
-            about = member.generation
+            about = self.member.generation
             try:
                 answer = await self.link.ask(
                     HeartbeatRequest(
@@ -283,20 +275,35 @@ class ConsumerCoordinator:
                     self.link.forget()
                 continue
             code = to_code(answer.error_code)
-            if code == ErrorCode.NONE:
+            if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
                 last_success = self._cluster.now_ms()
-                continue
-            if code == ErrorCode.REBALANCE_IN_PROGRESS:
-                last_success = self._cluster.now_ms()
-                if member.state is not MemberState.STABLE:
-                    continue
-            reaction = member.answered(Call.HEARTBEAT, code, about)
-            log.debug("group %s: heartbeat answered with %s", self.group_id, code.name)
-            if reaction & Reaction.FIND_COORDINATOR:
-                self.link.forget()
-            if reaction & Reaction.FATAL:
-                self._fatal = error_for(code, f"group {self.group_id!r}: {code.message}")
-            self._changed()
+            if code != ErrorCode.NONE:
+                self._heartbeat_refused(code, about)
+
+    async def _left_as_nobody_polls(self) -> bool:
+        """Leave the group where the application has not polled in time; returns whether that is so."""
+        idle_ms = self._cluster.now_ms() - self._last_poll_ms
+        if idle_ms <= self._config.max_poll_interval_ms:
+            return False
+        log.warning(
+            "group %s: poll was not called for %d ms (max.poll.interval.ms); leaving the group",
+            self.group_id,
+            idle_ms,
+        )
+        await self.leave("the consumer did not call poll within max.poll.interval.ms", lost=True)
+        return True
+
+    def _heartbeat_refused(self, code: ErrorCode, about: Generation) -> None:
+        member = self.member
+        if code == ErrorCode.REBALANCE_IN_PROGRESS and member.state is not MemberState.STABLE:
+            return  # it is joining already
+        reaction = member.answered(Call.HEARTBEAT, code, about)
+        log.debug("group %s: heartbeat answered with %s", self.group_id, code.name)
+        if reaction & Reaction.FIND_COORDINATOR:
+            self.link.forget()
+        if reaction & Reaction.FATAL:
+            self._fatal = error_for(code, f"group {self.group_id!r}: {code.message}")
+        self._changed()
 
     # Leaving
 

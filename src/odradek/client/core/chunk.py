@@ -210,6 +210,17 @@ class Chunk:
 def records_of(
     header: BatchHeader, batch: memoryview, kind: TimestampType, topic: str, partition: int, from_offset: int
 ) -> list[ConsumerRecord]:
+    """The records of one batch, from an offset on.
+
+    Args:
+        header, batch: the batch, whose CRC has been looked at.
+        kind: of its timestamps.
+        topic, partition: where it comes from.
+        from_offset: those below are left out.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, or what `records_section` raises of one that does not unpack.
+    """
     append_time = kind is TimestampType.LOG_APPEND_TIME
     records: list[ConsumerRecord]
     problem, index, records = kernel.parse_fetched(
