@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.util.futures import pass_on, then
+from odradek.util.futures import once_done, pass_on, then
 
 
 def run(main: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, None]]) -> None:
@@ -145,5 +145,40 @@ def test_a_future_ends_as_another_one_does(end: str) -> None:
             assert isinstance(after.exception(), ValueError)
         else:
             assert after.cancelled()
+
+    run(main)
+
+
+@pytest.mark.parametrize("chain", [then, lambda first, function: once_done(first, lambda: function(None))])
+def test_an_error_that_a_future_does_not_take_ends_the_chain_all_the_same(chain: Any) -> None:
+    """Asyncio refuses `StopIteration`: the future of whoever waits would never end."""
+
+    async def main(loop: asyncio.AbstractEventLoop) -> None:
+        first: asyncio.Future[int] = loop.create_future()
+        after = chain(first, lambda _: next(iter(())))
+        first.set_result(1)
+        await asyncio.sleep(0)
+        assert after.done()
+        assert isinstance(after.exception(), RuntimeError)
+        assert isinstance(after.exception().__cause__, StopIteration)
+
+    run(main)
+
+
+def test_a_function_whose_waiters_go_meanwhile_may_fail() -> None:
+    async def main(loop: asyncio.AbstractEventLoop) -> None:
+        told: list[Any] = []
+        loop.set_exception_handler(lambda loop, context: told.append(context))
+        first: asyncio.Future[int] = loop.create_future()
+
+        def fail(_: int) -> None:
+            after.cancel()
+            raise ValueError("nobody waits")
+
+        after = then(first, fail)
+        first.set_result(1)
+        await asyncio.sleep(0)
+        assert after.cancelled()
+        assert told == []
 
     run(main)

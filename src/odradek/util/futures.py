@@ -42,8 +42,7 @@ def once_done(first: asyncio.Future[Any], function: Callable[[], Any]) -> asynci
 
     def go_on(done: asyncio.Future[Any]) -> None:
         if after.done():
-            if not done.cancelled():
-                done.exception()  # so that asyncio does not log that nobody has asked for it
+            error_of(done)  # so that asyncio does not log that nobody has asked for it
             return
         _end_as(function, after)
 
@@ -53,7 +52,10 @@ def once_done(first: asyncio.Future[Any], function: Callable[[], Any]) -> asynci
 
 def error_of(done: asyncio.Future[Any]) -> BaseException | None:
     """Return what a future that has ended has instead of a result: its error, or `CancelledError`; None where
-    it has one. For callbacks, in which `Future.exception` would raise for one that was cancelled."""
+    it has one. For callbacks, in which `Future.exception` would raise for one that was cancelled.
+
+    Whoever asks has heard of the error: asyncio logs those that nobody has asked for.
+    """
     return asyncio.CancelledError() if done.cancelled() else done.exception()
 
 
@@ -64,6 +66,13 @@ def _end_as(function: Callable[[], Any], after: asyncio.Future[Any]) -> None:
     except asyncio.CancelledError:
         after.cancel()
     except Exception as error:
+        if after.done():
+            return  # whoever waited has gone meanwhile
+        if isinstance(error, StopIteration):
+            # No future takes it: its own would never end.
+            wrapped = RuntimeError("StopIteration out of a function that a future waits for")
+            wrapped.__cause__ = error
+            error = wrapped
         after.set_exception(error)
     else:
         if isinstance(made, asyncio.Future) or asyncio.isfuture(made):
