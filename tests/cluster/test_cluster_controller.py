@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -305,6 +305,33 @@ def test_a_broker_that_came_back_while_there_was_no_controller_loses_its_leads(d
     # Where all have come back nobody knows better.
     assert state("u", 1) == ((2, (2,)) if 1 in dead else (1, (1,)))
     assert state("v") == (2, (2,))
+    world.check()
+
+
+def test_a_broker_that_comes_back_while_a_term_begins_has_been_gone() -> None:
+    world = World()
+    world.create("t", [2, 3, 1])
+    registration, _ = world.reader.get(paths.broker_id(2))
+    assert world.controllers[3].remove_dead_controller(1)
+    del world.controllers[2]
+    world.stores.pop(2).expire()
+    world.posted = deque(one for one in world.posted if one[0] == 3)
+    store, has_returned = world.stores[3], []
+
+    def get_many(wanted: Sequence[str], read: Any = store.get_many) -> Any:
+        found = read(wanted)
+        if paths.broker_id(3) in wanted and not has_returned:
+            has_returned.append(MemoryStore(world.server))
+            has_returned[0].create(paths.broker_id(2), registration, ephemeral=True)
+        return found
+
+    store.get_many = get_many  # type: ignore[method-assign]
+    world.settle()
+    assert world.active.broker_id == 3
+    assert has_returned
+    after = world.active.image.topics["t"].partitions[0]
+    assert (after.leader, after.isr) == (3, (3, 1))
+    assert sorted(world.active.image.brokers) == [1, 2, 3]
     world.check()
 
 

@@ -25,6 +25,8 @@ STEP_S = 0.001
 PATIENCE_S = 8.0
 FETCH_WAIT_S = 0.5
 """Longer than a follower's fetch waits for records."""
+UNSEEN_S = 3.0
+"""Longer than a broker takes to be back, and shorter than a session with the metadata store lasts."""
 
 
 async def _until(look: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
@@ -172,6 +174,36 @@ async def deposed_deletion(cluster: SimulatedCluster, away: Sequence[Machine]) -
     finally:
         if not is_there():
             create()
+
+
+async def quick_return(cluster: SimulatedCluster) -> None:
+    """The controller's machine loses power, and is back before anybody else can reach the metadata store.
+
+    It leads something of which records are committed that it has not synced. Its session is over, and nobody
+    has seen that: were it to register at once it would be the controller again, and go on to lead.
+    """
+    machine = cluster.controller()
+    if machine is None:
+        return
+
+    def is_worth_it() -> bool:
+        return any(
+            one.is_leader and len(one.isr) > 1 and one.log.recovery_point < one.log.high_watermark
+            for one in machine.broker.replicas
+        )
+
+    await _until(lambda: not _is_controller(machine) or is_worth_it())
+    others = [one.host for one in cluster.machines if one is not machine]
+    if not _is_controller(machine) or cluster.observer.would_lose(machine.host):
+        return
+    with _cut(cluster, *((one, STORE) for one in others), *((STORE, one) for one in others)):
+        machine.pause(False)
+        machine.lose_power()
+        cluster.observer.power_lost(machine.host)
+        machine.expire()
+        machine.start()
+        # Shorter than the sessions of the others last.
+        await asyncio.sleep(UNSEEN_S)
 
 
 def _is_controller(machine: Machine) -> bool:

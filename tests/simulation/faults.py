@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cluster.admin import NewTopic
 
-from .ambushes import PATIENCE_S, deposed_deletion, late_fetch, late_return
+from .ambushes import PATIENCE_S, deposed_deletion, late_fetch, late_return, quick_return
 from .store_sessions import STORE
 from .topics import PARTITIONS, PASSING
 
@@ -204,6 +204,11 @@ def _deposed_deletion(cluster: SimulatedCluster, fault: Fault) -> Undo:
     return _nothing
 
 
+def _quick_return(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.lie_in_wait(quick_return(cluster))
+    return _nothing
+
+
 def _nothing() -> None:
     pass
 
@@ -236,6 +241,7 @@ AMBUSHES: dict[str, Callable[[SimulatedCluster, Fault], Undo]] = {
     "late-fetch": _late_fetch,
     "late-return": _late_return,
     "deposed-deletion": _deposed_deletion,
+    "quick-return": _quick_return,
 }
 """Those of `ambushes`. A seed has two at most: each takes seconds, and others may spoil it meanwhile."""
 

@@ -329,7 +329,9 @@ class ContestedController(Controller):
         self._complete_topics()
         self._let_newer_go(written)
         refused = self._leave_out_refused()
-        self._write_over(self._make_leaders_fit)
+        # Who has registered since is still gone, and has its turn when that is heard of.
+        live = {b: broker for b, broker in self._image.brokers.items() if b not in self.refused}
+        self._write_over(partial(self._make_leaders_fit_for, live))
         image = self._image
 
         def change() -> None:
@@ -473,6 +475,9 @@ class ContestedController(Controller):
     def _make_leaders_fit(self) -> None:
         live = self._live_brokers()
         self._let_bounced_go(live)
+        self._make_leaders_fit_for(live)
+
+    def _make_leaders_fit_for(self, live: Mapping[int, BrokerImage]) -> None:
         decision = decisions.brokers_changed(
             self._image, self.epoch, live, self._unclean, partial(self._electable, live)
         )
