@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from odradek.cluster import paths
@@ -25,8 +25,10 @@ STEP_S = 0.001
 PATIENCE_S = 8.0
 FETCH_WAIT_S = 0.5
 """Longer than a follower's fetch waits for records."""
+ASKED_WITHIN_S = 0.05
+"""Longer than a request takes to the controller's thread."""
 UNSEEN_S = 3.0
-"""Longer than a broker takes to be back, and shorter than a session with the metadata store lasts."""
+"""Longer than a broker takes to be back, and shorter than the metadata store lets one wait."""
 
 
 async def _until(look: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
@@ -176,34 +178,73 @@ async def deposed_deletion(cluster: SimulatedCluster, away: Sequence[Machine]) -
             create()
 
 
-async def quick_return(cluster: SimulatedCluster) -> None:
-    """The controller's machine loses power, and is back before anybody else can reach the metadata store.
+async def quick_return(cluster: SimulatedCluster, partitions: Sequence[tuple[str, int]]) -> None:
+    """A leader loses power, and is back while the controller writes the ISR that it has asked for last.
 
-    It leads something of which records are committed that it has not synced. Its session is over, and nobody
-    has seen that: were it to register at once it would be the controller again, and go on to lead.
+    Then the controller dies. The next sees that the leader is registered, and a state that was written since:
+    nothing says that it has been gone, and its log may lack what the others have.
+
+    Args:
+        cluster: all of them.
+        partitions: the first of them that fits is taken.
     """
-    machine = cluster.controller()
-    if machine is None:
-        return
 
-    def is_worth_it() -> bool:
-        return any(
-            one.is_leader and len(one.isr) > 1 and one.log.recovery_point < one.log.high_watermark
-            for one in machine.broker.replicas
+    def find() -> tuple[Machine, Any] | None:
+        controller = cluster.controller()
+        leaders = [one for key in partitions if (one := cluster.leader(*key)) is not None]
+        fitting = [one for one in leaders if len(one.isr) == len(cluster.machines) and _has_unsynced(one)]
+        return next(
+            (
+                (controller, one)
+                for one in fitting
+                if controller is not None and one.broker_id != controller.number
+            ),
+            None,
         )
 
-    await _until(lambda: not _is_controller(machine) or is_worth_it())
-    others = [one.host for one in cluster.machines if one is not machine]
-    if not _is_controller(machine) or cluster.observer.would_lose(machine.host):
-        return
-    with _cut(cluster, *((one, STORE) for one in others), *((STORE, one) for one in others)):
-        machine.pause(False)
-        machine.lose_power()
-        cluster.observer.power_lost(machine.host)
-        machine.expire()
-        machine.start()
-        # Shorter than the sessions of the others last.
-        await asyncio.sleep(UNSEEN_S)
+    controller, replica = await _until(find)
+    topic, index = replica.key
+    leader, replicas = cluster.machines[replica.broker_id], replica.replicas
+    registration, state = paths.broker_id(leader.number), paths.partition_state(topic, index)
+
+    def reassign(wanted: Sequence[int]) -> None:
+        cluster.administer(lambda controller: controller.reassign(topic, index, wanted))
+
+    def version(path: str) -> int:
+        node = cluster.server.tree.nodes.get(path)
+        return -1 if node is None else node.mzxid
+
+    # The replica that the leader takes into the ISR is the controller's own.
+    reassign([one for one in replicas if one != controller.number])
+    await _until(lambda: controller.number not in replica.replicas)
+    reassign(replicas)
+    await _until(lambda: controller.number in replica.replicas and replica.isr_state.wanted)
+    with _cut(cluster, (controller.host, STORE)):
+        await asyncio.sleep(ASKED_WITHIN_S)
+        if cluster.observer.would_lose(leader.host) or not _has_unsynced(replica):
+            return
+        leader.pause(False)
+        leader.lose_power()
+        cluster.observer.power_lost(leader.host)
+        leader.expire()
+        leader.start()
+        with suppress(TimeoutError):
+            await _until(lambda: version(registration) >= 0, UNSEEN_S)
+    written = version(state)
+    try:
+        await _until(lambda: version(state) > written, UNSEEN_S)
+        cluster.world.note(f"{topic}-{index}: {controller.host} has written what {leader.host} has asked for")
+        controller.pause(False)
+        controller.kill(is_heard=False)
+        controller.expire()
+        await asyncio.sleep(FETCH_WAIT_S)
+    finally:
+        controller.start()
+
+
+def _has_unsynced(replica: Any) -> bool:
+    """Return whether something that is committed would not be there after a loss of power."""
+    return bool(replica.log.recovery_point < replica.log.high_watermark)
 
 
 def _is_controller(machine: Machine) -> bool:

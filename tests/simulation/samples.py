@@ -21,7 +21,7 @@ FOUND_BY = {
     "min-isr-ignored": 1,
     "unclean-elections": 30,
     "no-sync": 12,
-    "unmissed": 107,
+    "unmissed": 25,
     "no-stable-offset": 1,
     "no-sequences": 1,
 }

@@ -153,3 +153,18 @@ def test_a_thread_ends_with_its_world(world: World) -> None:
     world.run(asyncio.sleep(1))
     executor.end()
     assert executor._thread is None
+
+
+def test_a_thread_ends_whatever_it_answers_to_being_interrupted(world: World) -> None:
+    executor = VirtualExecutor(world.control)
+
+    def work() -> None:
+        try:
+            executor.pause(10)
+        finally:
+            raise ValueError
+
+    executor.submit(work)
+    world.run(asyncio.sleep(1))
+    executor.end()
+    assert executor._thread is None

@@ -83,7 +83,8 @@ class VirtualExecutor:
         self._back.acquire()
 
     def _run(self) -> None:
-        while True:
+        # What is interrupted may end with an error of its own.
+        while not self._is_ended:
             self._go.acquire()
             try:
                 if self._is_ended:
