@@ -318,6 +318,49 @@ def test_kafkas_tool_makes_delegation_tokens(version: str, tmp_path: Path) -> No
         )
 
 
+TOKENS, NOTICES = "/delegation_token/tokens", "/delegation_token/token_changes"
+
+
+def by_token(servers: str, token_id: str, hmac: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{token_id}" password="{hmac}" tokenauth="true";',
+    }
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+def test_delegation_tokens_in_zookeeper_are_read_by_both(tmp_path: Path) -> None:
+    """What one has written is laid among the other's nodes, with a notice, and lets its owner in there."""
+    kazoo = pytest.importorskip("kazoo.client")
+    secret = {"delegation.token.secret.key": "master"}
+    with kafka_peer.RealKafka("3.9.1", tmp_path / "kafka", kafka_settings() | secret, sasl=True) as kafka:
+        theirs = f"127.0.0.1:{kafka.sasl_port}"
+        security = Security(users=USERS, configs={**secret, "zookeeper.connect": f"{kafka.zookeeper}/ours"})
+        with Broker(security=security) as broker:
+            ours = broker.bootstrap_servers
+            zookeeper = kazoo.KazooClient(kafka.zookeeper)
+            zookeeper.start()
+            try:
+                for made_at, used_at, source, target in (
+                    (ours, theirs, "/ours", ""),
+                    (theirs, ours, "", "/ours"),
+                ):
+                    login = broker.client_configs("alice", "PLAIN") | {"bootstrap.servers": made_at}
+                    with Admin(login) as admin:
+                        token = admin.create_delegation_token()
+                    name = token.token_id
+                    data, _ = zookeeper.get(f"{source}{TOKENS}/{name}")
+                    zookeeper.create(f"{target}{TOKENS}/{name}", data)
+                    zookeeper.create(f"{target}{NOTICES}/token_change_", name.encode(), sequence=True)
+                    _list_topics(by_token(used_at, name, base64.b64encode(token.hmac).decode()))
+            finally:
+                zookeeper.stop()
+                zookeeper.close()
+
+
 @pytest.mark.usefixtures("kafka_toolchain")
 @pytest.mark.parametrize("cipher", ["AES/CBC/PKCS5Padding", "AES/GCM/NoPadding"])
 def test_passwords_in_dynamic_configs_are_read_by_both(cipher: str) -> None:
@@ -337,16 +380,23 @@ def test_passwords_in_dynamic_configs_are_read_by_both(cipher: str) -> None:
 
 
 def _log_in(broker: Broker, user: str, password: str) -> None:
+    _list_topics(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+    )
+
+
+def _list_topics(login: dict[str, Any]) -> None:
+    """Have a broker let that login in, once it has heard of it."""
     deadline = time.monotonic() + 30
     while True:
         try:
-            with Admin(
-                bootstrap_servers=broker.bootstrap_servers,
-                security_protocol="SASL_PLAINTEXT",
-                sasl_mechanism="SCRAM-SHA-256",
-                sasl_plain_username=user,
-                sasl_plain_password=password,
-            ) as admin:
+            with Admin(login) as admin:
                 admin.list_topics()
             return
         except SaslAuthenticationError:
