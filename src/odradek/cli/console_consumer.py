@@ -194,15 +194,21 @@ def look_first(configs: Mapping[str, Any], topic: str | None, partition: int | N
         OdradekError: the topic has no such partition.
     """
     from odradek import Admin
+    from odradek.client.security import is_security_config
 
-    names = (
+    names = {
         "bootstrap_servers",
         "client_id",
         "default_api_timeout_ms",
         "request_timeout_ms",
         "security_protocol",
-    )
-    with Admin(**{name: configs[name] for name in names if name in configs}) as admin:
+    }
+    same = {
+        name: value
+        for name, value in configs.items()
+        if name in names or is_security_config(name.replace("_", "."))
+    }
+    with Admin(**same) as admin:
         topics = admin.describe_topics()
     if topic is None:
         return
