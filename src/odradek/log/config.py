@@ -71,12 +71,12 @@ class LogConfig:
 
     @property
     def compact(self) -> bool:
-        """Whether the cleaner keeps the last record per key."""
+        """Return whether the cleaner keeps the last record per key."""
         return "compact" in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """Whether old segments are removed by age and size."""
+        """Return whether old segments are removed by age and size."""
         return "delete" in self.cleanup_policy
 
     @classmethod

@@ -96,7 +96,7 @@ class BatchView:
             return file.read(self.size)
 
     def records(self) -> Iterator[RecordView]:
-        """What is in it. Raises `KafkaError` for what does not parse, `OSError`."""
+        """Return what is in it. Raises `KafkaError` for what does not parse, `OSError`."""
         content = memoryview(self.content())
         if self.header is None:
             header = MessageHeader.parse(content)

@@ -95,7 +95,7 @@ class ColumnBuilder:
 
     @property
     def rows(self) -> int:
-        """How many rows have been appended since the last `finish`."""
+        """Return how many rows have been appended since the last `finish`."""
         return len(self._offsets)
 
     @property
@@ -192,7 +192,7 @@ class ColumnBuilder:
         self._lists.push_list(self._names.rows, bool(count) or not self._nullable_headers)
 
     def finish(self) -> tuple[Any, ...]:
-        """What was collected; the builder is empty afterwards.
+        """Return what was collected; the builder is empty afterwards.
 
         Returns:
             (rows, keys, values, offsets, timestamps, timestamp types, headers). Keys and values are

@@ -145,7 +145,7 @@ class BatchBuilder:
 
     @property
     def count(self) -> int:
-        """How many records have been appended."""
+        """Return how many records have been appended."""
         return self._count
 
     @property

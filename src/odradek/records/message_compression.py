@@ -35,7 +35,7 @@ def compress_messages(codec: Codec, data: Buffer, magic: int, level: int | None 
 
 
 def decompress_messages(codec_id: int, data: Buffer, magic: int, max_size: int) -> memoryview:
-    """What a wrapper of `magic` holds, at most `max_size` bytes.
+    """Return what a wrapper of `magic` holds, at most `max_size` bytes.
 
     Raises `KafkaError`: INVALID_RECORD for zstd, which messages cannot use; else as `decompress`.
     """
@@ -48,7 +48,7 @@ def decompress_messages(codec_id: int, data: Buffer, magic: int, max_size: int) 
 
 
 def _descriptor_end(frame: Buffer) -> int:
-    """Where the checksum of an lz4 frame's descriptor stands."""
+    """Return where the checksum of an lz4 frame's descriptor stands."""
     if len(frame) < 7:
         return len(frame)
     flags = frame[_LZ4_MAGIC_BYTES]

@@ -264,7 +264,7 @@ def inner_messages(
 
 
 def inner_base_offset(header: MessageHeader, inner: memoryview) -> int:
-    """What to add to the offsets in the wrapper's set to have true ones.
+    """Return what to add to the offsets in the wrapper's set to have true ones.
 
     Magic 0 has true ones inside. Magic 1 counts from 0 inside, and the wrapper has the offset of the last;
     some clients send 0 there, which then is the offset of the first.

@@ -122,7 +122,7 @@ class MessageSetBuilder:
 
     @property
     def count(self) -> int:
-        """How many messages have been appended."""
+        """Return how many messages have been appended."""
         return self._count
 
     @property

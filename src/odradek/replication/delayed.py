@@ -119,7 +119,7 @@ class Purgatory:
         self._waiting: dict[DelayedOperation, None] = {}
 
     def __len__(self) -> int:
-        """How many operations wait."""
+        """Return how many operations wait."""
         return len(self._waiting)
 
     def watch(
@@ -187,7 +187,7 @@ class Purgatory:
         return completed
 
     def watched(self, key: Hashable) -> int:
-        """How many operations wait for `key`."""
+        """Return how many operations wait for `key`."""
         return len(self._watchers.get(key, ()))
 
     def expire_all(self) -> None:

@@ -63,7 +63,7 @@ class FetchSessionHandler:
         self._version = 0
 
     def known(self, version: int, by_id: bool) -> Mapping[TopicPartition, SessionPartition]:
-        """What the next fetch need not name again; nothing where it is a full one.
+        """Return what the next fetch need not name again; nothing where it is a full one.
 
         Args:
             version: in which it is sent.

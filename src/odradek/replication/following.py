@@ -116,7 +116,7 @@ class Following(Leadership):
 
     @property
     def log_end_offset(self) -> int:
-        """Where a follower fetches next."""
+        """Return where a follower fetches next."""
         return self.log.log_end_offset
 
     @property

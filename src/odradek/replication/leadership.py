@@ -115,7 +115,7 @@ class Leadership:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this broker leads the partition."""
+        """Return whether this broker leads the partition."""
         return self.leader_id == self.broker_id
 
     def make_leader(
@@ -234,7 +234,7 @@ class Leadership:
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether this broker leads, and not all replicas are in sync."""
+        """Return whether this broker leads, and not all replicas are in sync."""
         return self.is_leader and len(self.isr) < len(self.replicas)
 
     def advance_high_watermark(self, now_ms: int) -> bool:

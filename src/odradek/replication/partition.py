@@ -131,7 +131,7 @@ class Partition(Following):
         return info
 
     def committed(self, offset: int) -> tuple[bool, ErrorCode]:
-        """Whether everything below `offset` is committed, for acks=-1.
+        """Return whether everything below `offset` is committed, for acks=-1.
 
         Returns:
             `(done, error)`: done with an error when leadership was lost or the ISR has shrunk below

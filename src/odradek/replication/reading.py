@@ -209,7 +209,7 @@ def note_follower(
 
 
 def _diverging_epoch(partition: Partition, wanted: FetchPartition) -> tuple[int, int] | None:
-    """Where the reader's log has left this one's, `(epoch, end_offset)`; None if it has not (KIP-595).
+    """Return where the reader's log has left this one's, `(epoch, end_offset)`; None if it has not (KIP-595).
 
     Raises:
         OffsetOutOfRangeError: nothing is known of the epoch that the reader fetched last.

@@ -229,17 +229,17 @@ class ReplicaFetcher:
         self._asked: dict[TopicPartition, _Asked] = {}
 
     def __len__(self) -> int:
-        """How many partitions it follows, failed ones included."""
+        """Return how many partitions it follows, failed ones included."""
         return len(self._followed)
 
     @property
     def followed(self) -> Iterable[FetchedReplica]:
-        """What it follows."""
+        """Return what it follows."""
         return self._followed.values()
 
     @property
     def failed_count(self) -> int:
-        """How many partitions wait for a newer leader epoch."""
+        """Return how many partitions wait for a newer leader epoch."""
         return sum(one.state is FetchState.FAILED for one in self._followed.values())
 
     @property
@@ -264,7 +264,7 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------ asking
 
     def next_request(self, now_ms: float) -> NextRequest | None:
-        """What is to be sent now; None if nothing is, until `wait_ms` have passed or `add` was called.
+        """Return what is to be sent now; None if nothing is, until `wait_ms` have passed or `add` was called.
 
         Args:
             now_ms: monotonic.
@@ -319,7 +319,7 @@ class ReplicaFetcher:
         return None
 
     def wait_ms(self, now_ms: float) -> float | None:
-        """How long until a delayed partition is due; None if there is none.
+        """Return how long until a delayed partition is due; None if there is none.
 
         Args:
             now_ms: monotonic.
@@ -343,7 +343,7 @@ class ReplicaFetcher:
         return within
 
     def _throttled_ms(self) -> float:
-        """How long what is throttled is left out."""
+        """Return how long what is throttled is left out."""
         pause_ms = SHORTEST_PAUSE_MS if self._quota is None else max(self._quota.pause_ms, SHORTEST_PAUSE_MS)
         return min(pause_ms, self._limits.backoff_ms)
 
@@ -419,7 +419,7 @@ class ReplicaFetcher:
     def _what_is_new(
         self, one: FetchedReplica, before: SessionPartition | None, last_epoch: int
     ) -> FetchPartition | None:
-        """What is to be asked of a partition; None where it is what the leader knows from `before`."""
+        """Return what is to be asked of a partition; None where it is what the leader knows from `before`."""
         replica = one.replica
         end = replica.log_end_offset
         if before is not None:
@@ -476,7 +476,7 @@ class ReplicaFetcher:
         self._asked = {}
 
     def _still(self, key: TopicPartition) -> FetchedReplica | None:
-        """What an answer is about, if nothing has become of it since it was asked."""
+        """Return what an answer is about, if nothing has become of it since it was asked."""
         asked = self._asked.pop(key, None)
         if asked is None or self._followed.get(key) is not asked.one:
             return None

@@ -95,11 +95,11 @@ class ReplicationQuota:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the rate is for no replica at all."""
+        """Return whether the rate is for no replica at all."""
         return not self._throttled
 
     def is_throttled(self, key: TopicPartition) -> bool:
-        """Whether the rate is for this replica."""
+        """Return whether the rate is for this replica."""
         topic, index = key
         if topic not in self._throttled:
             return False
@@ -112,7 +112,7 @@ class ReplicationQuota:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether more passes than may."""
+        """Return whether more passes than may."""
         return self.byte_rate > self.bytes_per_second
 
     @property
@@ -122,7 +122,7 @@ class ReplicationQuota:
 
     @property
     def pause_ms(self) -> float:
-        """How long not to ask for more: 0 unless the rate is exceeded."""
+        """Return how long not to ask for more: 0 unless the rate is exceeded."""
         return self._rate.falls_in_ms(self.bytes_per_second, self._clock.monotonic_ms())
 
 

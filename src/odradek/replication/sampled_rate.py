@@ -51,7 +51,7 @@ class SampledRate:
         return self._total * MS_PER_S / max(now_ms - self._samples[0][0], self._sample_ms)
 
     def falls_in_ms(self, most: float, now_ms: float) -> float:
-        """How long it takes, if nothing passes, until the rate is worth another look.
+        """Return how long it takes, if nothing passes, until the rate is worth another look.
 
         Args:
             most: the rate that is waited for, in bytes a second.

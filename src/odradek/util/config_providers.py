@@ -179,5 +179,5 @@ def _checked(path: str, allowed: list[Path] | None) -> Path | None:
 
 
 def _why(error: Exception) -> str:
-    """What is wrong, without what stands in the file."""
+    """Return what is wrong, without what stands in the file."""
     return (error.strerror or "") if isinstance(error, OSError) else type(error).__name__

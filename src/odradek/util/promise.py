@@ -35,15 +35,15 @@ class Promise:
         self._is_cancelled = False
 
     def done(self) -> bool:
-        """Whether it has ended, in whichever way."""
+        """Return whether it has ended, in whichever way."""
         return self._callbacks is None
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
+        """Return whether it was cancelled."""
         return self._is_cancelled
 
     def result(self) -> Any:
-        """What came of it.
+        """Return what came of it.
 
         Raises:
             asyncio.CancelledError: it was cancelled.

@@ -27,7 +27,7 @@ def note(root: Path) -> Path:
 
 
 def digest(source: Path) -> str:
-    """What the compiled form of a source depends on; of the kernel's, what parts share too."""
+    """Return what the compiled form of a source depends on; of the kernel's, what parts share too."""
     whole = sha256(source.read_bytes())
     if source.suffix == ".pyx":
         for shared in sorted(source.parent.glob("_*.pxd")):
@@ -36,7 +36,7 @@ def digest(source: Path) -> str:
 
 
 def is_stale(name: str, root: Path = ROOT) -> bool:
-    """Whether a source (its path below `src/odradek`) was compiled and has changed since."""
+    """Return whether a source (its path below `src/odradek`) was compiled and has changed since."""
     noted = _noted(root).get(name)
     source = root / "src/odradek" / name
     return noted is not None and source.exists() and digest(source) != noted

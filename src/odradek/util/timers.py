@@ -52,7 +52,7 @@ class ManualTimers:
 
     @property
     def pending(self) -> int:
-        """How many timers are set and not cancelled."""
+        """Return how many timers are set and not cancelled."""
         return sum(1 for _, _, handle in self._heap if handle.callback is not None)
 
     def advance(self, ms: float) -> None:

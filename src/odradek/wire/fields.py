@@ -135,7 +135,7 @@ class Field:
             self.json_name = head + "".join(word.capitalize() for word in tail)
 
     def is_default(self, value: Any) -> bool:
-        """Whether a value is the one that is taken for granted."""
+        """Return whether a value is the one that is taken for granted."""
         if self.default is not UNSET:
             return bool(value == self.default) and (value is None) == (self.default is None)
         if self.kind == "struct":

@@ -101,11 +101,11 @@ class FrameReceiver:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of an unfinished frame have come, its size included."""
+        """Return how many bytes of an unfinished frame have come, its size included."""
         return 4 + self._filled if self._large is not None else len(self._held)
 
     def get_buffer(self) -> memoryview:
-        """Where the next bytes are to be written to; never empty. What was lent is taken back."""
+        """Return where the next bytes are to be written to; never empty. What was lent is taken back."""
         if self._lent is not None:
             self.take_back()
         large = self._large

@@ -63,7 +63,7 @@ class Message(VersionedStruct):
 
     @classmethod
     def codec(cls, version: int) -> Codec:
-        """What decodes and encodes one version. Raises `ValueError` if there is no such version."""
+        """Return what decodes and encodes one version. Raises `ValueError` if there is no such version."""
         return cls._codecs[version]
 
     @classmethod

@@ -52,7 +52,7 @@ def constructor_of(codec: Any, cls: type[Struct]) -> Any:
 
 
 def has_records(cls: type[Struct], version: int) -> bool:
-    """Whether a field of the struct, or of one within it, is records."""
+    """Return whether a field of the struct, or of one within it, is records."""
     return any(_is_of_records(field, version) for field in cls.FIELDS if version in field.versions)
 
 

@@ -58,7 +58,7 @@ class VersionedStruct(Struct):
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
-        """Whether a version has compact lengths and tagged fields."""
+        """Return whether a version has compact lengths and tagged fields."""
         return cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
 
 

@@ -62,7 +62,7 @@ def is_as_old(records: Any, magic: int) -> bool:
 
 
 def cut_off(records: Any, size: int, converting: bool) -> Any:
-    """What Fetch 0 to 2 answer where the first batch is larger than the consumer takes.
+    """Return what Fetch 0 to 2 answer where the first batch is larger than the consumer takes.
 
     Its beginning, or when it would have to be converted a message that claims to be longer than the
     response: from either a consumer learns that it must ask for more.

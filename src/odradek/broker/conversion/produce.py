@@ -60,7 +60,7 @@ def partitions_of_topic(
 
 
 def converts(context: RequestContext, request: ProduceRequest) -> bool:
-    """Whether anything in a request may have to be converted: it is old, or a topic's format is."""
+    """Return whether anything in a request may have to be converted: it is old, or a topic's format is."""
     if context.api_version < FIRST_VERSION_OF_BATCHES:
         return True
     by_topic: dict[str, dict[int, Partition]] = context.broker.replicas.by_topic
@@ -77,7 +77,7 @@ def converts(context: RequestContext, request: ProduceRequest) -> bool:
 
 
 def takes_long(partition: Partition, records: Any) -> bool:
-    """Whether these records are to be converted, and are more than a few."""
+    """Return whether these records are to be converted, and are more than a few."""
     size = len(records)
     if size <= QUICK_PACKED_BYTES:
         return False

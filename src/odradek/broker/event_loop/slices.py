@@ -59,7 +59,7 @@ _COUNTED_AT_ONCE = 256
 
 
 def count_each(items: Sequence[T], key: Callable[[T], R]) -> Steps[dict[R, int]]:
-    """How often each item's key is there, in the order of their first appearance."""
+    """Return how often each item's key is there, in the order of their first appearance."""
     times: dict[R, int] = {}
     for start in range(0, len(items), _COUNTED_AT_ONCE):
         for found in map(key, items[start : start + _COUNTED_AT_ONCE]):

@@ -184,7 +184,7 @@ class FetchReading:
             self._count(partitions)
 
     def has_arrived(self, one: FetchedPartition) -> int | None:
-        """How many bytes of a watched partition there are by now, judged without reading.
+        """Return how many bytes of a watched partition there are by now, judged without reading.
 
         Returns:
             The bytes; None where the answer is to go out at once.

@@ -88,7 +88,7 @@ class FetchedPartition:
         return f"<FetchedPartition {self.topic or self.topic_id.hex()}-{self.wanted.partition}>"
 
     def must_send(self, answer: PartitionData) -> bool:
-        """Whether an answer about this partition says anything new; remembers it."""
+        """Return whether an answer about this partition says anything new; remembers it."""
         changed = bool(answer.records)
         if self.high_watermark != answer.high_watermark:
             changed = True
@@ -142,7 +142,7 @@ class FetchSession:
         self._partitions: dict[IdOrName, FetchedPartition] = {}
 
     def __len__(self) -> int:
-        """How many partitions it holds."""
+        """Return how many partitions it holds."""
         return len(self._partitions)
 
     def _key(self, partition: FetchedPartition) -> IdOrName:
@@ -155,7 +155,7 @@ class FetchSession:
         return self._partitions
 
     def grown_by(self, wanted: Iterable[FetchedPartition]) -> int:
-        """How many partitions it would hold with these, some of which it may hold already."""
+        """Return how many partitions it would hold with these, some of which it may hold already."""
         return len(self._partitions.keys() | set(map(self._key, wanted)))
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[IdOrName]) -> None:
@@ -277,7 +277,7 @@ class FetchSessionCache:
         self.total_partitions = 0
 
     def __len__(self) -> int:
-        """How many sessions there are (`NumIncrementalFetchSessions`)."""
+        """Return how many sessions there are (`NumIncrementalFetchSessions`)."""
         return len(self._sessions)
 
     def _close(self, session_id: int) -> None:

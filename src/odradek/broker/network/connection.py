@@ -227,7 +227,7 @@ class Connection:
         self._listener.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Where the transport puts the next bytes."""
+        """Return where the transport puts the next bytes."""
         return self._receiver.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -524,7 +524,7 @@ class Connection:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of this connection is in work."""
+        """Return whether nothing of this connection is in work."""
         return not self._unanswered and not self._unprocessed
 
     def close(self, reason: str, *, warn: bool = False) -> None:

@@ -58,7 +58,7 @@ class ConnectionSlots:
         self._listeners.append(listener)
 
     def has_room(self, listener: str) -> bool:
-        """Whether a listener may accept one more."""
+        """Return whether a listener may accept one more."""
         if self.at[listener] >= self.most_at.get(listener, NO_BOUND):
             return False
         return self.total < self.most or listener == self.protected
@@ -70,11 +70,11 @@ class ConnectionSlots:
         await waiter
 
     def limit_of(self, host: str) -> int:
-        """How many connections an address may have."""
+        """Return how many connections an address may have."""
         return self.most_of_host.get(host, self.most_per_host)
 
     def is_full(self, host: str) -> bool:
-        """Whether an address has all the connections that it may have."""
+        """Return whether an address has all the connections that it may have."""
         return self.per_host[host] >= self.limit_of(host)
 
     def opened(self, listener: str, host: str) -> None:

@@ -60,7 +60,7 @@ class Outbox:
         return self._fd
 
     def first_range_bytes(self) -> int:
-        """How long the range is that is sent next, or behind one other part; 0 where there is none."""
+        """Return how long the range is that is sent next, or behind one other part; 0 where there is none."""
         for part in islice(self.parts, 2):
             if part.__class__ is FileRange:
                 return len(part)
@@ -101,7 +101,7 @@ class Outbox:
         self.sent = TURN_BYTES - turn
 
     def _next_run(self) -> tuple[list[Any], int]:
-        """What is to be sent next as `send_parts` takes it, and how many bytes that is."""
+        """Return what is to be sent next as `send_parts` takes it, and how many bytes that is."""
         run: list[Any] = []
         size, position = 0, self._position
         for part in islice(self.parts, MOST_PARTS):

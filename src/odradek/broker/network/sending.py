@@ -47,7 +47,7 @@ class SendingConnection(Protocol):
 
 
 def can_send_ranges(transport: asyncio.Transport) -> bool:
-    """Whether the bytes of a file may go straight into this transport's socket."""
+    """Return whether the bytes of a file may go straight into this transport's socket."""
     return (
         sys.platform == "linux"
         and transport.get_extra_info("socket") is not None
@@ -134,7 +134,7 @@ class FileSender:
             self._connection.sending_went_on(self.left)
 
     def _write(self) -> bool:
-        """Whether the connection goes on."""
+        """Return whether the connection goes on."""
         outbox = self._outbox
         if outbox.first_range_bytes() >= LONG_RANGE_BYTES:
             self._watch(False)

@@ -36,12 +36,12 @@ class KeyMap:
         self._offsets: dict[bytes, int] = {}
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Return how many keys there are."""
         return len(self._offsets)
 
     @property
     def utilization(self) -> float:
-        """How full the map is, 0 to 1."""
+        """Return how full the map is, 0 to 1."""
         return len(self._offsets) / self.capacity
 
     def note_read(self, offset: int) -> None:

@@ -78,7 +78,7 @@ class LogCleaner:
 
     @property
     def in_progress(self) -> int:
-        """How many passes are under way."""
+        """Return how many passes are under way."""
         return len(self._in_progress)
 
     def take(self) -> CleanTask | None:

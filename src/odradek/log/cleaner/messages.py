@@ -63,7 +63,7 @@ class MessageFilter:
         self._keep_tombstones = source.modified_ms > self._horizon_ms
 
     def apply(self, header: MessageHeader, message: memoryview) -> KeptMessages:
-        """What is kept. Raises `KafkaError` for what does not parse."""
+        """Return what is kept. Raises `KafkaError` for what does not parse."""
         read = keyless = 0
         kept = []
         for _, _, record in inner_records(header, message):

@@ -35,7 +35,7 @@ class CleanRange(NamedTuple):
         return self.dirty_bytes / total if total else 0.0
 
     def is_worth_it(self, min_ratio: float) -> bool:
-        """Whether to clean now (`min.cleanable.dirty.ratio`, `max.compaction.lag.ms`)."""
+        """Return whether to clean now (`min.cleanable.dirty.ratio`, `max.compaction.lag.ms`)."""
         return bool(self.dirty_bytes) and (self.overdue or self.dirty_ratio > min_ratio)
 
 

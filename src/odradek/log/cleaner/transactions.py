@@ -27,7 +27,7 @@ class TransactionReader:
         self.on_abort_kept: Callable[[AbortedTxn], None] | None = None
 
     def on_data(self, header: BatchHeader) -> bool:
-        """Whether a data batch belongs to an aborted transaction, so that nobody will ever see it."""
+        """Return whether a data batch belongs to an aborted transaction, so that nobody will ever see it."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False

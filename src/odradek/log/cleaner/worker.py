@@ -90,7 +90,7 @@ def serve(read: TextIO, write: TextIO) -> None:
 
 
 def outcome(line: str, exit_code: int) -> CleanResult:
-    """What a worker's output says. Raises `CleanFailedError`."""
+    """Return what a worker's output says. Raises `CleanFailedError`."""
     try:
         said = json.loads(line)
     except ValueError:

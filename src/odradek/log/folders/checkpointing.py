@@ -113,7 +113,7 @@ class Checkpoints:
         return job
 
     def log_starts(self, directory: Path, logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
-        """What the log starts' checkpoint of a data folder says of the logs as they are now."""
+        """Return what the log starts' checkpoint of a data folder says of the logs as they are now."""
         here = _by_directory([directory], logs, ())[directory]
         return _log_starts(here) | self._kept(directory, LOG_START_OFFSETS)
 

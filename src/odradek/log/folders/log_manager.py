@@ -480,7 +480,7 @@ class LogManager:
             self.note_error(path, error)
 
     def is_gone(self, key: TopicPartition) -> bool:
-        """Whether there is nothing of a partition, nor may be in a data folder that has failed."""
+        """Return whether there is nothing of a partition, nor may be in a data folder that has failed."""
         if key in self._logs or key in self._offline or key in self.damaged:
             return False
         return all(directory.is_online for directory in self._dirs)
@@ -515,7 +515,7 @@ class LogManager:
         return dropped
 
     def begin_removals(self, now_ms: int, most: int | None = None) -> RemovalJob:
-        """What is to be removed now: dropped segments and deleted partitions whose time has come.
+        """Return what is to be removed now: dropped segments and deleted partitions whose time has come.
 
         The most files and folders at once; the others stay due.
         """

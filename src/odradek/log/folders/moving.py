@@ -80,7 +80,7 @@ class _Settled:
     index_bytes: dict[Path, int] = field(default_factory=dict)
 
     def still_true(self, log: PartitionLog) -> bool:
-        """Whether only appends have come since."""
+        """Return whether only appends have come since."""
         return (
             log.segments.active is self.active
             and log.log_start_offset == self.log_start_offset

@@ -74,7 +74,7 @@ class Placement:
         return min(counts, key=counts.__getitem__)
 
     def _counts(self) -> dict[Path, int]:
-        """How many logs each usable folder has."""
+        """Return how many logs each usable folder has."""
         counts = dict.fromkeys(self._logs.online_dirs, 0)
         for path in [
             *(log.directory for log in self._logs.all()),

@@ -30,7 +30,7 @@ class RemovalJob:
         self.left: list[Path] = []
 
     def __len__(self) -> int:
-        """How many files and folders."""
+        """Return how many files and folders."""
         return len(self.paths) + len(self.folders)
 
     def run(self) -> int:

@@ -136,7 +136,7 @@ class SyncedLog(ReadableLog):
         return job
 
     def is_flush_overdue(self, now_ms: int) -> bool:
-        """Whether `flush.ms` is up."""
+        """Return whether `flush.ms` is up."""
         return now_ms - self.syncing.last_ms >= self._config.flush_ms
 
     def _next_flush(self, *, whole_segments_only: bool) -> FlushJob | None:
@@ -160,7 +160,7 @@ class SyncedLog(ReadableLog):
         return FlushJob(self, up_to, names, paths, directories)
 
     def _end_is_in_a_name(self) -> bool:
-        """Whether the log's end hangs on the name of an empty segment.
+        """Return whether the log's end hangs on the name of an empty segment.
 
         It has been made since the last sync, and retention has dropped all others.
         """

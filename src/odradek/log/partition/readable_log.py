@@ -223,7 +223,7 @@ class ReadableLog:
             raise self.storage_error("searching by time", error, reading=True) from error
 
     def offsets_before(self, timestamp: int, most: int, now_ms: int) -> list[int]:
-        """Where segments begin, the newest first; see `searching.bases_before`.
+        """Return where segments begin, the newest first; see `searching.bases_before`.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """

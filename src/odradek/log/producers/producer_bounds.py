@@ -61,7 +61,7 @@ class ProducerBounds:
 
     @property
     def count(self) -> int:
-        """How many ids are remembered."""
+        """Return how many ids are remembered."""
         return sum(len(state.entries) for state in self._states())
 
     def joined(self, state: Bounded, producer_id: int) -> None:

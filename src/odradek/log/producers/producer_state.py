@@ -73,12 +73,12 @@ class BatchMetadata:
         return f"BatchMetadata{self._fields()}"
 
     def is_same(self, other: BatchMetadata) -> bool:
-        """Whether both end with the same sequence and offset."""
+        """Return whether both end with the same sequence and offset."""
         return self.last_sequence == other.last_sequence and self.last_offset == other.last_offset
 
     @classmethod
     def of(cls, header: BatchHeader) -> BatchMetadata:
-        """What is kept of a batch."""
+        """Return what is kept of a batch."""
         base_offset, delta, base_sequence = header.base_offset, header.last_offset_delta, header.base_sequence
         last_sequence = (
             NO_SEQUENCE if base_sequence == NO_SEQUENCE else (base_sequence + delta) & _SEQUENCE_MASK
@@ -203,7 +203,7 @@ class ProducerState:
             self._ongoing[entry.txn_first_offset] = entry.producer_id
 
     def has_late_transaction(self, now_ms: int, longest_ms: int) -> bool:
-        """Whether the oldest open transaction was silent for five minutes more than any may take.
+        """Return whether the oldest open transaction was silent for five minutes more than any may take.
 
         Its coordinator should have ended it: it hangs, or the coordinator does (KIP-664).
 
@@ -236,7 +236,7 @@ class ProducerState:
         )
 
     def in_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
-        """Whether the producer has a transaction open here; with an epoch, in that one."""
+        """Return whether the producer has a transaction open here; with an epoch, in that one."""
         entry = self.entries.get(producer_id)
         if entry is None or entry.txn_first_offset < 0:
             return False
@@ -317,7 +317,7 @@ class ProducerState:
         )
 
     def _entry(self, producer_id: int) -> ProducerEntry:
-        """What is known of a producer, from now on."""
+        """Return what is known of a producer, from now on."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
@@ -363,14 +363,14 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that is open, or ended but not yet replicated."""
+        """Return where the first transaction begins that is open, or ended but not yet replicated."""
         if not self._ongoing and not self._unreplicated:
             return None
         return min((*self._ongoing, *self._unreplicated))
 
     @property
     def has_unreplicated(self) -> bool:
-        """Whether transactions have ended whose marker is not below the high watermark yet."""
+        """Return whether transactions have ended whose marker is not below the high watermark yet."""
         return bool(self._unreplicated)
 
     def on_high_watermark(self, high_watermark: int) -> None:
@@ -423,7 +423,7 @@ def _last_offset(entry: ProducerEntry) -> int:
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
-    """Whether a producer may be forgotten (`producer.id.expiration.ms`)."""
+    """Return whether a producer may be forgotten (`producer.id.expiration.ms`)."""
     return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
 
 

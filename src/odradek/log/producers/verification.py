@@ -39,7 +39,7 @@ class Verifications:
         return len(self._open)
 
     def is_asked_of(self, producer_id: int) -> bool:
-        """Whether a question about a producer is open."""
+        """Return whether a question about a producer is open."""
         return producer_id in self._open
 
     def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification:

@@ -20,7 +20,7 @@ SPAN_BYTES = SPAN.size
 
 
 def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int) -> bool:
-    """Whether an append that the entry tells of can begin at its position.
+    """Return whether an append that the entry tells of can begin at its position.
 
     Its offset is that of the append's last record; before Kafka 2.0 of its first.
 
@@ -56,7 +56,7 @@ def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int
 
 
 def holds_time(step: SegmentEntry | None, entry: TimestampOffset) -> bool:
-    """Whether the batch that an entry of a time index names has that timestamp as its largest.
+    """Return whether the batch that an entry of a time index names has that timestamp as its largest.
 
     Args:
         step: the first batch that reaches the entry's offset, with its largest timestamp.

@@ -97,7 +97,7 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further entry fits."""
+        """Return whether no further entry fits."""
         return self.entries >= self.max_entries
 
     def entry(self, number: int) -> tuple[int, ...]:

@@ -93,7 +93,7 @@ class Segment(SegmentFiles):
     def should_roll(
         self, size: int, last_offset: int, max_timestamp: int, now_ms: int, max_size: int, max_ms: int
     ) -> bool:
-        """Whether an append of `size` bytes belongs into a new segment (LogSegment.shouldRoll)."""
+        """Return whether an append of `size` bytes belongs into a new segment (LogSegment.shouldRoll)."""
         if self.size > max_size - size:
             return True
         first = self.roll_timestamp
@@ -108,7 +108,7 @@ class Segment(SegmentFiles):
         )
 
     def _find_full_index(self) -> bool:
-        """Whether an index takes no further entry."""
+        """Return whether an index takes no further entry."""
         full = self.offset_index.is_full or self.time_index.is_full
         self._indexes_have_room = not full
         return full
@@ -268,7 +268,7 @@ class Segment(SegmentFiles):
                 self._remember(step.position, step.last_offset)
 
     def holds_batches(self) -> bool:
-        """Whether there may be record batches, not messages of magic 0 and 1 alone.
+        """Return whether there may be record batches, not messages of magic 0 and 1 alone.
 
         A log's format goes up, so the first and the last entry tell. (Where it was set back, leader epochs
         and sequences do not count any more.)

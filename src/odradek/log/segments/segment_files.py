@@ -91,7 +91,7 @@ class SegmentFiles:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """Where offsets are."""
+        """Return where offsets are."""
         index = self._offset_index
         if index is None:
             self._offset_index = index = self._new_offset_index()

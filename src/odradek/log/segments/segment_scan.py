@@ -207,7 +207,7 @@ def _add_time_entry(scan: SegmentScan) -> int:
 def _header_problem(
     offset: int, length: int, magic: int, last_offset_delta: int, next_offset: int, base_offset: int
 ) -> str | None:
-    """What is wrong with a batch header, the batch's length and CRC aside."""
+    """Return what is wrong with a batch header, the batch's length and CRC aside."""
     if magic != MAGIC_V2:
         return f"no batch begins there (magic {magic})"
     if length + LOG_OVERHEAD < HEADER_BYTES:

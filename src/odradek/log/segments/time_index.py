@@ -28,7 +28,7 @@ class TimeIndex(IndexFile):
 
     @property
     def is_full(self) -> bool:
-        """Whether no further entry fits, but for the one that is added when the segment is rolled."""
+        """Return whether no further entry fits, but for the one that is added when the segment is rolled."""
         return self.entries >= self.max_entries - 1
 
     def load(self) -> None:

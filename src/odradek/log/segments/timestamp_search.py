@@ -84,7 +84,7 @@ def bases_before(
     log_end_offset: int,
     now_ms: int,
 ) -> list[int]:
-    """Where the segments begin that were last written to at a time or before it, the newest first.
+    """Return where the segments begin that were last written to at a time or before it, the newest first.
 
     What ListOffsets 0 answers (UnifiedLog.legacyFetchOffsetsBefore). The log's end counts as the beginning of
     a segment that is written to now, unless the last one is empty.

@@ -80,7 +80,7 @@ _LENGTH = rb"(?:[\x01-\x7f].{3}|\x00[\x01-\xff]..|\x00\x00[\x01-\xff].|\x00\x00\
 
 
 def _message_candidates(block: bytes, next_offset: int) -> Iterator[int]:
-    """Where magic 0 or 1 and a length stand behind the upper half of an offset that may come.
+    """Return where magic 0 or 1 and a length stand behind the upper half of an offset that may come.
 
     Zero is the most frequent byte of all, so that the magic alone says little.
     """
@@ -124,7 +124,7 @@ def _valid_message_at(file: File, head: bytes, position: int, size: int) -> tupl
 
 
 def _goes_on_to_the_end(file: File, position: int, next_offset: int, size: int) -> bool:
-    """Whether nothing but valid batches follows, the last of them perhaps torn."""
+    """Return whether nothing but valid batches follows, the last of them perhaps torn."""
     while size - position >= SMALLEST_ENTRY:
         after = _valid_batch_at(file, position, size)
         if after is None:

@@ -75,7 +75,7 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
             logger.error("%s-%d is damaged and offline: %s", *one.key, one.reason)
 
     def is_missed(self, key: TopicPartition) -> bool:
-        """Whether the checkpoints speak of records of a partition whose folder is gone."""
+        """Return whether the checkpoints speak of records of a partition whose folder is gone."""
         said = self._not_there.get(key)
         return said is not None and said.known_end > 0
 

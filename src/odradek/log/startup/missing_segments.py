@@ -152,7 +152,7 @@ def _has_gaps(files: FileSystem, contents: FolderContents, base: int) -> bool:
 
 
 def _is_wrapper(segment: Segment, position: int) -> bool:
-    """Whether messages are wrapped there; which is the first is not known."""
+    """Return whether messages are wrapped there; which is the first is not known."""
     magic, attributes = segment.pread(2, position + MAGIC_AT)
     return magic < MAGIC_V2 and bool(attributes & CODEC_MASK)
 

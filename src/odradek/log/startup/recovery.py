@@ -190,7 +190,7 @@ def _bases_to_scan(
 def _indexes_are_sane(
     files: FileSystem, plan: RecoveryPlan, base: int, config: LogConfig, *, look: bool
 ) -> bool:
-    """Whether a segment's indexes can be what they should be; with `look` also by what is in them.
+    """Return whether a segment's indexes can be what they should be; with `look` also by what is in them.
 
     Those of complete segments are looked at when they are first used (`Segment.take_up`).
     """

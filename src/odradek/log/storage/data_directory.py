@@ -45,7 +45,7 @@ class DataDirectory:
 
     @property
     def is_online(self) -> bool:
-        """Whether it can be used."""
+        """Return whether it can be used."""
         return self.failure is None
 
     def take(self, files: FileSystem) -> None:
@@ -86,7 +86,7 @@ class DirectoryState(NamedTuple):
 
 
 def is_disk_failure(files: FileSystem, directory: Path, error: OSError) -> bool:
-    """Whether an error means that the whole folder cannot be relied on.
+    """Return whether an error means that the whole folder cannot be relied on.
 
     A full disk, or a name that is too long, fails what was asked for and nothing else.
     """

@@ -75,19 +75,19 @@ def marker_of_dir(name: str) -> str | None:
 
 
 def delete_dir(topic: str, partition: int, unique: UUID) -> str:
-    """What a partition's folder is renamed to when it is deleted; long topic names are cut to fit."""
+    """Return what a partition's folder is renamed to when it is deleted; long topic names are cut to fit."""
     suffix = f"-{partition}.{unique.hex}{DELETE_DIR_SUFFIX}"
     return topic[: _MAX_NAME - len(suffix)] + suffix
 
 
 def stray_dir(topic: str, partition: int, unique: UUID) -> str:
-    """What a folder is renamed to that holds another topic of the same name; nobody removes it."""
+    """Return what a folder is renamed to that holds another topic of the same name; nobody removes it."""
     suffix = f"-{partition}.{unique.hex}{STRAY_DIR_SUFFIX}"
     return topic[: _MAX_NAME - len(suffix)] + suffix
 
 
 def future_dir(topic: str, partition: int, unique: UUID) -> str:
-    """Where a replica is copied to on its way to another data folder."""
+    """Return where a replica is copied to on its way to another data folder."""
     return f"{topic}-{partition}.{unique.hex}{FUTURE_DIR_SUFFIX}"
 
 

@@ -139,11 +139,11 @@ class FileSystem(Protocol):
         ...
 
     def exists(self, path: Path) -> bool:
-        """Whether there is a file or folder."""
+        """Return whether there is a file or folder."""
         ...
 
     def is_dir(self, path: Path) -> bool:
-        """Whether there is a folder."""
+        """Return whether there is a folder."""
         ...
 
     def size(self, path: Path) -> int:

@@ -199,7 +199,7 @@ class MemoryFileSystem:
             raise OSError(self.failing_with, os.strerror(self.failing_with), str(path))
 
     def room_for(self, inode: Inode, size: int) -> int:
-        """How big the file may become: `size`, or less on a full disk."""
+        """Return how big the file may become: `size`, or less on a full disk."""
         if self.capacity is None:
             return size
         # Zeros that were only reserved take no room, as in a sparse file.
