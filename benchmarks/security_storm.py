@@ -281,7 +281,8 @@ def _measure(context: Context) -> list[Measure]:
                     less = label != "a minute"
                     one = measures.setdefault((case, label), Measure(case, label, {}, less, limit=limit))
                     one.values.setdefault(OURS, []).append(value)
-    return list(measures.values())
+    cases = list(dict.fromkeys(case for case, _ in measures))
+    return sorted(measures.values(), key=lambda one: cases.index(one.case))
 
 
 def _in_process(what: str, ports: dict[str, int], folder: Path, count: int) -> None:
