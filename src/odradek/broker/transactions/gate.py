@@ -34,8 +34,8 @@ class Admission:
     """What is known of a request's transactional batches, which one producer has written.
 
     `note` each of them, `ask`, and `check` each right before it is appended: while the coordinator was asked,
-    a marker may have come. In a transaction that goes on this is three looks into the producers' state, and
-    nothing else is kept or made.
+    a marker may have come. In a transaction that goes on this is two looks into the producers' state, and
+    nothing is kept.
 
     Attributes:
         producer_id, epoch: the producer.
@@ -141,9 +141,9 @@ class Admission:
             sequence: the batch's first.
 
         Raises:
-            KafkaError: a transaction has ended meanwhile, CONCURRENT_TRANSACTIONS; an earlier batch is still
-                to come; or this broker did not lead the partition when the coordinator was asked,
-                NOT_LEADER_OR_FOLLOWER.
+            KafkaError: a transaction has ended meanwhile, or no batch was noted for the partition,
+                CONCURRENT_TRANSACTIONS; an earlier batch is still to come; or this broker did not lead
+                the partition when the coordinator was asked, NOT_LEADER_OR_FOLLOWER.
         """
         if self.is_open_in(producers) or not self._is_required():
             return
