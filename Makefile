@@ -8,7 +8,7 @@
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
 # make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (15 minutes): docs/fault_tests.md
-#               ends with all faults at random for FAULT_MINUTES (3); SEED=… again
+#               ends with all faults at random for FAULT_MINUTES (3); SEED=… again; NOTE=… of the machine
 # make simulate clusters over virtual networks, disks and clocks, SEEDS (1000) of them from SEED on: docs/simulation.md
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
@@ -115,7 +115,7 @@ faults: $(VENV)/.dev
 	ODRADEK_FAULT_ROWS=build/fault_tests.jsonl \
 		ODRADEK_FAULT_MINUTES=$(FAULT_MINUTES) ODRADEK_FAULT_SEED=$(or $(SEED),0) \
 		$(BIN)/pytest -m '' tests/scenarios/faults -n 2 --dist loadfile $(IN_ORDER) $(PYTEST)
-	PYTHONPATH=tests $(BIN)/python -m scenarios.faults.page build/fault_tests.jsonl docs/fault_tests.md
+	PYTHONPATH=tests $(BIN)/python -m scenarios.faults.page build/fault_tests.jsonl docs/fault_tests.md '$(NOTE)'
 
 simulate: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m simulation --seed $(or $(SEED),1) --seeds $(SEEDS) $(FAULTS:%=--faults %) $(SIMULATION)

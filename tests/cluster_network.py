@@ -144,10 +144,11 @@ class Network:
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # At once: who closes everything cancels this task as well, while it waits for the ways to end.
+            to_writer.transport.abort()
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            to_writer.transport.abort()
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sender: str, receiver: str

@@ -2,7 +2,9 @@
 
 Tests append rows to a file, each a line, so that several processes may run them; this makes a page of it:
 
-    python -m scenarios.faults.page ROWS PAGE
+    python -m scenarios.faults.page ROWS PAGE [NOTE]
+
+NOTE says what a reader has to know of the machine, for the times in the last column.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ ORDER = (
     "transactional_copy",
     "spark",
     "random_mix",
+    "workers",
 )
 
 
@@ -88,8 +91,8 @@ class Page:
                 file.write(f"{line}\n")
 
 
-def text(lines: list[str]) -> str:
-    """The page of what was told."""
+def text(lines: list[str], note: str = "") -> str:
+    """The page of what was told, with what there is to say of the machine."""
     told = [json.loads(line) for line in lines]
     told.sort(key=lambda one: ORDER.index(one[0]))
     rows = [Row(**fields) for _, kind, fields in told if kind == "Row"]
@@ -97,6 +100,7 @@ def text(lines: list[str]) -> str:
     anomalies = sum(row.anomalies for row in rows)
     records = sum(row.acknowledged for row in rows)
     page = [f"{len(rows)} runs, {records:,} acknowledged records, anomalies: {anomalies}.\n"]
+    page += [f"{note}\n"] if note else []
     page += [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
     for row in rows:
         cells = (row.fault, row.workload, f"{row.operations:,}", f"{row.acknowledged:,}")
@@ -112,4 +116,4 @@ def _line(cells: tuple[str, ...] | list[str]) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(text(Path(sys.argv[1]).read_text().splitlines()))
+    Path(sys.argv[2]).write_text(text(Path(sys.argv[1]).read_text().splitlines(), " ".join(sys.argv[3:])))
