@@ -355,3 +355,40 @@ def test_nothing_is_asked_for_after_the_stop() -> None:
         assert world.partitions["t", 1].isr_state.wanted is None
 
     run(scenario())
+
+
+def test_an_answer_that_cannot_be_taken_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The wish stays, and nobody else would bring it."""
+
+    async def scenario() -> None:
+        world = World()
+        follow(world.partitions["t", 0], THIRD, 3)
+        await world.breathe()
+        real, failing = world.find, [ZeroDivisionError("a bug")]
+
+        def find(topic: str, index: int) -> Leadership | None:
+            if failing:
+                raise failing.pop()
+            return real(topic, index)
+
+        world.find = find  # type: ignore[method-assign]
+        await world.answer(granted(0))
+        assert world.pauses == [RETRY_S]
+        await world.answer(granted(0))
+        assert world.partitions["t", 0].isr == ALL
+
+    run(scenario())
+    assert "ZeroDivisionError: a bug" in caplog.text
+
+
+def test_an_error_of_a_later_release_is_one_that_may_pass() -> None:
+    async def scenario() -> None:
+        world = World()
+        follow(world.partitions["t", 0], THIRD, 3)
+        await world.breathe()
+        await world.answer(ResponsePartitionData(partition_index=0, error_code=9_999))
+        assert world.pauses == [RETRY_S]
+        await world.answer(granted(0))
+        assert world.partitions["t", 0].isr == ALL
+
+    run(scenario())

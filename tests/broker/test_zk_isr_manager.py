@@ -238,3 +238,28 @@ def test_nothing_is_written_after_the_stop() -> None:
         assert world.store.get(paths.partition_state("t", 1))[1].version == 0
 
     run(scenario())
+
+
+def test_what_fails_behind_a_write_does_not_keep_others_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        world = World(2)
+        real, failing = world.clock, [ZeroDivisionError("a bug")]
+
+        class Clock:
+            def monotonic_ms(self) -> float:
+                return real.monotonic_ms()
+
+            def now_ms(self) -> int:
+                if failing:
+                    raise failing.pop()
+                return real.now_ms()
+
+        world.manager._clock = Clock()
+        for index in range(2):
+            follow(world.partitions["t", index], THIRD, 3)
+        await world.breathe()
+        assert world.pauses == [RETRY_S]
+        assert world.partitions["t", 1].isr == ALL
+
+    run(scenario())
+    assert "ZeroDivisionError: a bug" in caplog.text

@@ -18,13 +18,13 @@ from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.config import ProducerConfig
 from odradek.client.core.batches import stamp_in_place
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
-from odradek.client.core.produce import to_code
 from odradek.client.core.transactions.requests import at_most
 from odradek.client.core.transactions.states import TxnState
 from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
 from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors.codes import to_code
 from odradek.records.batch import FLAGS_AT, TRANSACTIONAL_BIT
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

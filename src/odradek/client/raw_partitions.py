@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from odradek.client.blocking import BlockingCluster
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
 from odradek.client.core.metadata import LOOKS_BEFORE_GONE
-from odradek.client.core.produce import to_code
 from odradek.client.errors import TopicRecreatedError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.primitives import ZERO_UUID, uuid_to_text
 
 T = TypeVar("T")

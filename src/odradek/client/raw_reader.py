@@ -18,7 +18,6 @@ from odradek.client.core.fetch_requests import (
     fetch_request,
 )
 from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
-from odradek.client.core.produce import to_code
 from odradek.client.errors import (
     ConnectionFailedError,
     IllegalArgumentError,
@@ -38,6 +37,7 @@ from odradek.client.raw_partitions import (
 )
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors.codes import to_code
 from odradek.records.batch import BatchHeader
 from odradek.wire.api import ApiKey
 from odradek.wire.primitives import ZERO_UUID

@@ -32,10 +32,10 @@ from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.group_offsets import commit_request, committed_in, offset_fetch_request
 from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, metadata_topics
-from odradek.client.core.produce import to_code
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
+from odradek.errors.codes import to_code
 from odradek.records.batch import check_crc
 from odradek.records.message_batches import iter_fetched
 from odradek.wire.api import ApiKey

@@ -224,3 +224,11 @@ class ErrorCode(enum.IntEnum):
 def error_name(code: int) -> str:
     """The name of an error code, or its number where it has none."""
     return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
+
+
+def to_code(number: int) -> ErrorCode:
+    """Return the code that a peer's number stands for; UNKNOWN_SERVER_ERROR for one of a later release."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -18,12 +18,12 @@ from odradek.client.blocking import BlockingCluster, BlockingConnection
 from odradek.client.config import ProducerConfig, build, python_name
 from odradek.client.core.find_coordinator import find_coordinator_request, learn_coordinator
 from odradek.client.core.group_offsets import committed_in, offset_fetch_request
-from odradek.client.core.produce import to_code
 from odradek.client.core.transactions.requests import CoordinatorKind, at_most
 from odradek.client.core.versions import transactions_v2
 from odradek.client.errors import ConnectionFailedError
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, UnstableOffsetCommitError, error_for
+from odradek.errors.codes import to_code
 from odradek.spark.decisions import Chunk, Decision, Transaction, chunk_count, from_chunks, to_chunks
 from odradek.spark.errors import FencedDriverError
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.errors import OdradekError
-from odradek.errors.codes import ErrorCode, error_name
+from odradek.errors.codes import ErrorCode, error_name, to_code
 from odradek.util.repeats import Repeats
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.messages.alter_partition import (
@@ -164,7 +164,13 @@ class AlterPartitionManager:
     async def _send_all(self) -> None:
         try:
             while self._forget_what_is_over():
-                if not await self._send(dict(self._wishes)):
+                try:
+                    settled = await self._send(dict(self._wishes))
+                except Exception:
+                    # The wishes stay, and nobody else would bring them.
+                    log.exception("in-sync replicas cannot be asked for")
+                    settled = False
+                if not settled:
                     await self._pause(RETRY_S)
         finally:
             self._task = None
@@ -189,10 +195,6 @@ class AlterPartitionManager:
             response = await self._ask(wishes)
         except OdradekError as error:
             repeats.log(logging.INFO, None, "the controller is not reached for in-sync replicas: %s", error)
-            return False
-        except Exception:
-            # The wishes stay, and nobody else would bring them.
-            log.exception("in-sync replicas cannot be asked for")
             return False
         if response.error_code:
             repeats.log(
@@ -251,7 +253,7 @@ class AlterPartitionManager:
 
     def _settle(self, key: TopicPartition, wish: _Wish, answer: ResponsePartitionData) -> bool:
         """Do what an answer says; return whether the wish is done with."""
-        error = ErrorCode(answer.error_code)
+        error = to_code(answer.error_code)
         if error is not ErrorCode.NONE:
             repeats.log(
                 logging.INFO,
@@ -262,12 +264,10 @@ class AlterPartitionManager:
             )
             if error not in NEVER_GRANTED and error not in AWAIT_LEADER_AND_ISR:
                 return False
-        if self._wishes.get(key) is wish:
-            del self._wishes[key]
         partition = self._replicas.find(*key)
         if partition is None:
-            return True
-        if error in NEVER_GRANTED:
+            pass
+        elif error in NEVER_GRANTED:
             # A later fetch, or the next look for laggards, asks again.
             self._rest_until_ms[key] = self._clock.monotonic_ms() + REFUSED_REST_MS
             partition.give_isr_up(wish.leader_epoch, wish.partition_epoch)
@@ -280,4 +280,7 @@ class AlterPartitionManager:
                 ",".join(map(str, answer.isr)),
                 answer.partition_epoch,
             )
+        # Last, as what fails before is asked for again; the partition may have another wish by now.
+        if self._wishes.get(key) is wish:
+            del self._wishes[key]
         return True

@@ -111,7 +111,14 @@ class ZkIsrManager:
     async def _write_all(self) -> None:
         try:
             while self._wishes:
-                if not await self._write(*next(iter(self._wishes.items()))):
+                key, wish = next(iter(self._wishes.items()))
+                try:
+                    known = await self._write(key, wish)
+                except Exception:
+                    # Those of other partitions are written all the same.
+                    log.exception("in-sync replicas cannot be written topic=%s partition=%d", *key)
+                    known = False
+                if not known:
                     await self._pause(RETRY_S)
         finally:
             self._writing = None
@@ -132,9 +139,6 @@ class ZkIsrManager:
         except StoreError as error:
             # Written or not: the larger of both sets counts, and the next attempt finds out.
             repeats.log(logging.INFO, None, "in-sync replicas cannot be written: %s", error)
-            return False
-        except Exception:
-            log.exception("in-sync replicas cannot be written topic=%s partition=%d", *key)
             return False
         self._done(key, wish)
         if version is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.metadata.auto_creation import auto_create, create_internal, new_topic, sort_out
 from odradek.errors import OdradekError
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import ErrorCode, to_code
 from odradek.util.futures import then
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -119,10 +119,7 @@ async def _create_remotely(
     for one in response.topics:
         if one.name not in errors or one.error_code in _UNDER_WAY:
             continue
-        try:
-            errors[one.name] = code = ErrorCode(one.error_code)
-        except ValueError:
-            errors[one.name] = code = ErrorCode.UNKNOWN_SERVER_ERROR
+        errors[one.name] = code = to_code(one.error_code)
         why = one.error_message or code.message
         repeats.log(logging.WARNING, one.name, "%s could not be created: %s", one.name, why)
     return errors

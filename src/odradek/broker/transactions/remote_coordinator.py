@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import UnsupportedVersionError
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import ErrorCode, to_code
 from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.errors import InvalidMessageError
@@ -193,7 +193,7 @@ class RemoteCoordinator:
         self, broker_id: int, batch: dict[str, _Question], response: AddPartitionsToTxnResponse
     ) -> None:
         if response.error_code:
-            code = _error(response.error_code)
+            code = to_code(response.error_code)
             repeats.log(
                 logging.ERROR,
                 (broker_id, code),
@@ -212,7 +212,7 @@ class RemoteCoordinator:
             errors = found.setdefault(result.transactional_id, {})
             for topic in result.topic_results:
                 for one in topic.results_by_partition:
-                    code = _error(one.partition_error_code)
+                    code = to_code(one.partition_error_code)
                     errors[topic.name, one.partition_index] = _SEEN_AS.get(code, code)
         for name, question in batch.items():
             question.answer(found.get(name, {}), ErrorCode.NETWORK_EXCEPTION)
@@ -233,10 +233,3 @@ def _topics(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopi
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
     return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()]
-
-
-def _error(code: int) -> ErrorCode:
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.cluster.inter_broker_versions import request_version
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import to_code
 from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
@@ -209,9 +209,5 @@ def _errors(response: WriteTxnMarkersResponse) -> dict[int, PartitionErrors]:
         errors = found.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for one in topic.partitions:
-                try:
-                    error = ErrorCode(one.error_code)
-                except ValueError:
-                    error = ErrorCode.UNKNOWN_SERVER_ERROR
-                errors[topic.name, one.partition_index] = error
+                errors[topic.name, one.partition_index] = to_code(one.error_code)
     return found

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.offsets import retry
 from odradek.client.config import AdminConfig, build
-from odradek.client.core.produce import to_code
 from odradek.client.errors import ClosedError
 from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ from odradek.client.core.admin_requests import (
     delete_topics_request,
 )
 from odradek.client.core.metadata import CREATION_FROM, INTERNAL_TOPICS, metadata_topics
-from odradek.client.core.produce import to_code
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.client.types import (
     NewTopic,
@@ -23,6 +22,7 @@ from odradek.client.types import (
     TopicPartition,
 )
 from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.primitives import ZERO_UUID
 

@@ -22,11 +22,11 @@ from odradek.client.aio.group_link import GroupLink
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import Assignor, RebalanceProtocol
 from odradek.client.core.membership import Call, Generation, Membership, MemberState, Reaction
-from odradek.client.core.produce import to_code
 from odradek.client.core.subscription_state import SubscriptionState
 from odradek.client.errors import ClosedError
 from odradek.client.types import ConsumerGroupMetadata, ConsumerRebalanceListener, TopicPartition
 from odradek.errors import ErrorCode, OdradekError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity

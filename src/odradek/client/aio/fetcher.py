@@ -18,11 +18,11 @@ from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.fetch_requests import NAMES_UNTIL, FetchAt, fetch_ceiling, fetch_request
 from odradek.client.core.fetch_session_handler import FetchSessionHandler
 from odradek.client.core.fetched import batch_too_large, end_of_fetched
-from odradek.client.core.produce import to_code
 from odradek.client.core.subscription_state import Position, SubscriptionState
 from odradek.client.errors import ClosedError, NoOffsetForPartitionError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import ForgottenTopic
 

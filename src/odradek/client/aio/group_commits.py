@@ -14,11 +14,11 @@ from odradek.client.aio.offsets import retry
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.group_offsets import commit_request
 from odradek.client.core.membership import Call, Generation, Membership, Reaction
-from odradek.client.core.produce import to_code
 from odradek.client.core.subscription_state import SubscriptionState
 from odradek.client.errors import ClosedError, CommitFailedError, ConnectionFailedError
 from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors.codes import to_code
 
 log = logging.getLogger("odradek.client.consumer")
 

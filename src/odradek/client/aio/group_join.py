@@ -20,11 +20,11 @@ from odradek.client.core.group_protocol import (
     encode_subscription,
 )
 from odradek.client.core.membership import Call, Generation, Membership, MemberState, Reaction
-from odradek.client.core.produce import to_code
 from odradek.client.core.subscription_state import SubscriptionState
 from odradek.client.errors import ClosedError, UnsupportedByBrokerError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from odradek.client.aio.cluster import Cluster
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
-from odradek.client.core.produce import to_code
 from odradek.client.errors import ClientTimeoutError, ConnectionFailedError
 from odradek.client.types import OffsetAndTimestamp, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,

@@ -25,7 +25,6 @@ from odradek.client.core.produce import (
     failure,
     judge,
     produce_request,
-    to_code,
     too_new,
 )
 from odradek.client.core.record_accumulator import RecordAccumulator
@@ -42,6 +41,7 @@ from odradek.client.errors import (
 )
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors.codes import to_code
 from odradek.util.futures import error_of
 from odradek.wire.api import ApiKey
 

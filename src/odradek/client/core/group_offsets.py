@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.client.core.produce import to_code
 from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

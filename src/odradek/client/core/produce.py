@@ -10,6 +10,7 @@ from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.sequences import Sequences
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ErrorCode, InvalidRecordError, KafkaError, error_for
+from odradek.errors.codes import to_code
 from odradek.records.batch import BatchHeader, batch_records
 from odradek.records.down_conversion import convert
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -71,14 +72,6 @@ def too_new(batch: ProducerBatch) -> dict[int, Exception] | None:
         else KafkaError(f"{batch.tp}: not written, because the batch held other records with headers")
         for index, record in enumerate(records)
     }
-
-
-def to_code(number: int) -> ErrorCode:
-    """An error number as code; one that this release does not know counts as UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def judge(

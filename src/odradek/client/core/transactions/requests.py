@@ -8,10 +8,10 @@ from enum import IntEnum
 from typing import Any
 
 from odradek.client.core.find_coordinator import find_coordinator_request
-from odradek.client.core.produce import to_code
 from odradek.client.core.versions import NodeVersions
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

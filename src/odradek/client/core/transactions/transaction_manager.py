@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from odradek.client.core.find_coordinator import coordinator_in
-from odradek.client.core.produce import to_code
 from odradek.client.core.transactions.errors import ErrorReaction, reaction_to
 from odradek.client.core.transactions.queue import Priority
 from odradek.client.core.transactions.requests import (
@@ -37,6 +36,7 @@ from odradek.client.types import (
     TopicPartition,
 )
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 
 FIRST_ADD_BACKOFF_MS = 20.0
