@@ -10,6 +10,7 @@ from typing import Any
 
 from odradek.client.types import Node, PartitionInfo, TopicPartition
 from odradek.errors import ErrorCode
+from odradek.errors.codes import to_code
 from odradek.wire.primitives import ZERO_UUID
 
 NO_LEADER = -1
@@ -130,11 +131,7 @@ class MetadataCache:
         return unsettled
 
     def _failed(self, name: str, code: int, unsettled: set[str]) -> None:
-        try:
-            error = ErrorCode(code)
-        except ValueError:
-            error = ErrorCode.UNKNOWN_SERVER_ERROR
-        self.errors[name] = error
+        self.errors[name] = error = to_code(code)
         if error.retriable:
             unsettled.add(name)
         if error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
