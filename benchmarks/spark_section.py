@@ -30,10 +30,10 @@ TITLES = {
     "spark-latency-10k": "Spark: topic to topic, 10,000 records a second",
 }
 BARS = {
-    "spark-read": {"connector": 2.0, "connector, tuned": 1.0},
-    "spark-map": {"connector": 2.0, "connector, tuned": 1.5},
-    "spark-write": {"connector": 1.5, "connector, tuned": 1.0},
-    "spark-exactly-once": {"connector": 1.0, "connector, tuned": 1.0},
+    "spark-read": {"connector": 2.5, "connector, tuned": 2.2},
+    "spark-map": {"connector": 2.0},
+    "spark-write": {"connector": 2.0},
+    "spark-exactly-once": {"connector": 1.9},
     "spark-recent": {"connector": 20.0},
     "spark-latency": {"connector, tuned": 0.8},
     "spark-latency-10k": {"connector, tuned": 0.8},
