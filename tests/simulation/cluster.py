@@ -22,7 +22,7 @@ from .store_sessions import Ensemble
 from .world import VirtualClock, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from .faults import Fault
 
@@ -44,11 +44,13 @@ class SimulatedCluster:
         observer: looks whether invariants hold.
     """
 
-    def __init__(self, world: World, hooks: Hooks) -> None:
+    def __init__(self, world: World, hooks: Hooks, folders: Sequence[str]) -> None:
         self.world = world
         self.network = Network(world)
         self.server = Ensemble(VirtualClock(world))
-        self.machines = [Machine(world, self.network, self.server, number) for number in range(BROKERS)]
+        self.machines = [
+            Machine(world, self.network, self.server, number, folders) for number in range(BROKERS)
+        ]
         self.observer = Observer(world, {one.host: one for one in self.machines})
         hooks.observer = self.observer
         for machine in self.machines:
@@ -162,7 +164,7 @@ class SimulatedCluster:
             machine.pause(False)
             machine.slow_disk(False)
             machine.disk.crash_after = None
-            machine.start()
+            machine.mend_folder()
 
     # ------------------------------------------------------------------ at the end
 
@@ -170,6 +172,10 @@ class SimulatedCluster:
         """Do what docs/cluster.md has an operator do with a damaged replica that others have as well."""
         for machine in self.machines:
             if not machine.is_started:
+                continue
+            if machine.has_failed_folder:
+                # It was about to start when the folder was in order again.
+                machine.mend_folder()
                 continue
             logs = machine.broker.logs
             for key in [key for key in self.observer.partitions if key in logs.damaged]:
@@ -201,6 +207,8 @@ class SimulatedCluster:
         for machine in self.machines:
             if not machine.is_started:
                 return f"{machine.host} has not started"
+            if machine.has_failed_folder:
+                return f"{machine.host} has given a folder up"
         tree = self.server.tree
         if tree.nodes[paths.DELETE_TOPICS].children:
             return f"still to be deleted are {sorted(tree.nodes[paths.DELETE_TOPICS].children)}"

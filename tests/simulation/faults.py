@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cluster.admin import NewTopic
@@ -170,6 +170,12 @@ def _partition(fault: Fault) -> tuple[str, int]:
     return names[fault.amount % len(names)]
 
 
+def _break_folder(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    machine = cluster.machines[fault.broker]
+    machine.break_folder(fault.other, is_full=bool(fault.amount % 2))
+    return machine.mend_folder
+
+
 def _elect(cluster: SimulatedCluster, fault: Fault) -> Undo:
     topic, index = _partition(fault)
     cluster.administer(lambda controller: controller.elect_leader(topic, index, unclean=False))
@@ -243,7 +249,11 @@ KINDS: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float]] = {
 }
 """What each kind does, and how often it comes."""
 
+FOLDER = "folder"
 QUICK_RETURN = "quick-return"
+
+LATER: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float]] = {FOLDER: (_break_folder, 0.15)}
+"""Those that were added later, and how many seeds have one: all others stay as they are."""
 
 AMBUSHES: dict[str, Callable[[SimulatedCluster, Fault], Undo]] = {
     "late-fetch": _late_fetch,
@@ -259,8 +269,13 @@ QUICK_RETURNS = 0.1
 
 def begin(cluster: SimulatedCluster, fault: Fault) -> Undo:
     """Have a fault happen; gives what ends it."""
-    happen = AMBUSHES.get(fault.kind) or KINDS[fault.kind][0]
+    happen = AMBUSHES.get(fault.kind) or (KINDS.get(fault.kind) or LATER[fault.kind])[0]
     return happen(cluster, fault)
+
+
+def folders(faults: Sequence[Fault]) -> list[str]:
+    """The data folders of each machine: two where one fails alone."""
+    return ["/data", "/more"] if any(fault.kind == FOLDER for fault in faults) else ["/data"]
 
 
 def schedule(seed: int) -> list[Fault]:
@@ -287,4 +302,8 @@ def schedule(seed: int) -> list[Fault]:
         add(others, [1.0] * len(others), UNTIL_S - PATIENCE_S)
     if rng.random() < QUICK_RETURNS:
         add([QUICK_RETURN], [1.0], UNTIL_S - PATIENCE_S)
+    rng = random.Random(f"behind {seed}")
+    for kind, (_, share) in LATER.items():
+        if rng.random() < share:
+            add([kind], [1.0], UNTIL_S)
     return sorted(faults)

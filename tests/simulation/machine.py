@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,6 @@ PORT = 9092
 START_AGAIN_S = 2.0
 
 CONFIG = {
-    "log.dirs": "/data",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
@@ -138,6 +138,8 @@ class Disk(MemoryFileSystem):
         is_looked_at: the observer reads, which is no part of the simulation.
         crash_after: the process dies at the so-manyeth operation from now, in the middle of it perhaps; None
             for never.
+        broken: the folder of which nothing can be read or written; None while all is well.
+        is_full: of that folder everything can be read.
     """
 
     def __init__(self, machine: Machine, rng: random.Random) -> None:
@@ -146,6 +148,8 @@ class Disk(MemoryFileSystem):
         self.host = machine.host
         self.is_slow = self.is_looked_at = False
         self.crash_after: int | None = None
+        self.broken: Path | None = None
+        self.is_full = False
 
     def check_failure(self, name: str, path: Path) -> None:
         """See `MemoryFileSystem.check_failure`."""
@@ -153,6 +157,11 @@ class Disk(MemoryFileSystem):
             return
         if self._machine.loop.is_dead:
             raise Killed
+        if self.broken is not None and path.is_relative_to(self.broken):
+            if not self.is_full:
+                raise OSError(errno.EIO, "Input/output error", str(path))
+            if name == "pwrite":
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
         super().check_failure(name, path)
 
     def step(self, name: str, path: Path, size: int = 0) -> int | None:
@@ -184,6 +193,7 @@ class Machine:
         broker: the present or last one.
         lives: how many there were.
         disk, clock: its own.
+        folders: of its data.
         has_lost_pages: it lost power, and has not started since.
         may_return: asked then whether it may start.
     """
@@ -191,7 +201,10 @@ class Machine:
     loop: MachineLoop
     broker: Any
 
-    def __init__(self, world: World, network: Network, server: Ensemble, number: int) -> None:
+    def __init__(
+        self, world: World, network: Network, server: Ensemble, number: int, folders: Sequence[str]
+    ) -> None:
+        self.folders = folders
         self.world, self.network, self.server, self.number = world, network, server, number
         self.host = f"b{number}"
         self.lives = 0
@@ -241,7 +254,12 @@ class Machine:
 
     async def _live(self, loop: MachineLoop) -> None:
         config = BrokerConfig(
-            {**CONFIG, "broker.id": str(self.number), "listeners": f"PLAINTEXT://{self.host}:{PORT}"}
+            {
+                **CONFIG,
+                "log.dirs": ",".join(self.folders),
+                "broker.id": str(self.number),
+                "listeners": f"PLAINTEXT://{self.host}:{PORT}",
+            }
         )
         self.broker = SimulatedBroker(
             self,
@@ -304,6 +322,25 @@ class Machine:
         if self.lives:
             self.loop.executor_delay_s_max = 1.0 if slow else EXECUTOR_DELAY_S_MAX
 
+    @property
+    def has_failed_folder(self) -> bool:
+        """Return whether its broker has given a folder up."""
+        if not self.is_started:
+            return False
+        logs = self.broker.logs
+        return len(logs.online_dirs) < len(logs.data_dirs)
+
+    def break_folder(self, number: int, *, is_full: bool) -> None:
+        """Have nothing be read from or written to a folder; when it is full it can be read."""
+        self.disk.broken, self.disk.is_full = Path(self.folders[number % len(self.folders)]), is_full
+
+    def mend_folder(self) -> None:
+        """Have the folder be in order, and start the broker anew if it has given it up."""
+        self.disk.broken = None
+        if self.has_failed_folder:
+            self.kill()
+        self.start()
+
     def stop(self) -> None:
         """Stop the broker in good order, and end its process."""
         if self.is_started:
@@ -320,10 +357,11 @@ class Machine:
 
     def move_out(self, topic: str, index: int) -> None:
         """Take a partition's folder out of the data folder, while no broker runs."""
-        folder = Path(f"/data/{topic}-{index}")
-        for path in [path for path in self.disk.files if folder in path.parents]:
-            del self.disk.files[path]
-        self.disk.dirs.discard(folder)
+        for parent in self.folders:
+            folder = Path(f"{parent}/{topic}-{index}")
+            for path in [path for path in self.disk.files if folder in path.parents]:
+                del self.disk.files[path]
+            self.disk.dirs.discard(folder)
 
     def expire(self) -> None:
         """End the present sessions at the store."""

@@ -10,6 +10,7 @@ from unittest import mock
 from odradek.broker.membership import membership
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.cluster import elections
+from odradek.log.folders.log_manager import LogManager
 from odradek.log.partition import flushing
 from odradek.log.partition.readable_log import ReadableLog
 from odradek.log.producers.producer_state import ProducerState
@@ -143,6 +144,11 @@ def _unmissed() -> AbstractContextManager[Any]:
     return mock.patch.object(membership, "be_missed", at_once)
 
 
+def _made_elsewhere() -> AbstractContextManager[Any]:
+    """What lies in a folder that has failed is made again, empty, in another one."""
+    return mock.patch.object(LogManager, "_require_room_for", lambda *args: None)
+
+
 def _no_sync() -> AbstractContextManager[Any]:
     """The recovery point moves on though nothing was synced."""
     return mock.patch.object(flushing.FlushJob, "run", lambda self: None)
@@ -171,6 +177,7 @@ MUTANTS: dict[str, Mutant] = {
     "min-isr-ignored": _min_isr_ignored,
     "unclean-elections": _unclean_elections,
     "no-sync": _no_sync,
+    "made-elsewhere": _made_elsewhere,
     "unmissed": _unmissed,
     "no-stable-offset": _no_stable_offset,
     "no-sequences": _no_sequences,

@@ -20,7 +20,7 @@ from odradek.testing.workload.journal import LocalJournal
 from odradek.testing.workload.readers import open_transactions, read_everything
 
 from .cluster import NotInTime, SimulatedCluster
-from .faults import UNTIL_S, Fault, schedule
+from .faults import UNTIL_S, Fault, folders, schedule
 from .invariants import Hooks
 from .topics import PARTITIONS, PASSING
 from .workload import clients, new_site
@@ -97,7 +97,7 @@ def simulate(seed: int, faults: Sequence[Fault] | None = None, *, keep_trace: bo
     logger.addHandler(handler)
     world_log = logging.getLogger("simulation")
     world_log.addHandler(handler)
-    cluster = SimulatedCluster(world, hooks)
+    cluster = SimulatedCluster(world, hooks, folders(outcome.faults))
     journal = LocalJournal(Recorder())
     try:
         world.run(_run(cluster, outcome, journal))
