@@ -110,21 +110,33 @@ def command(
     printer = Printer(formatter, max_messages, timeout_ms, skip_message_on_error)
     try:
         look_first(configs, topic, partition)
-        from odradek import Consumer, TopicPartition
-
-        with Consumer(**configs) as consumer:
-            if topic is None:
-                consumer.subscribe(pattern=pattern)
-            elif partition is None:
-                consumer.subscribe([topic])
-            else:
-                at = TopicPartition(topic, partition)
-                consumer.assign([at])
-                _seek(consumer, at, start)
-            printer.run(consumer)
+        _consume(configs, topic, pattern, partition, start, printer)
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
     printer.signals.leave()
+
+
+def _consume(
+    configs: dict[str, Any],
+    topic: str | None,
+    pattern: Any,
+    partition: int | None,
+    start: str | int,
+    printer: Printer,
+) -> None:
+    """Print what comes: of one partition from `start` on, of a topic, or of all that `pattern` fits."""
+    from odradek import Consumer, TopicPartition
+
+    with Consumer(**configs) as consumer:
+        if topic is None:
+            consumer.subscribe(pattern=pattern)
+        elif partition is None:
+            consumer.subscribe([topic])
+        else:
+            at = TopicPartition(topic, partition)
+            consumer.assign([at])
+            _seek(consumer, at, start)
+        printer.run(consumer)
 
 
 def _formatter(
