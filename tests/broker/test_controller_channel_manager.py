@@ -332,11 +332,15 @@ async def test_a_broker_that_refuses_and_that_others_reach_is_tried_again_and_no
     assert broker == 2
     assert world.controller.heard == []
     then(True)
-    assert world.controller.heard == [("give way", 2, IMAGE.brokers[2].epoch)]
+    assert world.controller.heard == []
     world.timers.advance(100)
     assert world.transport.to(2).names == ["UpdateMetadata"] * 2
     await world.answer(2, ChannelBroken("refused", refused=True))
-    asked[1][1](False)
+    asked[1][1](True)
+    assert world.controller.heard == [("give way", 2, IMAGE.brokers[2].epoch)]
+    world.timers.advance(100)
+    await world.answer(2, ChannelBroken("refused", refused=True))
+    asked[2][1](False)
     assert world.controller.heard[1:] == [("refused", 2, IMAGE.brokers[2].epoch)]
 
 

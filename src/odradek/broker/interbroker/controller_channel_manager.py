@@ -269,7 +269,9 @@ class ControllerChannelManager:
             return
         self._doubted[broker] = self._doubted.get(broker, 0) + 1
         repeats.log(logging.WARNING, f"refuses {broker}", _REACHED_BY_OTHERS, broker)
-        self._post(partial(self._controller.give_way, broker, epoch))
+        if self._doubted[broker] > 1:
+            # Once may be somebody who has just been started again, and is about to register.
+            self._post(partial(self._controller.give_way, broker, epoch))
 
     def _note_refused(self, broker: int, epoch: int) -> None:
         if broker not in self._probes:
