@@ -18,6 +18,7 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening, known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
+from odradek.client.core.silence import SILENCE_MS, next_look_ms
 from odradek.client.errors import (
     AuthenticationError,
     ClientTimeoutError,
@@ -43,10 +44,26 @@ class BlockingConnection:
     """One connection; requests may be pipelined: `send` several, then `receive` as many.
 
     Raises `ConnectionFailedError` from every method when the peer is gone or too slow; it is then closed.
+
+    Args:
+        approach: how the handshake is opened.
+        is_dead: asked when an answer is due and nothing has come for `patience_ms`, and from time to time
+            until something comes; whether the broker is to be given up.
+        patience_ms: after how long.
     """
 
-    def __init__(self, host: str, port: int, config: CommonConfig, approach: Approach = Opening.ASK) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        config: CommonConfig,
+        approach: Approach = Opening.ASK,
+        is_dead: Callable[[], bool] | None = None,
+        patience_ms: float = SILENCE_MS,
+    ) -> None:
         self.address = f"{host}:{port}"
+        self.is_dead = is_dead
+        self.patience_ms = patience_ms
         self._host = host
         self._renew_at_ms = math.inf
         """When to log in again, before the broker ends the login."""
@@ -74,12 +91,19 @@ class BlockingConnection:
 
     @classmethod
     def open(
-        cls, host: str, port: int, config: CommonConfig, known: KnownBrokers | None = None
+        cls,
+        host: str,
+        port: int,
+        config: CommonConfig,
+        known: KnownBrokers | None = None,
+        is_dead: Callable[[], bool] | None = None,
+        patience_ms: float = SILENCE_MS,
     ) -> BlockingConnection:
         """Connect and shake hands.
 
         Args:
             known: what is known of brokers that do not know ApiVersions; is added to.
+            is_dead, patience_ms: see the class.
 
         Raises `ConnectionFailedError`, and `KafkaError` if the broker refuses.
         """
@@ -89,7 +113,7 @@ class BlockingConnection:
         while approach is not None:
             connection = None
             try:
-                connection = cls(host, port, config, approach)
+                connection = cls(host, port, config, approach, is_dead, patience_ms)
                 connection._shake_hands()
             except ConnectionFailedError as problem:
                 # The first reason is the one to tell: what follows are only tries to find an old broker.
@@ -209,23 +233,39 @@ class BlockingConnection:
         data = bytearray(min(count, 1 << 24))
         have = 0
         deadline = self.state.next_deadline_ms() or self._deadline()
+        heard = now_ms()
+        look = heard + self.patience_ms
         try:
             while have < count:
                 if have == len(data):
                     data.extend(bytes(min(count - have, len(data))))
-                left = deadline - now_ms()
-                if left <= 0:
+                now = now_ms()
+                if now >= deadline:
                     raise TimeoutError("no answer in time")
-                self._socket.settimeout(left / 1000)
-                with memoryview(data) as view:
-                    got = self._socket.recv_into(view[have:])
+                if now >= look:
+                    self._give_up_if_dead(now - heard)
+                    look = now_ms() + next_look_ms(now - heard)
+                self._socket.settimeout(max(min(deadline, look) - now_ms(), 1.0) / 1000)
+                try:
+                    with memoryview(data) as view:
+                        got = self._socket.recv_into(view[have:])
+                except TimeoutError:
+                    continue
                 if not got:
                     raise ConnectionResetError("the broker closed the connection")
                 have += got
+                heard = now_ms()
+                look = heard + self.patience_ms
         except OSError as problem:
             self.hung_up = isinstance(problem, ConnectionError)
             self._broken(problem)
         return data
+
+    def _give_up_if_dead(self, silent_ms: float) -> None:
+        if self.is_dead is not None and self.is_dead():
+            self.close()
+            silent = f"{self.address} has not answered for {silent_ms:.0f} ms"
+            raise ConnectionFailedError(f"{silent}, and is not among the live brokers any more")
 
     def _ssl_error(self, problem: ssl.SSLError) -> SslAuthenticationError:
         return SslAuthenticationError(f"{self.address}: SSL handshake failed: {explain(problem)}")
@@ -252,10 +292,16 @@ class BlockingCluster:
         allow_auto_create: whether asking for a topic may create it.
         first_contact_ms: how long no broker may be reachable before a first one was; then what is asked
             fails with `NoBrokersAvailableError`.
+        may_wait_ms: how long a broker may hold an answer back because this client asks it to (a long fetch).
     """
 
     def __init__(
-        self, config: CommonConfig, *, allow_auto_create: bool, first_contact_ms: float = math.inf
+        self,
+        config: CommonConfig,
+        *,
+        allow_auto_create: bool,
+        first_contact_ms: float = math.inf,
+        may_wait_ms: float = 0.0,
     ) -> None:
         self.config = config
         self._first_contact_until_ms = now_ms() + first_contact_ms
@@ -264,6 +310,8 @@ class BlockingCluster:
         self._connections: dict[int, BlockingConnection] = {}
         self._wanted: set[str] = set()
         self._known_brokers = known_brokers(config)
+        self.patience_ms = may_wait_ms + SILENCE_MS
+        self._is_looking = False
 
     def connection(self, node_id: int) -> BlockingConnection:
         """The connection to a broker. Raises `ConnectionFailedError`."""
@@ -274,14 +322,37 @@ class BlockingCluster:
             node = self.metadata.brokers.get(node_id)
             if node is None:
                 raise ConnectionFailedError(f"broker {node_id} is not in the cluster's metadata")
-            connection = self._connections[node_id] = self.open(node.host, node.port)
+            connection = self._connections[node_id] = self.open(node.host, node.port, node_id)
         return connection
 
-    def open(self, host: str, port: int) -> BlockingConnection:
-        """A connection of the caller's own. Raises as `BlockingConnection.open`."""
-        connection = BlockingConnection.open(host, port, self.config, self._known_brokers)
+    def open(self, host: str, port: int, node_id: int = -1) -> BlockingConnection:
+        """A connection of the caller's own. Raises as `BlockingConnection.open`.
+
+        Args:
+            node_id: the broker's, where it is known.
+        """
+        connection = BlockingConnection.open(
+            host, port, self.config, self._known_brokers, lambda: self.is_dead(node_id), self.patience_ms
+        )
         self._first_contact_until_ms = math.inf
         return connection
+
+    def is_dead(self, node_id: int) -> bool:
+        """Ask the others about a broker that owes an answer for long; whether it is not to be waited for.
+
+        That is so when another one answers that does not count it as alive; or does not know it by its id
+        (-1), as any other one will do then.
+        """
+        if self._is_looking:
+            return True  # who is silent has nothing to tell of others
+        self._is_looking = True
+        try:
+            self.refresh([])
+        except OdradekError:
+            return False
+        finally:
+            self._is_looking = False
+        return node_id not in self.metadata.brokers
 
     def hopeless(self, problem: OdradekError, at_ms: float) -> bool:
         """Return whether no broker was reached so far, and `first_contact_ms` will have passed by then."""
@@ -304,6 +375,9 @@ class BlockingCluster:
                     reasons.append(str(problem))
                     refused = problem if isinstance(problem, AuthenticationError) else refused
         for index, (host, port) in enumerate(self.config.bootstrap_servers):
+            known = self._connections.get(-1 - index)
+            if known is not None and not known.closed:
+                continue  # it owes an answer
             try:
                 connection = self._connections[-1 - index] = self.open(host, port)
                 return connection

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import select
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, Retrying
+from odradek.client.blocking_select import await_any
 from odradek.client.config import ConsumerConfig, build, python_name
 from odradek.client.core.fetch_requests import (
     EARLIEST,
@@ -19,7 +19,6 @@ from odradek.client.core.fetch_requests import (
 )
 from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
 from odradek.client.errors import (
-    ConnectionFailedError,
     IllegalArgumentError,
     PartitionLostError,
     TopicRecreatedError,
@@ -108,7 +107,10 @@ class RawReader:
         given = {python_name(name): value for name, value in (configs or {}).items()}
         self._config = build(ConsumerConfig, {**_DEFAULTS, **given, "bootstrap_servers": bootstrap_servers})
         self._cluster = BlockingCluster(
-            self._config, allow_auto_create=False, first_contact_ms=first_contact_ms
+            self._config,
+            allow_auto_create=False,
+            first_contact_ms=first_contact_ms,
+            may_wait_ms=self._config.fetch_max_wait_ms,
         )
 
     def fetch_columns(
@@ -404,17 +406,12 @@ class _Fetching:
 
     def _receive(self) -> list[tuple[_Reading, Any]]:
         """Wait for at least one broker; returns (reading, its part of the answer)."""
-        connections = {connection.fileno(): node for node, (connection, _) in self._asked.items()}
-        if not connections:
+        if not self._asked:
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-        readable = [fd for fd, node in connections.items() if self._asked[node][0].has_bytes]
-        if not readable:
-            readable, _, _ = select.select(list(connections), [], [], self._config.request_timeout_ms / 1000)
-        if not readable:
-            raise ConnectionFailedError("no broker answered Fetch in time")
+        asked = {node: connection for node, (connection, _) in self._asked.items()}
         out: list[tuple[_Reading, Any]] = []
-        for descriptor in readable:
-            connection, readings = self._asked.pop(connections[descriptor])
+        for node in await_any(self._cluster, asked, self._config.request_timeout_ms):
+            connection, readings = self._asked.pop(node)
             _, response = connection.receive()
             if response.error_code:
                 raise error_for(response.error_code)

@@ -306,7 +306,7 @@ class TransactionalWriter:
             if address is None:
                 raise ConnectionFailedError(f"broker {node} is not in the cluster's metadata")
             try:
-                found = self._coordinators[node] = self._cluster.open(address.host, address.port)
+                found = self._coordinators[node] = self._cluster.open(address.host, address.port, node)
             except ConnectionFailedError:
                 # The broker may have gone for good, or may have come back elsewhere.
                 self._cluster.metadata.brokers.pop(node, None)

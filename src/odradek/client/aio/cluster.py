@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from odradek.client.aio.connection import Connection, connect
+from odradek.client.aio.first_answer import NobodyAnswered, by_promise, first_answer
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.handshake import known_brokers
@@ -23,6 +23,7 @@ from odradek.client.core.metadata import (
     asks_for_all,
     metadata_topics,
 )
+from odradek.client.core.silence import SILENCE_MS
 from odradek.client.core.versions import NodeVersions
 from odradek.client.errors import (
     AuthenticationError,
@@ -49,10 +50,16 @@ class Cluster:
         config: the client's.
         all_topics: keep the metadata of all topics, not only of wanted ones.
         allow_auto_create: let metadata requests create missing topics where the broker does that.
+        may_wait_ms: how long a broker may hold an answer back because this client asks it to (a long fetch).
     """
 
     def __init__(
-        self, config: CommonConfig, *, all_topics: bool = False, allow_auto_create: bool = True
+        self,
+        config: CommonConfig,
+        *,
+        all_topics: bool = False,
+        allow_auto_create: bool = True,
+        may_wait_ms: float = 0.0,
     ) -> None:
         self.config = config
         self.metadata = MetadataCache()
@@ -61,6 +68,7 @@ class Cluster:
         self.on_update: list[Callable[[], None]] = []
         self.last_failure: Exception | None = None
         self._allow_auto_create = allow_auto_create
+        self._patience_ms = may_wait_ms + SILENCE_MS
         self._wanted: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
         self._connections: dict[ConnectionKey, Connection] = {}
@@ -157,6 +165,8 @@ class Cluster:
                 connection.close()
                 return adopted
             connection.on_close = self._connection_closed
+            connection.on_silence = self.request_update
+            connection.patience_ms = self._patience_ms
             self._connections[key] = connection
             return connection
         finally:
@@ -188,33 +198,20 @@ class Cluster:
 
         Raises `NoBrokersAvailableError`, which tells for each server why it could not be reached.
         """
-        for node_id in {key[0] for key in self._connections if key[1] == ""}:
-            connection = self.open_connection(node_id)
-            if connection is not None:
-                return connection
-        known = list(self.metadata.brokers)
-        random.shuffle(known)
-        reasons = []
-        refused: AuthenticationError | None = None
-        for node_id in [*known, *range(-1, -1 - len(self.config.bootstrap_servers), -1)]:
-            if self.backoff_left_ms(node_id) > 0:
-                continue
-            try:
-                return await self.connection(node_id)
-            except ClosedError:
-                raise
-            except OdradekError as problem:
-                reasons.append(str(problem))
-                refused = problem if isinstance(problem, AuthenticationError) else refused
-        if refused is not None:
-            raise refused
-        if reasons:
-            raise NoBrokersAvailableError(f"no broker could be reached: {'; '.join(reasons)}")
-        if isinstance(self.last_failure, AuthenticationError):
-            raise self.last_failure
-        if isinstance(self.last_failure, NoBrokersAvailableError):
-            raise NoBrokersAvailableError(self.last_failure.message)
-        raise NoBrokersAvailableError(f"no broker could be reached: {self.last_failure}")
+        nodes = self._by_promise()
+        connection = self.open_connection(nodes[0]) if nodes else None
+        if connection is not None and not connection.is_silent:
+            return connection
+        try:
+            return await first_answer(nodes, self.connection)
+        except NobodyAnswered as nobody:
+            raise nobody.as_error(self.last_failure) from None
+
+    def _by_promise(self) -> list[int]:
+        """The brokers that may be asked now, those first that are most likely to answer."""
+        connections = {key: connection.is_silent for key, connection in self._connections.items()}
+        nodes = by_promise(connections, list(self.metadata.brokers), len(self.config.bootstrap_servers))
+        return [n for n in nodes if self.open_connection(n) is not None or self.backoff_left_ms(n) <= 0]
 
     async def request(
         self,
@@ -319,25 +316,40 @@ class Cluster:
     async def _refresh_once(self) -> bool:
         from odradek.wire.messages.metadata import MetadataRequest
 
-        connection = await self.any_connection()
-        version = connection.pick(ApiKey.METADATA)
         topics = None if self.all_topics else sorted(self._wanted)
-        request = MetadataRequest(
-            topics=metadata_topics(topics, version, self._allow_auto_create),
-            allow_auto_topic_creation=self._allow_auto_create or version < CREATION_FROM,
-        )
-        self._questions += 1
-        response = await connection.send(request, version)
+        question = self._questions + 1
+
+        async def ask(node_id: int) -> tuple[Connection, int, Any]:
+            connection = await self.connection(node_id)
+            version = connection.pick(ApiKey.METADATA)
+            request = MetadataRequest(
+                topics=metadata_topics(topics, version, self._allow_auto_create),
+                allow_auto_topic_creation=self._allow_auto_create or version < CREATION_FROM,
+            )
+            self._questions = question
+            return connection, version, await connection.send(request, version)
+
+        try:
+            connection, version, response = await first_answer(self._by_promise(), ask)
+        except NobodyAnswered as nobody:
+            raise nobody.as_error(self.last_failure) from None
         expected = topics if asks_for_all(topics, version, self._allow_auto_create) else None
         unsettled = self.metadata.update(response, replace_all=topics is None, expected=expected or ())
         if not self.metadata.brokers:
             raise NoBrokersAvailableError(f"{connection.address} answered, but names no brokers")
         self._adopt(connection)
+        self._give_up_absent()
         self.close_idle()
         wanted_missing = topics is not None and any(
             t not in self.metadata.topics and t not in self.metadata.errors for t in topics
         )
         return bool(unsettled) or wanted_missing
+
+    def _give_up_absent(self) -> None:
+        """Close the connections to brokers that are silent, and do not count as alive any more."""
+        for (node_id, _), connection in list(self._connections.items()):
+            if node_id >= 0 and node_id not in self.metadata.brokers and connection.is_silent:
+                connection.give_up()
 
     def _adopt(self, connection: Connection) -> None:
         """A bootstrap connection becomes that of the broker with the same address."""

@@ -14,6 +14,7 @@ from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
 from odradek.client.core.inbound import InboundFrames
+from odradek.client.core.silence import SILENCE_MS, next_look_ms
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
@@ -31,6 +32,9 @@ log = logging.getLogger("odradek.client")
 _RENEWAL_SPREAD = 0.1
 """By chance a login is renewed later than at `RENEW_AT`, up to this share of its life, as in Kafka."""
 
+_EARLY_MS = 1.0
+"""Timers may be so much too early."""
+
 _SHUTDOWN_S = 0.5
 """How long a closing connection waits for the broker's farewell of TLS; Kafka's brokers send none."""
 
@@ -40,6 +44,10 @@ class Connection(asyncio.BufferedProtocol):
 
     Requests are written as they come and answered in order. When anything goes wrong, all that is in flight
     fails with the same error, and the connection is not used again.
+
+    Attributes:
+        on_silence: called when nothing has come for `patience_ms` though an answer is due, and from time to
+            time until something comes.
     """
 
     def __init__(
@@ -58,6 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self.hung_up = False
         self.last_used = loop.time()
         self.on_close: Callable[[Connection], None] | None = None
+        self.on_silence: Callable[[], None] | None = None
+        self.patience_ms = SILENCE_MS
         self._config = config
         self._loop = loop
         self._inbound = InboundFrames(config.receive_message_max_bytes)
@@ -70,6 +80,9 @@ class Connection(asyncio.BufferedProtocol):
         self._held: list[Any] = []
         """Requests that wait for the end of another login."""
         self._renewal: asyncio.TimerHandle | None = None
+        self._heard = loop.time()
+        """When something came last, or when what is in flight was begun."""
+        self._listening: asyncio.TimerHandle | None = None
 
     # asyncio.BufferedProtocol
 
@@ -96,6 +109,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """See `asyncio.BufferedProtocol`."""
+        self._heard = self._loop.time()
         try:
             for frame in self._inbound.written(nbytes):
                 self._frame(frame)
@@ -193,6 +207,21 @@ class Connection(asyncio.BufferedProtocol):
         """Requests not yet answered."""
         return len(self.state.in_flight)
 
+    @property
+    def silent_ms(self) -> float:
+        """How long nothing has come though an answer is due."""
+        return 1000 * (self._loop.time() - self._heard) if self.state.in_flight else 0.0
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether an answer is due for longer than one waits patiently."""
+        return self.silent_ms >= self.patience_ms - _EARLY_MS
+
+    def give_up(self) -> None:
+        """Close, as the broker is silent and does not count as alive any more."""
+        silent = f"{self.address} has not answered for {self.silent_ms:.0f} ms"
+        self.close(ConnectionFailedError(f"{silent}, and is not among the live brokers any more"))
+
     def has_api(self, key: int) -> bool:
         """Return whether the broker offers a version of the API that this client speaks."""
         return self.state.versions is not None and self.state.versions.has(key)
@@ -215,6 +244,10 @@ class Connection(asyncio.BufferedProtocol):
         future: asyncio.Future[Any] = self._loop.create_future()
         now = self._loop.time()
         self.last_used = now
+        if not self.state.in_flight:
+            self._heard = now
+        if self._listening is None:
+            self._listen(self.patience_ms)
         timeout_ms = timeout_ms if timeout_ms is not None else self._config.request_timeout_ms
         deadline = self.state.deadline_ms(now * 1000, timeout_ms)
         self._ask(self.state.request(message, version, future, deadline))
@@ -240,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.closed = True
         error = reason or ClosedError("the client was closed")
-        for timer in (self._timer, self._patience, self._renewal):
+        for timer in (self._timer, self._patience, self._renewal, self._listening):
             if timer is not None:
                 timer.cancel()
         for asked in self.state.abandon():
@@ -262,6 +295,21 @@ class Connection(asyncio.BufferedProtocol):
     def _still_silent(self) -> None:
         if not self.closed and self._transport is not None and (more := self.state.broker_is_silent()):
             self._writelines(more)
+
+    def _listen(self, for_ms: float) -> None:
+        self._listening = self._loop.call_later(for_ms / 1000, self._check_silence)
+
+    def _check_silence(self) -> None:
+        self._listening = None
+        if self.closed or not self.state.in_flight:
+            return  # the next request listens again
+        silent_ms = self.silent_ms
+        if silent_ms < self.patience_ms - _EARLY_MS:
+            self._listen(self.patience_ms - silent_ms)
+            return
+        self._listen(next_look_ms(silent_ms))
+        if self.on_silence is not None:
+            self.on_silence()
 
     def _arm(self, deadline_ms: float) -> None:
         if self._timer is not None:

@@ -69,7 +69,11 @@ class ConsumerEngine:
             resolve(config.key_deserializer, "deserialize", "key.deserializer"),
             resolve(config.value_deserializer, "deserialize", "value.deserializer"),
         )
-        self.cluster = Cluster(config, allow_auto_create=config.allow_auto_create_topics)
+        self.cluster = Cluster(
+            config,
+            allow_auto_create=config.allow_auto_create_topics,
+            may_wait_ms=config.fetch_max_wait_ms,
+        )
         self._news = asyncio.Event()
         self.fetcher = Fetcher(config, self.cluster, self.positions, self.buffer, self._news.set)
         self.group: ConsumerCoordinator | None = None

@@ -1,0 +1,38 @@
+"""Wait for the first of several brokers that owe an answer, over blocking sockets."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Mapping
+
+from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
+from odradek.client.core.silence import next_look_ms
+from odradek.client.errors import ConnectionFailedError
+
+
+def await_any(
+    cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
+) -> list[int]:
+    """Which of the brokers answer, by their ids.
+
+    Raises `ConnectionFailedError` if none does in time, or one of them is dead while all are silent.
+    """
+    ready = [node for node, connection in asked.items() if connection.has_bytes]
+    if ready:
+        return ready
+    nodes = {connection.fileno(): node for node, connection in asked.items()}
+    began = now_ms()
+    pause_ms = cluster.patience_ms
+    while (left_ms := timeout_ms - (now_ms() - began)) > 0:
+        readable, _, _ = select.select(list(nodes), [], [], min(pause_ms, left_ms) / 1000)
+        if readable:
+            return [nodes[descriptor] for descriptor in readable]
+        silent_ms = now_ms() - began
+        for node in asked:
+            if silent_ms < timeout_ms and cluster.is_dead(node):
+                raise ConnectionFailedError(
+                    f"broker {node} has not answered for {silent_ms:.0f} ms, and is not among the live ones "
+                    "any more"
+                )
+        pause_ms = next_look_ms(silent_ms)
+    raise ConnectionFailedError("no broker has answered in time")
