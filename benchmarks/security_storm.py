@@ -49,6 +49,8 @@ LIMIT_MS = 50
 _AT_ONCE = 200
 """Failing logins under way: each is answered after 100 ms."""
 
+_STRETCH = "longest stretch of the loop, ms of CPU"
+_WORST = "longest stretch of the loop in the worst round, ms of CPU"
 _FIRST = "memory at its most in the first storm of all, MiB more"
 _TICK_S = 0.001
 _ASK_S = 0.002
@@ -265,7 +267,7 @@ def _measure(context: Context) -> list[Measure]:
                 seconds, after = time.perf_counter() - began, ask()
                 case = f"{count:,} {what}"
                 figures = {
-                    "longest stretch of the loop, ms of CPU": after["longest_ms"],
+                    _STRETCH: after["longest_ms"],
                     "another client waited, ms, 99 %": percentile(other.waited_ms, 99),
                     "memory at its most, MiB more": after["most_mib"] - before["resident_mib"],
                     "memory that stays, MiB more": after["resident_mib"] - before["resident_mib"],
@@ -277,10 +279,12 @@ def _measure(context: Context) -> list[Measure]:
                     # Discarded but for this: OpenSSL takes most of its memory once.
                     figures = {_FIRST: figures["memory at its most, MiB more"]}
                 for label, value in figures.items():
-                    limit = LIMIT_MS if label.startswith("longest") else None
                     less = label != "a minute"
-                    one = measures.setdefault((case, label), Measure(case, label, {}, less, limit=limit))
+                    one = measures.setdefault((case, label), Measure(case, label, {}, less))
                     one.values.setdefault(OURS, []).append(value)
+                    if label == _STRETCH:
+                        worst = max(one.values[OURS])
+                        measures[case, _WORST] = Measure(case, _WORST, {OURS: [worst]}, True, limit=LIMIT_MS)
     cases = list(dict.fromkeys(case for case, _ in measures))
     return sorted(measures.values(), key=lambda one: cases.index(one.case))
 
