@@ -83,6 +83,8 @@ SECTIONS = [
     Section("spark-exactly-once", "benchmarks.spark_section", "the same written exactly once"),
     Section("spark-json", "benchmarks.spark_typed", "JSON to typed columns, beside from_json"),
     Section("spark-avro", "benchmarks.spark_typed", "Avro of a registry to typed columns, beside from_avro"),
+    Section("spark-first", "benchmarks.spark_sessions", "the first query of a session"),
+    Section("spark-wide", "benchmarks.spark_sessions", "10,000 partitions: time, and memory at most", False),
     Section("spark-latency", "benchmarks.spark_section", "topic to topic in micro-batches"),
     Section("spark-latency-10k", "benchmarks.spark_section", "the same with 10,000 records a second"),
 ]

@@ -120,19 +120,19 @@ class CpuClock:
 
     def read(self) -> tuple[float, float, float]:
         """(JVM, Python, broker)."""
-        stats = _stats()
+        stats = process_stats()
         jvms = {pid for pid, (_, name, _, _) in stats.items() if name == "java"}
-        jvms &= _below(os.getpid(), stats)
+        jvms &= below(os.getpid(), stats)
         jvm = sum(stats[pid][2] for pid in jvms)
         python = 0.0
         for root in jvms:
             # Processes that have ended are in the parent's count, those of the JVM's own children too.
             python += stats[root][3]
-            python += sum(stats[pid][2] + stats[pid][3] for pid in _below(root, stats) - {root})
+            python += sum(stats[pid][2] + stats[pid][3] for pid in below(root, stats) - {root})
         return jvm, python, stats[self._broker][2] if self._broker in stats else 0.0
 
 
-def _stats() -> dict[int, tuple[int, str, float, float]]:
+def process_stats() -> dict[int, tuple[int, str, float, float]]:
     """pid → (parent, name, own CPU seconds, those of children that have ended)."""
     found = {}
     for folder in Path("/proc").iterdir():
@@ -149,7 +149,7 @@ def _stats() -> dict[int, tuple[int, str, float, float]]:
     return found
 
 
-def _below(root: int, stats: dict[int, tuple[int, str, float, float]]) -> set[int]:
+def below(root: int, stats: dict[int, tuple[int, str, float, float]]) -> set[int]:
     """`root` and all its descendants."""
     found = {root}
     grew = True
