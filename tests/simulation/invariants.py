@@ -189,6 +189,9 @@ class Observer:
 
     def node_changed(self, path: str) -> None:
         """Something was written into the metadata store."""
+        if path.startswith(f"{paths.BROKER_IDS}/"):
+            self._brokers_changed(f"b{path.rpartition('/')[2]}")
+            return
         parts = path.split("/")
         if len(parts) != 7 or parts[1:3] != ["brokers", "topics"] or parts[6] != "state":
             return
@@ -220,6 +223,18 @@ class Observer:
         }
         self._check_isr(*key, committed, f"the ISR became {state.isr}, led by {state.leader}")
 
+    def _brokers_changed(self, host: str) -> None:
+        """Who has lost power leads, as in Kafka, where all others of an ISR were gone when it registered."""
+        live = self._live()
+        for key, one in self.partitions.items():
+            if host in live and host in one.lossy and live.isdisjoint(set(one.isr) - {host}):
+                one.lossy |= set(one.isr)
+                self._note_loss(key, one)
+
+    def _live(self) -> set[str]:
+        tree = next(iter(self._machines.values())).server.tree
+        return {f"b{one}" for one in tree.get(paths.BROKER_IDS).children}
+
     def power_lost(self, host: str) -> None:
         """What a machine had not synced may be gone."""
         for (one, key), log in list(self._logs.items()):
@@ -244,8 +259,7 @@ class Observer:
         """Return whether a machine that lost power does no harm: wherever it is in an ISR with others one of
         these lives, so that the broker waits until it has been missed.
         """
-        tree = next(iter(self._machines.values())).server.tree
-        live = {f"b{one}" for one in tree.get(paths.BROKER_IDS).children} - {host}
+        live = self._live() - {host}
         return not any(
             host in one.isr and len(one.isr) > 1 and live.isdisjoint(one.isr)
             for one in self.partitions.values()
