@@ -67,7 +67,9 @@ def make() -> None:
         os.environ["SPARK_SUBMIT_OPTS"] = f"{_SHORT_LIVED} -XX:ArchiveClassesAtExit={aside} -Xlog:disable"
         with tempfile.TemporaryDirectory() as folder:
             _use_spark(Path(folder))
-        aside.rename(path)
+        # Java may end without writing it, on a machine that is too busy; nothing but time is lost then.
+        if aside.exists():
+            aside.rename(path)
 
 
 def _use_spark(folder: Path) -> None:
