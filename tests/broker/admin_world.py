@@ -17,10 +17,10 @@ from odradek.broker.requests.authorization import Operation, Resource
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
 from odradek.broker.requests.peer import ANONYMOUS, Peer
-from odradek.cluster.controller import Controller
+from odradek.cluster.controller.controller import Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.errors import KafkaError
 from odradek.util.clock import ManualClock
 from odradek.wire.api import ApiKey

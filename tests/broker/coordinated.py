@@ -14,10 +14,10 @@ from odradek.broker.transactions.markers import MarkerWriter
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.transactions.runtime import TransactionRuntime
 from odradek.cluster import paths
-from odradek.cluster.event_queue import ImmediateQueue
+from odradek.cluster.controller.event_queue import ImmediateQueue
 from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, ProducerIdBlock
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import ProducerResult
 from odradek.coordinators.transactions.states import TransactionState

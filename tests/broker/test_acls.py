@@ -15,9 +15,9 @@ from odradek.broker.authorizer.audit import LOGGER_NAME, TRACE
 from odradek.broker.requests.authorization import Operation, topic
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.peer import Peer
-from odradek.cluster.acl_nodes import acls_path, encode_acls
-from odradek.cluster.memory import MemoryStore
-from odradek.cluster.store import StoreUnavailable
+from odradek.cluster.access.acl_nodes import acls_path, encode_acls
+from odradek.cluster.store.memory import MemoryStore
+from odradek.cluster.store.store import StoreUnavailable
 from odradek.errors.codes import ErrorCode
 from odradek.testing import Broker
 from odradek.util.acl import (

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.apis.registry import Handlers, Served
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.admin import NewTopic
+from odradek.cluster.controller.admin import NewTopic
 from odradek.cluster.image import PartitionImage
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey

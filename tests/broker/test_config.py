@@ -22,7 +22,7 @@ from odradek.broker.config.table import (
     UPDATE_MODES,
 )
 from odradek.broker.process.options import read_config
-from odradek.cluster.config_def import ConfigError, ConfigType, to_text
+from odradek.cluster.configs.config_def import ConfigError, ConfigType, to_text
 from odradek.cluster.nodes import Endpoint
 from odradek.log import LogConfig
 from odradek.util.properties import parse_properties

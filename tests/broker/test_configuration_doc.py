@@ -18,8 +18,8 @@ from odradek.broker.config.table import (
     SECTIONS,
     UPDATE_MODES,
 )
-from odradek.cluster.config_def import ConfigKey
-from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS, TOPIC_DOCS
+from odradek.cluster.configs.config_def import ConfigKey
+from odradek.cluster.configs.topic_config import SYNONYMS, TOPIC_CONFIGS, TOPIC_DOCS
 from odradek.replication.replication_quota import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from odradek.sasl.assertions import PREFIX as ASSERTION
 
@@ -150,7 +150,7 @@ GENERATED = {
     "broker/config/declared/security.py",
     "broker/config/declared/server.py",
     "broker/config/effect.py",
-    "cluster/topic_config.py",
+    "cluster/configs/topic_config.py",
 }
 
 

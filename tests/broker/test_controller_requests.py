@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.admin import NewTopic
+from odradek.cluster.controller.admin import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden

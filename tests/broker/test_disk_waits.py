@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.errors.codes import ErrorCode
 from odradek.log.storage.checkpoint_file import read_offsets
 from odradek.log.storage.real_files import RealFileSystem

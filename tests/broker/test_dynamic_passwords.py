@@ -11,7 +11,7 @@ from odradek import Admin
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.password_encoder import PasswordEncoder, PasswordNotDecoded
 from odradek.client.errors import SaslAuthenticationError
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.errors import InvalidRequestError
 from odradek.testing import Broker, Security
 

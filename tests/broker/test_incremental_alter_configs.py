@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.config_def import APPEND, DELETE, SET, SUBTRACT
+from odradek.cluster.configs.config_def import APPEND, DELETE, SET, SUBTRACT
+from odradek.cluster.controller.admin import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,

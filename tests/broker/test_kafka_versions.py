@@ -14,7 +14,7 @@ from odradek.broker.kafka_versions import features, release, report
 from odradek.broker.kafka_versions.answers import older_code
 from odradek.broker.kafka_versions.apis import RELEASES, versions_of
 from odradek.broker.kafka_versions.defaults import defaults_of
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.errors.codes import ErrorCode
 
 GOLDEN = Path(__file__).parents[1] / "golden"

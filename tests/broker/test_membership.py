@@ -19,8 +19,7 @@ from odradek.broker.membership import membership
 from odradek.broker.membership.membership import ClusterAccess
 from odradek.broker.membership.unclean_return import not_missed_in
 from odradek.cluster import paths
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.controller.admin import NewTopic
 from odradek.cluster.nodes import (
     PartitionState,
     ReplicaAssignment,
@@ -28,7 +27,8 @@ from odradek.cluster.nodes import (
     encode_partition_state,
     encode_topic,
 )
-from odradek.cluster.store import StoreUnavailable, ensure_path
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import StoreUnavailable, ensure_path
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,

@@ -8,9 +8,9 @@ import pytest
 
 from odradek.broker.app import StartError
 from odradek.broker.folders.store_file import STORE_FILE
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.embedded import EmbeddedStore
-from odradek.cluster.store import Delete
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.store import Delete
 
 from .live import append, batch, connect, create_topic, running
 from .net import run

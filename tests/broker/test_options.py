@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.process.options import read_config
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 
 
 def places(

@@ -7,7 +7,7 @@ import pytest
 from odradek.broker.app import StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.protection import check_promises, unkept_promises
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.testing import Broker
 
 

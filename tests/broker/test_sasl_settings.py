@@ -10,7 +10,7 @@ import pytest
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.broker.sasl.settings import listener_sasl
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import ScramServer
 

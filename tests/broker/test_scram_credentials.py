@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.scram import Mechanism, iterations_of
+from odradek.cluster.access.scram import Mechanism, iterations_of
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages import alter_user_scram_credentials as altering
 from odradek.wire.messages.describe_user_scram_credentials import (

@@ -17,8 +17,8 @@ from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
-from odradek.cluster.memory import MemoryStore
-from odradek.cluster.store import StoreUnavailable, ensure_path
+from odradek.cluster.store.memory import MemoryStore
+from odradek.cluster.store.store import StoreUnavailable, ensure_path
 from odradek.errors import KafkaStorageError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
 from odradek.log.config import LogConfig

@@ -8,12 +8,12 @@ import pytest
 
 from odradek.broker.assembly.store_choice import is_shared, open_store
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.cluster.config_def import ConfigError
-from odradek.cluster.embedded import EmbeddedStore
-from odradek.cluster.remote_store import RemoteStore
-from odradek.cluster.store import StoreUnavailable
-from odradek.cluster.store_server import StoreServer
-from odradek.cluster.zookeeper_access import DigestAuth, SaslAuth
+from odradek.cluster.configs.config_def import ConfigError
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.remote_store import RemoteStore
+from odradek.cluster.store.store import StoreUnavailable
+from odradek.cluster.store.store_server import StoreServer
+from odradek.cluster.store.zookeeper_access import DigestAuth, SaslAuth
 from odradek.util.clock import ManualClock
 
 
@@ -67,7 +67,7 @@ def test_zookeeper_is_connected_to_as_configured(tmp_path: Path, monkeypatch: py
         def __init__(self, connect: str, **options: object) -> None:
             calls.append((connect, options))
 
-    monkeypatch.setattr("odradek.cluster.zookeeper.ZooKeeperStore", Noted)
+    monkeypatch.setattr("odradek.cluster.store.zookeeper.ZooKeeperStore", Noted)
     given = {
         "zookeeper.connect": "h:1/x",
         "zookeeper.session.timeout.ms": "7000",

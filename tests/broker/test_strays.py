@@ -11,7 +11,7 @@ import pytest
 
 from odradek.broker.membership.strays import Strays
 from odradek.cluster import nodes, paths
-from odradek.cluster.store import StoreUnavailable, ensure_path
+from odradek.cluster.store.store import StoreUnavailable, ensure_path
 from replication.replicas import append
 
 from .test_state_changes import ANOTHER_ID, ID, ME, OTHER, THIRD, World, run, state

@@ -21,7 +21,7 @@ from odradek.broker.network.handshakes import Handshakes
 from odradek.broker.network.piece_sender import PieceSender
 from odradek.broker.network.server import Listener
 from odradek.broker.network.tls_listener import ListenerTls
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.security.ssl_contexts import client_context
 from odradek.testing.certificates import CertificateAuthority
 from odradek.wire.api import ApiKey

@@ -9,9 +9,9 @@ import json
 import pytest
 
 from odradek.broker.sasl.token_keeper import TokenKeeper
-from odradek.cluster import delegation_tokens as tokens
-from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.access import delegation_tokens as tokens
 from odradek.cluster.nodes import NodeFormatError
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.errors import (
     DelegationTokenExpiredError,
     DelegationTokenNotFoundError,

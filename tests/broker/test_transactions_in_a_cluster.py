@@ -10,7 +10,7 @@ import pytest
 from odradek.broker.handlers import add_partitions_to_txn, write_txn_markers
 from odradek.broker.transactions.gate import Admission
 from odradek.cluster import paths
-from odradek.cluster.memory import MemoryStore
+from odradek.cluster.store.memory import MemoryStore
 from odradek.coordinators.transactions.states import TransactionState
 from odradek.errors import ConcurrentTransactionsError, OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode

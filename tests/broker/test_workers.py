@@ -25,8 +25,8 @@ from odradek.broker.process.workers import (
     worker_command,
     worker_settings,
 )
-from odradek.cluster.config_def import ConfigError
-from odradek.cluster.remote_store import RemoteStore
+from odradek.cluster.configs.config_def import ConfigError
+from odradek.cluster.store.remote_store import RemoteStore
 
 STORE = Path("/run/store.sock")
 
@@ -160,7 +160,7 @@ def test_a_socket_whose_path_would_be_too_long_is_elsewhere(tmp_path: Path) -> N
 STAND_IN = """
 import os, signal, sys, threading
 from odradek.broker.process import lifeline
-from odradek.cluster.remote_store import RemoteStore
+from odradek.cluster.store.remote_store import RemoteStore
 number, path, control = sys.argv[1:]
 stopped = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopped.set())

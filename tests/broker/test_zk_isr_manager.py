@@ -10,9 +10,9 @@ import pytest
 
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, RETRY_S, ZkIsrManager
 from odradek.cluster import nodes, paths
-from odradek.cluster.memory import MemoryStore
 from odradek.cluster.nodes import PartitionState
-from odradek.cluster.store import MetadataStore, StoreUnavailable, ensure_path
+from odradek.cluster.store.memory import MemoryStore
+from odradek.cluster.store.store import MetadataStore, StoreUnavailable, ensure_path
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
 from odradek.util.clock import ManualClock

@@ -23,7 +23,7 @@ from odradek import (
     ResourceType,
 )
 from odradek.cli import acls_in_store
-from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.errors import InvalidRequestError, SecurityDisabledError
 from odradek.testing import Broker
 from odradek.util.clock import ManualClock

@@ -13,15 +13,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.cluster_controller import ClusterController
-from odradek.cluster.control_requests import ControlRequests, Requests, deleted_by
-from odradek.cluster.decisions import IsrChange
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.cluster_controller import ClusterController
+from odradek.cluster.controller.control_requests import ControlRequests, Requests, deleted_by
+from odradek.cluster.controller.decisions import IsrChange
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage
 from odradek.cluster.loading import load_image
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
-from odradek.cluster.store import Op, OpResult, StoreUnavailable
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import Op, OpResult, StoreUnavailable
 from odradek.errors import KafkaStorageError
 from odradek.util.clock import ManualClock
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest

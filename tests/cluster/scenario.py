@@ -13,14 +13,14 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.config_def import ConfigValue
-from odradek.cluster.controller import Controller
-from odradek.cluster.decisions import IsrChange
+from odradek.cluster.configs.config_def import ConfigValue
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.controller import Controller
+from odradek.cluster.controller.decisions import IsrChange
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
-from odradek.cluster.store import Check, Create, Delete, Op, OpResult, SetData, StoreError
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import Check, Create, Delete, Op, OpResult, SetData, StoreError
 from odradek.errors import KafkaError
 from odradek.util.clock import ManualClock
 

@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from odradek.cluster.embedded import EmbeddedStore
-from odradek.cluster.remote_store import RemoteStore
-from odradek.cluster.store import MetadataStore
-from odradek.cluster.store_server import StoreServer
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.remote_store import RemoteStore
+from odradek.cluster.store.store import MetadataStore
+from odradek.cluster.store.store_server import StoreServer
 from odradek.util.clock import ManualClock
 
 #: A watcher may write, and its write may have a watcher in turn.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from odradek.cluster.store import MetadataStore
-from odradek.cluster.zookeeper import ZooKeeperStore
+from odradek.cluster.store.store import MetadataStore
+from odradek.cluster.store.zookeeper import ZooKeeperStore
 
 #: A watcher may write, and its write may have a watcher in turn.
 LEVELS = 3

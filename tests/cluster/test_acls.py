@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from odradek.cluster import acls
-from odradek.cluster.acl_nodes import (
+from odradek.cluster.access import acls
+from odradek.cluster.access.acl_nodes import (
     acls_path,
     decode_acls,
     decode_change,
@@ -15,10 +15,10 @@ from odradek.cluster.acl_nodes import (
     encode_change,
     sequence_of,
 )
-from odradek.cluster.acls import AclChange, AclNotices, VersionedAcls
-from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.access.acls import AclChange, AclNotices, VersionedAcls
 from odradek.cluster.nodes import NodeFormatError
-from odradek.cluster.store import StoreError
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import StoreError
 from odradek.util.acl import (
     AccessControlEntry,
     AclOperation,

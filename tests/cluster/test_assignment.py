@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.cluster.assignment import assign_replicas, rack_alternated
-from odradek.cluster.random_source import SystemRandomSource, random_uuid
+from odradek.cluster.controller.assignment import assign_replicas, rack_alternated
+from odradek.cluster.controller.random_source import SystemRandomSource, random_uuid
 from odradek.errors import InvalidReplicationFactorError, KafkaError
 
 from .golden import cluster_lines

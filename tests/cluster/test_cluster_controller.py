@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster import contested_controller, nodes, paths, topic_nodes
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.cluster_controller import ClusterController
-from odradek.cluster.decisions import IsrChange
-from odradek.cluster.memory import MemoryStore
+from odradek.cluster import nodes, paths
+from odradek.cluster.controller import contested_controller, topic_nodes
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.cluster_controller import ClusterController
+from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.reassignment import is_moving
 from odradek.cluster.nodes import (
     BrokerRegistration,
     Endpoint,
@@ -23,8 +24,8 @@ from odradek.cluster.nodes import (
     encode_reassignments,
     encode_topic,
 )
-from odradek.cluster.reassignment import is_moving
-from odradek.cluster.store import BadVersion, StoreError, StoreUnavailable
+from odradek.cluster.store.memory import MemoryStore
+from odradek.cluster.store.store import BadVersion, StoreError, StoreUnavailable
 from odradek.errors import (
     BrokerNotAvailableError,
     EligibleLeadersNotAvailableError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cluster.config_def import (
+from odradek.cluster.configs.config_def import (
     APPEND,
     DELETE,
     SET,
@@ -15,7 +15,7 @@ from odradek.cluster.config_def import (
     incremental,
     to_text,
 )
-from odradek.cluster.topic_config import (
+from odradek.cluster.configs.topic_config import (
     SYNONYMS,
     TOPIC_CONFIGS,
     TOPIC_DOCS,
@@ -95,7 +95,7 @@ def test_unknown_names_and_contradictions_are_refused() -> None:
 
 
 def test_a_password_is_never_in_a_complaint() -> None:
-    from odradek.cluster.config_def import HIDDEN, one_of
+    from odradek.cluster.configs.config_def import HIDDEN, one_of
 
     key = ConfigKey("secret", ConfigType.PASSWORD, None, validator=one_of("x"))
     with pytest.raises(ConfigError) as caught:

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from odradek.cluster import control_requests
-from odradek.cluster.broker_queues import MERGE_FROM, BrokerQueues
-from odradek.cluster.control_requests import ControlRequest, ControlRequests, deleted_by
+from odradek.cluster.controller import control_requests
+from odradek.cluster.controller.broker_queues import MERGE_FROM, BrokerQueues
+from odradek.cluster.controller.control_requests import ControlRequest, ControlRequests, deleted_by
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from odradek.cluster import paths
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.controller import MAX_PRODUCER_ID, Controller
-from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.controller import MAX_PRODUCER_ID, Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.loading import full_delta, load_image
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import (
     BrokerRegistration,
     Endpoint,
@@ -21,7 +19,9 @@ from odradek.cluster.nodes import (
     ProducerIdBlock,
     encode_producer_id_block,
 )
-from odradek.cluster.store import MetadataStore, NodeExists
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import MetadataStore, NodeExists
 from odradek.errors import (
     KafkaError,
     KafkaStorageError,

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-from odradek.cluster import contested_controller, nodes, paths
-from odradek.cluster.admin import NewTopic
+from odradek.cluster import nodes, paths
+from odradek.cluster.controller import contested_controller
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.reassignment import is_moving
 from odradek.cluster.image import PartitionImage
 from odradek.cluster.nodes import encode_reassignments
-from odradek.cluster.reassignment import is_moving
 
 from .brokers import World
 

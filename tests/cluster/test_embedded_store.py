@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cluster.embedded import EmbeddedStore, StoreFileError
-from odradek.cluster.store import Create, Delete, MetadataStore, SetData, StoreUnavailable, ensure_path
-from odradek.cluster.tree import Plan
+from odradek.cluster.store.embedded import EmbeddedStore, StoreFileError
+from odradek.cluster.store.store import Create, Delete, MetadataStore, SetData, StoreUnavailable, ensure_path
+from odradek.cluster.store.tree import Plan
 from odradek.util.clock import ManualClock
 
 
@@ -161,8 +161,8 @@ def test_a_write_that_fails_changes_nothing_and_later_ones_work(file: Path) -> N
 CHILD = """
 import os, sys
 from pathlib import Path
-from odradek.cluster import embedded
-from odradek.cluster.store import Create, SetData
+from odradek.cluster.store import embedded
+from odradek.cluster.store.store import Create, SetData
 
 file, crash_at, where = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 store = embedded.EmbeddedStore(file)

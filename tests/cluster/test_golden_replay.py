@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.memory import MemoryServer, MemoryStore
-from odradek.cluster.store import Check, Create, Delete, Op, SetData, StoreError
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import Check, Create, Delete, Op, SetData, StoreError
 from odradek.util.clock import ManualClock
 
 from .golden import VERSIONS, lines, snapshots, step_ends

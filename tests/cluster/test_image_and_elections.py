@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cluster import elections
+from odradek.cluster.controller import elections
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.nodes import NO_TOPIC_ID, PartitionState
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from odradek.cluster import isr_changes, nodes, paths
-from odradek.cluster.admin import NewTopic
-from odradek.cluster.controller import Controller
-from odradek.cluster.decisions import IsrChange
+from odradek.cluster import nodes, paths
+from odradek.cluster.controller import isr_changes
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.controller import Controller
+from odradek.cluster.controller.decisions import IsrChange
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import LEADER_RECOVERING, BrokerRegistration, Endpoint, PartitionState
-from odradek.cluster.store import Op, OpResult, StoreUnavailable
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import Op, OpResult, StoreUnavailable
 from odradek.errors import (
     FencedLeaderEpochError,
     IneligibleReplicaError,

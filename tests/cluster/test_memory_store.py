@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from odradek.cluster.memory import MemoryServer, MemoryStore
-from odradek.cluster.store import (
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import (
     Create,
     Delete,
     NodeExists,
@@ -118,7 +118,7 @@ def test_random_transactions_agree_with_a_plain_model(seed: int) -> None:
 
 
 def _model(model: dict[str, tuple[bytes | None, int]], op: Op) -> type[StoreError] | None:
-    from odradek.cluster.store import BadVersion
+    from odradek.cluster.store.store import BadVersion
 
     if isinstance(op, Create):
         parent = op.path.rpartition("/")[0]

@@ -11,8 +11,8 @@ import pytest
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.loading import full_delta, load_image
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, NodeFormatError
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.util.clock import ManualClock
 
 from .golden import VERSIONS, cluster_lines, data_of, snapshots

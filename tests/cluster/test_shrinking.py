@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.cluster.controller.reassignment import is_moving
 from odradek.cluster.image import PartitionImage
-from odradek.cluster.reassignment import is_moving
 from odradek.errors import InvalidReplicationFactorError
 
 from .brokers import World

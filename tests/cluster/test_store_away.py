@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from odradek.cluster import paths
-from odradek.cluster.reassignment import is_moving, target_of
-from odradek.cluster.store import StoreError
+from odradek.cluster.controller.reassignment import is_moving, target_of
+from odradek.cluster.store.store import StoreError
 from odradek.errors import KafkaError
 
 from .brokers import World

@@ -10,9 +10,9 @@ import pytest
 
 from cluster.settled_remote import served
 from cluster.settled_zookeeper import settled
-from odradek.cluster.embedded import EmbeddedStore
-from odradek.cluster.memory import MemoryStore
-from odradek.cluster.store import (
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.memory import MemoryStore
+from odradek.cluster.store.store import (
     BadArguments,
     BadVersion,
     Check,
@@ -30,7 +30,7 @@ from odradek.cluster.store import (
     WatchEvent,
     ensure_path,
 )
-from odradek.cluster.zookeeper import ZooKeeperStore
+from odradek.cluster.store.zookeeper import ZooKeeperStore
 from odradek.util.clock import ManualClock
 from zookeeper_server import ZooKeeperServer, zookeeper
 
@@ -40,7 +40,7 @@ NOW = 1_700_000_000_000
 
 
 def _memory(_folder: Path, clock: ManualClock) -> MetadataStore:
-    from odradek.cluster.memory import MemoryServer
+    from odradek.cluster.store.memory import MemoryServer
 
     return MemoryStore(MemoryServer(clock))
 

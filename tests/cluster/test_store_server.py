@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cluster import store_protocol
-from odradek.cluster.embedded import EmbeddedStore
-from odradek.cluster.remote_store import RemoteStore
-from odradek.cluster.store import (
+from odradek.cluster.store import store_protocol
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.remote_store import RemoteStore
+from odradek.cluster.store.store import (
     BadArguments,
     Check,
     Create,
@@ -32,8 +32,14 @@ from odradek.cluster.store import (
     StoreUnavailable,
     WatchEvent,
 )
-from odradek.cluster.store_protocol import FrameReader, StoreProtocolError, frame, op_from_json, op_to_json
-from odradek.cluster.store_server import StoreServer
+from odradek.cluster.store.store_protocol import (
+    FrameReader,
+    StoreProtocolError,
+    frame,
+    op_from_json,
+    op_to_json,
+)
+from odradek.cluster.store.store_server import StoreServer
 from odradek.util.clock import ManualClock
 from seeds import each_seed
 
@@ -167,7 +173,7 @@ def test_a_server_that_goes_ends_the_sessions_with_it(world: World) -> None:
 
 CHILD = """
 import sys
-from odradek.cluster.remote_store import RemoteStore
+from odradek.cluster.store.remote_store import RemoteStore
 store = RemoteStore(sys.argv[1])
 store.create("/ids/child", b"x", ephemeral=True)
 print("registered", flush=True)
@@ -221,7 +227,7 @@ def test_a_peer_that_answers_pings_may_be_quiet(world: World) -> None:
 
 
 def test_a_peer_that_does_not_read_is_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.cluster.store_server.MAX_WAITING", 10)
+    monkeypatch.setattr("odradek.cluster.store.store_server.MAX_WAITING", 10)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as deaf:
         deaf.connect(str(world.path))
         made = Events()
@@ -361,7 +367,7 @@ def test_writes_of_many_threads_are_all_done(world: World) -> None:
 
 
 def test_many_nodes_are_read_beyond_one_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.cluster.store_server.BATCH_BYTES", 25)
+    monkeypatch.setattr("odradek.cluster.store.store_server.BATCH_BYTES", 25)
     session = world.session()
     session.multi([Create(f"/n{number}", b"0123456789") for number in range(11)])
     session.create("/large", b"x" * 100)
@@ -376,7 +382,7 @@ def test_many_nodes_are_read_beyond_one_answer(world: World, monkeypatch: pytest
 
 
 def test_whether_many_nodes_exist_is_asked_in_parts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.cluster.remote_store._PATHS_AT_ONCE", 3)
+    monkeypatch.setattr("odradek.cluster.store.remote_store._PATHS_AT_ONCE", 3)
     session = world.session()
     session.multi([Create(f"/n{number}") for number in range(7)])
     paths = [f"/n{number}" for number in range(9)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cluster import topics
+from odradek.cluster.controller import topics
 from odradek.errors import InvalidReplicaAssignmentError, InvalidTopicError
 
 

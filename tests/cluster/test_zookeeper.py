@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster.losing_proxy import LosingProxy
-from odradek.cluster.store import (
+from odradek.cluster.store.store import (
     BadArguments,
     BadVersion,
     Check,
@@ -28,8 +28,8 @@ from odradek.cluster.store import (
     StoreUnavailable,
     WatchEvent,
 )
-from odradek.cluster.zookeeper import IN_FLIGHT, ZooKeeperStore
-from odradek.cluster.zookeeper_access import DigestAuth, SaslAuth
+from odradek.cluster.store.zookeeper import IN_FLIGHT, ZooKeeperStore
+from odradek.cluster.store.zookeeper_access import DigestAuth, SaslAuth
 from odradek.testing import Broker
 from ports import free_port
 from zookeeper_server import ZooKeeperServer, available, ensemble, expire, zookeeper
@@ -563,7 +563,7 @@ def test_without_kazoo_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch)
     import odradek.cluster
 
     monkeypatch.setitem(sys.modules, "kazoo", None)
-    monkeypatch.delitem(sys.modules, "odradek.cluster.zookeeper_connection", raising=False)
+    monkeypatch.delitem(sys.modules, "odradek.cluster.store.zookeeper_connection", raising=False)
     monkeypatch.delattr(odradek.cluster, "zookeeper_connection", raising=False)
     with pytest.raises(StoreError, match=r"pip install 'odradek\[zookeeper\]'"):
         ZooKeeperStore("127.0.0.1:2181")

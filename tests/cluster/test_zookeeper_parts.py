@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cluster.store import BadArguments, EventType, WatchEvent
-from odradek.cluster.zookeeper_access import CREATOR_ALL, WORLD_ALL, WORLD_READ, ConnectString, acl_of
-from odradek.cluster.zookeeper_watches import Look, WatchedNode
+from odradek.cluster.store.store import BadArguments, EventType, WatchEvent
+from odradek.cluster.store.zookeeper_access import CREATOR_ALL, WORLD_ALL, WORLD_READ, ConnectString, acl_of
+from odradek.cluster.store.zookeeper_watches import Look, WatchedNode
 
 
 @pytest.mark.parametrize(

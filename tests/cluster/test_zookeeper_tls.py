@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.cluster.store import StoreUnavailable
+from odradek.cluster.store.store import StoreUnavailable
 from odradek.testing.certificates import CertificateAuthority
 from odradek.util.clock import SystemClock
 from zookeeper_server import Unavailable, ZooKeeperServer

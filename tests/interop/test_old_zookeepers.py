@@ -14,8 +14,8 @@ from cluster.settled_zookeeper import settled
 from cluster.test_store_conformance import clock
 from cluster.test_zookeeper import chroot, connect, proxy
 from interop import kafka_peer
-from odradek.cluster.store import MetadataStore
-from odradek.cluster.zookeeper import ZooKeeperStore
+from odradek.cluster.store.store import MetadataStore
+from odradek.cluster.store.zookeeper import ZooKeeperStore
 from zookeeper_server import ZooKeeperServer
 
 __all__ = ["chroot", "clock", "connect", "proxy"]

@@ -9,7 +9,7 @@ from unittest import mock
 
 from odradek.broker.membership import membership
 from odradek.broker.membership.state_changes import StateChanges
-from odradek.cluster import elections
+from odradek.cluster.controller import elections
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.partition import flushing
 from odradek.log.partition.readable_log import ReadableLog

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.cluster.memory import MemoryServer, MemoryStore
-from odradek.cluster.store import Op, OpResult, Stat, StoreUnavailable, Watcher, WatchEvent
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import Op, OpResult, Stat, StoreUnavailable, Watcher, WatchEvent
 
 from .world import Killed
 

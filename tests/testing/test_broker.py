@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.errors import TopicExistsError
 from odradek.testing import Broker
 

@@ -13,7 +13,7 @@ import pytest
 from odradek import Consumer, Producer
 from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.testing import Cluster, Security
 from odradek.wire.api import ApiKey
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.cluster.admin import NewTopic
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.reassignment import is_moving
 from odradek.cluster.image import PartitionImage
-from odradek.cluster.reassignment import is_moving
-from odradek.cluster.store import Op, OpResult, StoreUnavailable
+from odradek.cluster.store.store import Op, OpResult, StoreUnavailable
 from odradek.testing import Cluster
 
 from .cluster_records import produce, read_alone

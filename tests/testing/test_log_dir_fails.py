@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from odradek.client import Admin
-from odradek.cluster.memory import MemoryStore
-from odradek.cluster.store import Create, Op, OpResult
+from odradek.cluster.store.memory import MemoryStore
+from odradek.cluster.store.store import Create, Op, OpResult
 from odradek.testing import Cluster
 
 from .cluster_records import produce, read

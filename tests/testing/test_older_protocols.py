@@ -8,7 +8,7 @@ import pytest
 
 from odradek.client import Producer
 from odradek.cluster.inter_broker_versions import at_least
-from odradek.cluster.memory import MemoryStore
+from odradek.cluster.store.memory import MemoryStore
 from odradek.testing import Cluster
 
 ALL = {0, 1, 2}

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.interbroker import witnesses
 from odradek.client import Producer
-from odradek.cluster import contested_controller
+from odradek.cluster.controller import contested_controller
 from odradek.testing import Cluster
 
 from .cluster_records import produce, read_alone

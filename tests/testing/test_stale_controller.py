@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.cluster.memory import MemoryStore
+from odradek.cluster.store.memory import MemoryStore
 from odradek.errors import NotControllerError
 from odradek.errors.codes import ErrorCode
 from odradek.testing import Cluster

@@ -52,7 +52,7 @@ from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.requests.authorization import Authorizer
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.upkeep.housekeeping import Housekeeping
-from odradek.cluster.controller import Controller
+from odradek.cluster.controller.controller import Controller
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
 from odradek.errors import OdradekError
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.log.storage.files import FileSystem
     from odradek.sasl.scram_words import NewUser
     from odradek.util.clock import Clock

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.controller import Controller
     from odradek.cluster.image import ClusterImage
     from odradek.log.folders.log_manager import LogManager
     from odradek.log.storage.files import FileSystem

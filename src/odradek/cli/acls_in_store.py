@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
-from odradek.cluster import acls
-from odradek.cluster.acls import AclChange, VersionedAcls
-from odradek.cluster.zookeeper import ZooKeeperStore
+from odradek.cluster.access import acls
+from odradek.cluster.access.acls import AclChange, VersionedAcls
+from odradek.cluster.store.zookeeper import ZooKeeperStore
 from odradek.errors import OdradekError
 from odradek.util.acl import AccessControlEntry, AclBinding, AclBindingFilter, ResourcePattern, is_concrete
 

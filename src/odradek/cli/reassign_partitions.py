@@ -173,7 +173,7 @@ def _list(admin: Admin) -> None:
 
 
 def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: bool) -> None:
-    from odradek.cluster.assignment import assign_replicas
+    from odradek.cluster.controller.assignment import assign_replicas
 
     try:
         wanted = [int(word) for word in broker_list.split(",")]

@@ -122,7 +122,7 @@ def command(
         from odradek.broker.process.main import run
         from odradek.broker.process.modes import keep_others_out
         from odradek.broker.process.signals import ignore
-        from odradek.cluster.config_def import ConfigError
+        from odradek.cluster.configs.config_def import ConfigError
     except OutdatedError as error:
         _refuse(f"{error}. Nothing was started.")
 
@@ -190,7 +190,7 @@ def _run_workers(
 
 def _check_single(config: BrokerConfig) -> None:
     from odradek.broker.process.workers import check_single
-    from odradek.cluster.config_def import ConfigError
+    from odradek.cluster.configs.config_def import ConfigError
 
     try:
         check_single(config)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.store import BadVersion, MetadataStore, NoNode
+from odradek.cluster.store.store import BadVersion, MetadataStore, NoNode
 
 _ENABLED = 1
 _LEVEL = "max_version_level"

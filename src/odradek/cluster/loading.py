@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
-from odradek.cluster.store import MetadataStore, NoNode, Stat
+from odradek.cluster.store.store import MetadataStore, NoNode, Stat
 from odradek.util.topic_partition import TopicPartition
 
 OnBad = Callable[[nodes.NodeFormatError], None]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from odradek.cluster.store import StoreError
+from odradek.cluster.store.store import StoreError
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

@@ -19,9 +19,9 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.membership.membership import ClusterAccess, between_brokers
 from odradek.broker.sasl.new_users import add_scram_users
-from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.paths import sanitize
-from odradek.cluster.store import StoreUnavailable
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from odradek.broker.interbroker.channel import EndpointOf, InterBrokerChannel
     from odradek.broker.interbroker.transport import AsyncioTransport
     from odradek.cluster.image import ClusterImage, PartitionImage
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.sasl.scram_words import NewUser
 
 _WAIT_S = 30.0

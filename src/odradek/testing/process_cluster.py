@@ -24,8 +24,8 @@ from odradek.broker.config.keywords import check_keywords, properties_from_keywo
 from odradek.broker.folders.store_file import STORE_FILE
 from odradek.broker.process.supervisor import READY
 from odradek.client import Admin, NewTopic
-from odradek.cluster.embedded import EmbeddedStore
-from odradek.cluster.store_server import StoreServer
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.store_server import StoreServer
 from odradek.errors import OdradekError
 from odradek.testing.cluster import check_size, cluster_defaults
 from odradek.testing.in_block import InBlock

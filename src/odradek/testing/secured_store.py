@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from odradek.cluster.acls import AclChange, change_acls, create_acl_paths
+from odradek.cluster.access.acls import AclChange, change_acls, create_acl_paths
 from odradek.cluster.nodes import decode_config, encode_config
 from odradek.cluster.paths import entity_config, sanitize
-from odradek.cluster.store import NoNode, StoreError, ensure_path
+from odradek.cluster.store.store import NoNode, StoreError, ensure_path
 from odradek.util.acl import AccessControlEntry, ResourcePattern
 
 if TYPE_CHECKING:
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.testing.security import Security
 
 

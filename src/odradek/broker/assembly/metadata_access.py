@@ -8,14 +8,14 @@ from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.folders.adoption import adopt_cluster_id
 from odradek.broker.folders.broker_ids import with_generated_id
 from odradek.broker.membership.membership import Membership
-from odradek.cluster.cluster_controller import ClusterController
-from odradek.cluster.controller import Controller
+from odradek.cluster.controller.cluster_controller import ClusterController
+from odradek.cluster.controller.controller import Controller
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.membership.membership import ClusterAccess
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers

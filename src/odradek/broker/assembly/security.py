@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.membership.membership import Membership
     from odradek.broker.sasl.token_keeper import TokenKeeper
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.controller import Controller
     from odradek.util.clock import Clock
     from odradek.util.undo import Undo
 

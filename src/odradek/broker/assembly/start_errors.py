@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from odradek.broker.network.server import AddressInUse
-from odradek.cluster.config_def import ConfigError
-from odradek.cluster.store import StoreError
+from odradek.cluster.configs.config_def import ConfigError
+from odradek.cluster.store.store import StoreError
 from odradek.errors import OdradekError
 from odradek.log.errors import DataDirectoryError
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.broker.folders.store_file import STORE_FILE
-from odradek.cluster.config_def import ConfigError
-from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.configs.config_def import ConfigError
+from odradek.cluster.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
     import ssl
 
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.cluster.store import MetadataStore
-    from odradek.cluster.zookeeper_access import Auth
+    from odradek.cluster.store.store import MetadataStore
+    from odradek.cluster.store.zookeeper_access import Auth
     from odradek.util.clock import Clock
 
 
@@ -39,7 +39,7 @@ def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> MetadataSt
         ConfigError: something is asked of the way to ZooKeeper that there is not.
     """
     if config.odradek_store_socket:
-        from odradek.cluster.remote_store import RemoteStore
+        from odradek.cluster.store.remote_store import RemoteStore
 
         return RemoteStore(config.odradek_store_socket)
     if config.zookeeper_connect:
@@ -48,7 +48,7 @@ def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> MetadataSt
 
 
 def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
-    from odradek.cluster.zookeeper import ZooKeeperStore
+    from odradek.cluster.store.zookeeper import ZooKeeperStore
 
     auth = _auth(config)
     if config.zookeeper_set_acl and auth is None:
@@ -122,7 +122,7 @@ def _type_of(location: str) -> str:
 
 
 def _auth(config: BrokerConfig) -> Auth | None:
-    from odradek.cluster.zookeeper_access import DigestAuth, SaslAuth
+    from odradek.cluster.store.zookeeper_access import DigestAuth, SaslAuth
 
     scheme, username, password = (
         config.odradek_zookeeper_auth,

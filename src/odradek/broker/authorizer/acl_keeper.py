@@ -1,6 +1,7 @@
 """Keeps the authorizer's ACLs as the metadata store has them: loads, follows and changes them.
 
-All but `changed` runs in the controller's turn (`odradek.cluster.event_queue`), one piece of work at a time.
+All but `changed` runs in the controller's turn (`odradek.cluster.controller.event_queue`), one piece of work
+at a time.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from functools import partial
 from typing import Protocol
 
 from odradek.broker.authorizer.acl_authorizer import AclAuthorizer
-from odradek.cluster import acls
-from odradek.cluster.acl_nodes import CHANGES
-from odradek.cluster.acls import AclChange, AclNotices, VersionedAcls
-from odradek.cluster.event_queue import EventQueue
+from odradek.cluster.access import acls
+from odradek.cluster.access.acl_nodes import CHANGES
+from odradek.cluster.access.acls import AclChange, AclNotices, VersionedAcls
+from odradek.cluster.controller.event_queue import EventQueue
 from odradek.cluster.nodes import NodeFormatError
-from odradek.cluster.store import MetadataStore, StoreError, WatchEvent
+from odradek.cluster.store.store import MetadataStore, StoreError, WatchEvent
 from odradek.errors import InvalidRequestError, KafkaError, UnknownServerError
 from odradek.util.acl import (
     AccessControlEntry,

@@ -12,7 +12,7 @@ from odradek.broker.authorizer.acl_authorizer import AclAuthorizer
 from odradek.broker.authorizer.acl_index import super_users
 from odradek.broker.authorizer.acl_keeper import AclKeeper
 from odradek.broker.config.protection import AUTHORIZERS
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.cluster.inter_broker_versions import at_least
 
 if TYPE_CHECKING:

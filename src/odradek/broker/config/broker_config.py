@@ -37,9 +37,9 @@ from odradek.broker.config.table import (
     UPDATE_MODES,
     ConfigAttributes,
 )
-from odradek.cluster.config_def import ConfigError, ConfigValue
+from odradek.cluster.configs.config_def import ConfigError, ConfigValue
+from odradek.cluster.configs.topic_config import SYNONYMS, TOPIC_CONFIGS
 from odradek.cluster.nodes import Endpoint
-from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
 from odradek.util.config_providers import ConfigProviderError, resolve
 from odradek.util.properties import parse_properties
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from odradek.broker.config.names import KNOWN, is_about_a_listener
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValueError
+from odradek.cluster.configs.config_def import ConfigError, ConfigKey, ConfigValueError
+from odradek.cluster.configs.topic_config import TOPIC_CONFIGS, validate_topic_configs
+from odradek.cluster.controller.topics import check_name
 from odradek.cluster.paths import DEFAULT_ENTITY
-from odradek.cluster.topic_config import TOPIC_CONFIGS, validate_topic_configs
-from odradek.cluster.topics import check_name
 from odradek.errors import (
     ClusterAuthorizationError,
     InvalidConfigurationError,

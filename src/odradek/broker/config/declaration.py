@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
-from odradek.cluster.config_def import ConfigKey, ConfigType, Validator
+from odradek.cluster.configs.config_def import ConfigKey, ConfigType, Validator
 
 V = TypeVar("V")
 

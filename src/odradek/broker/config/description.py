@@ -18,8 +18,8 @@ from odradek.broker.config.listing import (
     release_of,
 )
 from odradek.broker.config.names import find_key, update_mode
-from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigType, to_text
-from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
+from odradek.cluster.configs.config_def import ConfigError, ConfigKey, ConfigType, to_text
+from odradek.cluster.configs.topic_config import SYNONYMS, TOPIC_CONFIGS
 
 
 class ConfigEntry(NamedTuple):

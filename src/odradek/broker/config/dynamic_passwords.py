@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from odradek.broker.config.names import find_key
 from odradek.broker.config.password_encoder import PasswordEncoder, PasswordNotDecoded
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 
 log = logging.getLogger(__name__)
 

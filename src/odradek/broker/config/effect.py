@@ -5,7 +5,7 @@ A broker warns of those that are given and have no effect; docs/configuration.md
 
 from __future__ import annotations
 
-from odradek.cluster.topic_config import SYNONYMS
+from odradek.cluster.configs.topic_config import SYNONYMS
 
 EFFECTIVE_TOPIC_CONFIGS = frozenset(
     {

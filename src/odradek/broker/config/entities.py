@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.cluster import paths
-from odradek.cluster.store import StoreError, ensure_path, parent_of
+from odradek.cluster.store.store import StoreError, ensure_path, parent_of
 from odradek.errors import KafkaStorageError
 
 if TYPE_CHECKING:

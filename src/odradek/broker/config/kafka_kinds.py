@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from odradek.broker.config.declaration import CLUSTER_WIDE, PER_BROKER, READ_ONLY
 from odradek.broker.kafka_versions.release import Release
-from odradek.cluster.config_def import ConfigType
+from odradek.cluster.configs.config_def import ConfigType
 
 _TYPE_BEFORE: Mapping[str, tuple[str, ConfigType]] = {
     # name: (before this release, that type)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.config.table import BROKER_CONFIGS, GONE_CONFIGS, INTERNAL_CONFIGS
 from odradek.broker.kafka_versions.config_names import knows_broker_config, knows_topic_config
 from odradek.broker.kafka_versions.release import Release, find
-from odradek.cluster.topic_config import TOPIC_CONFIGS
+from odradek.cluster.configs.topic_config import TOPIC_CONFIGS
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

@@ -13,7 +13,7 @@ from odradek.broker.config.table import (
     PER_BROKER,
     UPDATE_MODES,
 )
-from odradek.cluster.config_def import ConfigKey
+from odradek.cluster.configs.config_def import ConfigKey
 
 KNOWN: Mapping[str, ConfigKey] = {
     **BROKER_CONFIGS,

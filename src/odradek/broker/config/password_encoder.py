@@ -14,7 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 
 MAX_ITERATIONS = 10_000_000
 """What stands in the store does not make the broker work for hours."""

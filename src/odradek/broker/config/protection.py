@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.names import base_name
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

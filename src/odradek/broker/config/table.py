@@ -30,7 +30,7 @@ from odradek.broker.config.declared.server import (
     ServerConfigs,
     SocketServerConfigs,
 )
-from odradek.cluster.config_def import ConfigKey
+from odradek.cluster.configs.config_def import ConfigKey
 
 
 class ConfigAttributes(

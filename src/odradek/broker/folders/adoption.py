@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.metadata.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
 from odradek.cluster import nodes, paths
-from odradek.cluster.adoption import KEEP_EVERYTHING, FoundPartition
-from odradek.cluster.store import Create
+from odradek.cluster.controller.adoption import KEEP_EVERYTHING, FoundPartition
+from odradek.cluster.store.store import Create
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.controller import Controller
     from odradek.cluster.image import ClusterImage
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
 
 log = logging.getLogger(__name__)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.cluster import paths
-from odradek.cluster.config_def import ConfigError
-from odradek.cluster.store import ensure_path
+from odradek.cluster.configs.config_def import ConfigError
+from odradek.cluster.store.store import ensure_path
 
 if TYPE_CHECKING:
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
 
 
 def with_stored_id(config: BrokerConfig, stored: int | None) -> BrokerConfig:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek.cluster.cluster_controller import ClusterController
+from odradek.cluster.controller.cluster_controller import ClusterController
 from odradek.errors import OdradekError
 from odradek.util.futures import error_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.folders.broker_ids import with_stored_id
 from odradek.broker.folders.store_file import STORE_FILE, check_store_file
 from odradek.cluster import nodes, paths
-from odradek.cluster.embedded import peek
+from odradek.cluster.store.embedded import peek
 from odradek.log.folders.log_manager import LogManager
 
 if TYPE_CHECKING:

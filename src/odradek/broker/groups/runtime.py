@@ -21,7 +21,7 @@ from odradek.records.compression import Codec
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.replicas.replica_manager import ReplicaManager
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock

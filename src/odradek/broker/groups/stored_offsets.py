@@ -6,7 +6,7 @@ in ZooKeeper; they and Kafka's old tools read it there.
 
 from __future__ import annotations
 
-from odradek.cluster.store import BadArguments, MetadataStore, NoNode, ensure_path
+from odradek.cluster.store.store import BadArguments, MetadataStore, NoNode, ensure_path
 from odradek.errors import InvalidGroupIdError
 
 

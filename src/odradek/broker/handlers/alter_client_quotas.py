@@ -14,7 +14,7 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.config.entities import write_entity_config
 from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster import quotas
+from odradek.cluster.access import quotas
 from odradek.errors import ClusterAuthorizationError, KafkaError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_client_quotas import (

@@ -15,8 +15,8 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.config.entities import write_entity_config
 from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.cluster.access.scram import mechanism_of
 from odradek.cluster.paths import sanitize
-from odradek.cluster.scram import mechanism_of
 from odradek.errors import (
     ClusterAuthorizationError,
     DuplicateResourceError,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster.cluster_controller import ClusterController
+from odradek.cluster.controller.cluster_controller import ClusterController
 from odradek.errors import (
     BrokerNotAvailableError,
     ClusterAuthorizationError,

@@ -29,9 +29,9 @@ from odradek.broker.metadata.waits import lacks_leaders, wait_for_leaders
 from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.admin import NewTopic
+from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topics import CLUSTER_METADATA_TOPIC
 from odradek.cluster.nodes import NO_TOPIC_ID
-from odradek.cluster.topics import CLUSTER_METADATA_TOPIC
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.handler_types import Refused
-    from odradek.cluster.decisions import PlannedTopic
+    from odradek.cluster.controller.decisions import PlannedTopic
 
 
 def _error_response(refused: Refused[CreateTopicsRequest]) -> CreateTopicsResponse:

@@ -19,7 +19,7 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps, wait
 from odradek.broker.requests.authorization import Operation, delegation_token, user
 from odradek.broker.requests.peer import ANONYMOUS
-from odradek.cluster.store import StoreError
+from odradek.cluster.store.store import StoreError
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -45,7 +45,7 @@ from odradek.wire.messages.renew_delegation_token import (
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.sasl.token_keeper import TokenKeeper
-    from odradek.cluster.delegation_tokens import TokenInformation
+    from odradek.cluster.access.delegation_tokens import TokenInformation
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster import quotas
+from odradek.cluster.access import quotas
 from odradek.errors import ClusterAuthorizationError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_client_quotas import (

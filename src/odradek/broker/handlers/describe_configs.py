@@ -31,8 +31,8 @@ from odradek.broker.config.table import BROKER_DOCS
 from odradek.broker.event_loop.slices import Steps
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.topic_config import TOPIC_DOCS
-from odradek.cluster.topics import check_name
+from odradek.cluster.configs.topic_config import TOPIC_DOCS
+from odradek.cluster.controller.topics import check_name
 from odradek.errors import (
     ClusterAuthorizationError,
     InvalidRequestError,

@@ -12,7 +12,7 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.topics import check_name
+from odradek.cluster.controller.topics import check_name
 from odradek.errors import KafkaError, TopicAuthorizationError, UnknownTopicOrPartitionError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_producers import (

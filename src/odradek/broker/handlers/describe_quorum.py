@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster.topics import CLUSTER_METADATA_TOPIC
+from odradek.cluster.controller.topics import CLUSTER_METADATA_TOPIC
 from odradek.errors import ClusterAuthorizationError, UnknownTopicOrPartitionError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_quorum import (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps, each
 from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.cluster.access.scram import Mechanism, iterations_of
 from odradek.cluster.paths import DEFAULT_ENTITY, desanitize, sanitize
-from odradek.cluster.scram import Mechanism, iterations_of
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey

@@ -26,7 +26,7 @@ from odradek.broker.config.changes import (
 )
 from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster.config_def import DELETE, incremental
+from odradek.cluster.configs.config_def import DELETE, incremental
 from odradek.errors import ClusterAuthorizationError, InvalidConfigurationError, InvalidRequestError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.incremental_alter_configs import (

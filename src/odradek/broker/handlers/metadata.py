@@ -23,7 +23,7 @@ from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.quotas.mutations import mutation_quota
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster import topics as topic_rules
+from odradek.cluster.controller import topics as topic_rules
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
 from odradek.errors.codes import ErrorCode

@@ -19,7 +19,7 @@ from odradek.broker.event_loop.slices import Steps
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
-from odradek.cluster.store import StoreError
+from odradek.cluster.store.store import StoreError
 from odradek.coordinators.groups.commit_answers import answer_topic, commit_error
 from odradek.coordinators.groups.offsets import metadata_too_long
 from odradek.errors import KafkaError

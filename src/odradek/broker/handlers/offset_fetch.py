@@ -22,7 +22,7 @@ from odradek.broker.event_loop.slices import Steps, count_each, each, take_all, 
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.store import StoreError
+from odradek.cluster.store.store import StoreError
 from odradek.coordinators.groups.coordinator import fetch_error
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode

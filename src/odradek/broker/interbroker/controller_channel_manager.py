@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.interbroker.channel import ChannelBroken, InterBrokerChannel, InterBrokerTransport
 from odradek.broker.interbroker.presence import pause_ms, watch_id
-from odradek.cluster.broker_queues import BrokerQueues
-from odradek.cluster.control_requests import ControlRequest, ControlRequests, Requests, deleted_by
+from odradek.cluster.controller.broker_queues import BrokerQueues
+from odradek.cluster.controller.control_requests import ControlRequest, ControlRequests, Requests, deleted_by
 from odradek.cluster.image import ClusterImage
 from odradek.errors import NotControllerError, OdradekError
 from odradek.errors.codes import ErrorCode, error_name
@@ -31,7 +31,7 @@ from odradek.wire.messages.stop_replica import StopReplicaRequest, StopReplicaRe
 if TYPE_CHECKING:
     import asyncio
 
-    from odradek.cluster.cluster_controller import ClusterController
+    from odradek.cluster.controller.cluster_controller import ClusterController
     from odradek.cluster.image import BrokerImage, ClusterDelta
     from odradek.cluster.nodes import Endpoint
     from odradek.util.timers import TimerHandle, Timers

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.nodes import PartitionState
-from odradek.cluster.store import BadVersion, NoNode, StoreError
+from odradek.cluster.store.store import BadVersion, NoNode, StoreError
 from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
     from odradek.broker.interbroker.alter_partition_manager import Replicas
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.replication.leadership import Leadership
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition

@@ -32,7 +32,7 @@ from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
-from odradek.cluster.store import NodeExists, SessionExpired
+from odradek.cluster.store.store import NodeExists, SessionExpired
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
 from odradek.util.futures import error_of
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.interbroker.channel import InterBrokerTransport
     from odradek.broker.replicas.replica_manager import ReplicaManager
-    from odradek.cluster.cluster_controller import ClusterController
+    from odradek.cluster.controller.cluster_controller import ClusterController
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.nodes import BrokerRegistration
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
     from odradek.util.timers import TimerHandle, Timers

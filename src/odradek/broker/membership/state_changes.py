@@ -38,7 +38,7 @@ from odradek.broker.membership.control_messages import (
 from odradek.broker.replicas.replica_manager import PARTITIONS_AT_ONCE
 from odradek.cluster import loading
 from odradek.cluster.image import PartitionImage, TopicImage
-from odradek.cluster.store import StoreError
+from odradek.cluster.store.store import StoreError
 from odradek.errors import KafkaStorageError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.leader_and_isr import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from odradek.broker.metadata.metadata_cache import MetadataCache
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.image import ClusterDelta, ClusterImage
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.topic_partition import TopicPartition
     from odradek.wire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest

@@ -30,7 +30,7 @@ from odradek.errors import OdradekError
 if TYPE_CHECKING:
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.image import ClusterImage
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.topic_partition import TopicPartition
 

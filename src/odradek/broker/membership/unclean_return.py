@@ -29,7 +29,7 @@ from odradek.cluster.nodes import (
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from odradek.cluster.store import MetadataStore
+    from odradek.cluster.store.store import MetadataStore
 
 T = TypeVar("T")
 

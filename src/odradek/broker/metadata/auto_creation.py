@@ -11,16 +11,16 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odradek.cluster import topics
-from odradek.cluster.admin import NewTopic
+from odradek.cluster.controller import topics
+from odradek.cluster.controller.admin import NewTopic
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.cluster.admin import Admit
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.admin import Admit
+    from odradek.cluster.controller.controller import Controller
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)

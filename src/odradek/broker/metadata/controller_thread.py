@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ControllerThread:
-    """See `odradek.cluster.event_queue.EventQueue`. Made in the loop's thread."""
+    """See `odradek.cluster.controller.event_queue.EventQueue`. Made in the loop's thread."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, replicas: ReplicaManager | None, logs: LogManager

@@ -16,7 +16,7 @@ from odradek.cluster.features import FeatureLevels, read_features, write_feature
 
 if TYPE_CHECKING:
     from odradek.broker.apis.served_apis import ServedApis
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.controller import Controller
 
 TRANSACTION_VERSION = "transaction.version"
 _OURS = (Feature(TRANSACTION_VERSION, 0, 2, 2),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.util.hosts import same_host
 
 if TYPE_CHECKING:

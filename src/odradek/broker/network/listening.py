@@ -13,7 +13,7 @@ from odradek.broker.network.connection_slots import NO_BOUND, ConnectionSlots
 from odradek.broker.network.limits import network_limits
 from odradek.broker.network.server import AddressInUse, Listener
 from odradek.broker.network.write_turn import WriteTurn
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

@@ -8,7 +8,7 @@ import ssl
 from odradek.broker.config.listener_overrides import CLIENT_AUTH, ListenerSsl
 from odradek.broker.network.handshakes import Handshakes
 from odradek.broker.network.tls import CIPHERTEXT_BYTES
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.security.certificate_changes import check_renewal, own_certificate
 from odradek.security.distinguished_names import subject_of
 from odradek.security.errors import TlsConfigError

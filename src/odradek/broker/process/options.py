@@ -16,7 +16,7 @@ from odradek.broker.config.broker_config import BrokerConfig, read_properties
 from odradek.broker.config.listeners import ALL_ADDRESSES, parse_listeners, parse_protocol_map
 from odradek.broker.config.protection import unkept_promises
 from odradek.broker.config.table import BROKER_CONFIGS
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.cluster.nodes import Endpoint
 
 log = logging.getLogger("odradek.broker.config")

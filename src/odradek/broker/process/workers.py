@@ -25,11 +25,11 @@ from odradek.broker.config.broker_config import STANDALONE_DEFAULTS, BrokerConfi
 from odradek.broker.folders.store_file import STORE_FILE
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
 from odradek.broker.process.supervisor import RestartLimits, Supervisor, WorkerCommand
-from odradek.cluster.config_def import ConfigError
-from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.cluster.nodes import Endpoint
-from odradek.cluster.store import StoreError
-from odradek.cluster.store_server import StoreServer
+from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.cluster.store.store import StoreError
+from odradek.cluster.store.store_server import StoreServer
 from odradek.util.clock import SystemClock
 
 log = logging.getLogger(__name__)

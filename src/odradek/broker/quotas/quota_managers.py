@@ -19,7 +19,7 @@ from odradek.broker.quotas.client_quota_manager import (
 from odradek.broker.quotas.connection_quotas import ConnectionQuotas
 from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuotaManager
 from odradek.broker.quotas.precedence import QuotaEntity
-from odradek.cluster import quotas
+from odradek.cluster.access import quotas
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from odradek.broker.requests.answer import Answer, Later
 from odradek.broker.requests.login_gate import Login
 from odradek.broker.sasl.server_authenticator import Authenticator, Evaluation, State
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.errors import IllegalSaslStateError, ProtocolError
 from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats

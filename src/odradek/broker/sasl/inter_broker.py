@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.config.listener_overrides import listener_config
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.sasl.mechanisms import MODULE_OF, LoginError
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.cluster.paths import entity_config, sanitize
-from odradek.cluster.store import ensure_path, parent_of
+from odradek.cluster.store.store import ensure_path, parent_of
 
 if TYPE_CHECKING:
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.controller import Controller
     from odradek.sasl.scram_words import NewUser
 
 

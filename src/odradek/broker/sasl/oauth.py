@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.sasl.http import path_of
 from odradek.sasl.jwt import JwtValidator
 from odradek.sasl.key_sources import FileKeys, KeySource, UrlKeys

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.listener_overrides import listener_config
-from odradek.cluster.config_def import ConfigError
+from odradek.cluster.configs.config_def import ConfigError
 from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
 from odradek.sasl.mechanisms import GSSAPI, MODULE_OF, OAUTHBEARER, PLAIN, SaslError, ServerMechanism
 from odradek.sasl.plain import PlainServer

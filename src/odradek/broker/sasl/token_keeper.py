@@ -1,7 +1,7 @@
 """Keeps the delegation tokens as the metadata store has them: loads, follows, makes, renews and ends them.
 
 Kafka: `DelegationTokenManagerZk`. What changes the store runs in the controller's turn
-(`odradek.cluster.event_queue`), one piece of work at a time; looking up is done from any thread.
+(`odradek.cluster.controller.event_queue`), one piece of work at a time; looking up is done from any thread.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odradek.cluster import delegation_tokens as tokens
-from odradek.cluster.delegation_tokens import TokenInformation, TokenNotices, secret_of
+from odradek.cluster.access import delegation_tokens as tokens
+from odradek.cluster.access.delegation_tokens import TokenInformation, TokenNotices, secret_of
 from odradek.cluster.nodes import NodeFormatError
-from odradek.cluster.store import MetadataStore, StoreError, WatchEvent
+from odradek.cluster.store.store import MetadataStore, StoreError, WatchEvent
 from odradek.errors import (
     DelegationTokenExpiredError,
     DelegationTokenNotFoundError,

@@ -24,7 +24,7 @@ from odradek.broker.transactions.marker_sender import LocalMarkers, MarkerSender
 from odradek.broker.transactions.remote_coordinator import RemoteCoordinator
 from odradek.broker.transactions.remote_markers import RemoteMarkers
 from odradek.cluster import paths
-from odradek.cluster.store import StoreError
+from odradek.cluster.store.store import StoreError
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.config import TransactionConfig
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.transactions.markers import MarkerWriter
     from odradek.broker.transactions.producer_ids import ProducerIds
-    from odradek.cluster.controller import Controller
+    from odradek.cluster.controller.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.nodes import ProducerIdBlock
     from odradek.replication.delayed import Purgatory

@@ -16,7 +16,7 @@ from odradek.broker.config.declaration import (
     string,
     text_list,
 )
-from odradek.cluster.config_def import HIGH, LOW, MEDIUM, at_least, between
+from odradek.cluster.configs.config_def import HIGH, LOW, MEDIUM, at_least, between
 
 
 class ShareGroupConfigs(Declarations, section=GROUPS):

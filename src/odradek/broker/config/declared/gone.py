@@ -21,7 +21,7 @@ from odradek.broker.config.declaration import (
     string,
     text_list,
 )
-from odradek.cluster.config_def import HIGH, LOW, MEDIUM, at_least, between, release
+from odradek.cluster.configs.config_def import HIGH, LOW, MEDIUM, at_least, between, release
 
 
 class GoneConfigs(Declarations, section=ZOOKEEPER):

@@ -14,7 +14,15 @@ from odradek.broker.config.declaration import (
     string,
     text_list,
 )
-from odradek.cluster.config_def import HIGH, LOW, MEDIUM, at_least, between, one_of, one_of_ignoring_case
+from odradek.cluster.configs.config_def import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    at_least,
+    between,
+    one_of,
+    one_of_ignoring_case,
+)
 
 
 class GroupCoordinatorConfigs(Declarations, section=GROUPS):

@@ -14,7 +14,7 @@ from odradek.broker.config.declaration import (
     password,
     string,
 )
-from odradek.cluster.config_def import LOW, MEDIUM, Validator, at_least, one_of
+from odradek.cluster.configs.config_def import LOW, MEDIUM, Validator, at_least, one_of
 
 
 def _why_no_release(value: object) -> str | None:

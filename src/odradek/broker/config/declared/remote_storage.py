@@ -13,7 +13,7 @@ from odradek.broker.config.declaration import (
     long,
     string,
 )
-from odradek.cluster.config_def import LOW, MEDIUM, at_least, between, non_empty
+from odradek.cluster.configs.config_def import LOW, MEDIUM, at_least, between, non_empty
 
 
 class RemoteStorageConfigs(Declarations, section=REMOTE_STORAGE):

@@ -16,7 +16,7 @@ from odradek.broker.config.declaration import (
     string,
     text_list,
 )
-from odradek.cluster.config_def import HIGH, LOW, MEDIUM, at_least, between, gzip_level, one_of
+from odradek.cluster.configs.config_def import HIGH, LOW, MEDIUM, at_least, between, gzip_level, one_of
 
 
 class ServerConfigs(Declarations, section=SERVER):

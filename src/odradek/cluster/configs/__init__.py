@@ -1,0 +1,1 @@
+"""Typed configs, and the table of topic configs."""

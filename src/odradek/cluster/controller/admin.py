@@ -1,0 +1,334 @@
+"""Creating, deleting and growing topics: the part of the controller that clients ask for.
+
+Everything is checked before anything is written; what is wrong with one topic does not keep the others back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from odradek.cluster.configs.config_def import ConfigError
+from odradek.cluster.configs.topic_config import validate_topic_configs
+from odradek.cluster.controller import decisions, topics
+from odradek.cluster.controller.assignment import assign_replicas
+from odradek.cluster.controller.controller_config import ControllerConfig
+from odradek.cluster.controller.decisions import Decision, PlannedTopic
+from odradek.cluster.controller.random_source import RandomSource, random_uuid
+from odradek.cluster.image import ClusterImage, TopicImage
+from odradek.cluster.store.store import StoreError
+from odradek.errors import (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidRequestError,
+    InvalidTopicError,
+    KafkaError,
+    PolicyViolationError,
+    ReassignmentInProgressError,
+    TopicExistsError,
+    UnknownServerError,
+    UnknownTopicOrPartitionError,
+)
+
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+USE_DEFAULT = -1
+"""As a partition count or replication factor: the broker's default."""
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""More new partitions at once are refused, as by Kafka's newer controllers: each is a folder and nodes."""
+
+_PARTITIONS_PER_TRANSACTION = 500
+
+
+class NewTopic(NamedTuple):
+    """A topic that somebody wants.
+
+    Attributes:
+        name: its name.
+        num_partitions: `USE_DEFAULT` for `num.partitions`.
+        replication_factor: `USE_DEFAULT` for `default.replication.factor`.
+        assignment: replicas by partition, instead of the two numbers; empty for automatic placement.
+        configs: overrides by topic config name; a None value is refused.
+    """
+
+    name: str
+    num_partitions: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignment: Mapping[int, Sequence[int]] = _NOTHING
+    configs: Mapping[str, str | None] = _NOTHING
+
+
+Admit = Callable[[int], None]
+"""Told, before it is done, that so many partitions are to be made; raises `KafkaError` if they may not be."""
+
+
+class TopicAdmin(ABC):
+    """The part of `Controller` that creates, grows and deletes topics."""
+
+    broker_id: int
+    config: ControllerConfig
+    rng: RandomSource
+    epoch: int
+
+    @property
+    @abstractmethod
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+
+    @abstractmethod
+    def check_active(self) -> None:
+        """Raise `NotControllerError` unless this broker is the active controller."""
+
+    @abstractmethod
+    def _commit(self, decision: Decision) -> None: ...
+
+    @abstractmethod
+    def _refresh(self) -> None: ...
+
+    @abstractmethod
+    def _finish_deletions(self) -> None: ...
+
+    def create_topic(self, topic: NewTopic) -> PlannedTopic:
+        """Create one topic.
+
+        Raises:
+            KafkaError: why it could not be created.
+        """
+        result = self.create_topics([topic])[0]
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+    def create_topics(
+        self,
+        wanted: Sequence[NewTopic],
+        validate_only: bool = False,
+        *,
+        unknown_brokers: bool = False,
+        admit: Admit | None = None,
+    ) -> list[PlannedTopic | KafkaError]:
+        """Create topics, or only say what would be created.
+
+        Args:
+            wanted: the topics.
+            validate_only: create nothing.
+            unknown_brokers: whether a manual assignment may name brokers that are not there, as with
+                ZooKeeper; a partition that has no other stays without a leader.
+            admit: see `Admit`; called for each topic that is in order.
+
+        Returns:
+            For each wanted topic, in order, what was created or the error.
+
+        Raises:
+            NotControllerError: this broker is not the active controller.
+        """
+        self.check_active()
+        results: list[PlannedTopic | KafkaError] = []
+        taken: set[str] = set()
+        new_partitions = 0
+        for topic in wanted:
+            try:
+                plan = self._plan(topic, taken, new_partitions, unknown_brokers)
+                if admit is not None and not validate_only:
+                    admit(len(plan.assignment))
+                taken.add(topic.name)
+                new_partitions += len(plan.assignment)
+                results.append(plan)
+            except KafkaError as error:
+                results.append(error)
+        if validate_only:
+            return results
+        failed = self._create_all([plan for plan in results if isinstance(plan, PlannedTopic)])
+        return [r if isinstance(r, KafkaError) else failed.get(r.name, r) for r in results]
+
+    def _create_all(self, plans: list[PlannedTopic]) -> dict[str, KafkaError]:
+        failed: dict[str, KafkaError] = {}
+        for group in _groups(plans):
+            try:
+                self._commit(decisions.create_topics(self.image, self.epoch, group))
+            except (StoreError, KafkaError) as error:
+                if len(group) > 1 and isinstance(error, StoreError):
+                    # Somebody created one of them in the store itself; the others are not to suffer.
+                    self._refresh()
+                    for plan in group:
+                        failed |= self._create_all([plan])
+                else:
+                    failed |= {plan.name: as_kafka(error, plan.name) for plan in group}
+        return failed
+
+    def _plan(
+        self, topic: NewTopic, taken: set[str], new_partitions: int, unknown_brokers: bool
+    ) -> PlannedTopic:
+        image, name = self.image, topic.name
+        if name in image.topics:
+            marked = "is marked for deletion" if name in image.marked else "already exists"
+            raise TopicExistsError(f"Topic '{name}' {marked}.")
+        nulls = [key for key, value in topic.configs.items() if value is None]
+        if nulls:
+            raise InvalidConfigurationError(f"Null value not supported for topic configs: {','.join(nulls)}")
+        configs = {key: value for key, value in topic.configs.items() if value is not None}
+        numbers = (topic.num_partitions, topic.replication_factor)
+        if topic.assignment and numbers != (USE_DEFAULT, USE_DEFAULT):
+            raise InvalidRequestError(
+                "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                "Both cannot be used at the same time."
+            )
+        if topic.assignment:
+            _check_size(new_partitions + len(topic.assignment))
+            assignment: Mapping[int, Sequence[int]] = topic.assignment
+        else:
+            count = self.config.num_partitions if numbers[0] == USE_DEFAULT else numbers[0]
+            _check_size(new_partitions + count)
+            factor = self.config.default_replication_factor if numbers[1] == USE_DEFAULT else numbers[1]
+            assignment = assign_replicas(self._racks(), count, factor, rng=self.rng)
+        topics.check_name(name)
+        topics.check_collision(name, image.topics.keys() | taken)
+        if topic.assignment and unknown_brokers:
+            topics.check_new_assignment(assignment)
+        elif topic.assignment:
+            topics.check_manual_assignment(assignment, image.brokers)
+        try:
+            validate_topic_configs(configs, self.config.topic_defaults())
+        except ConfigError as error:
+            raise InvalidConfigurationError(str(error)) from error
+        return PlannedTopic(name, self._new_topic_id(), assignment, configs)
+
+    def _new_topic_id(self) -> bytes:
+        while True:
+            topic_id = random_uuid(self.rng)
+            if topic_id not in self.image.topic_names:
+                return topic_id
+
+    def _racks(self) -> dict[int, str | None]:
+        return {broker: image.rack for broker, image in self.image.brokers.items()}
+
+    def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics: mark them, have the brokers delete their replicas, remove the nodes.
+
+        A topic with a replica on a dead broker stays marked until that one returns.
+
+        Returns:
+            By name the error, None for what is deleted or marked.
+
+        Raises:
+            NotControllerError: this broker is not the active controller.
+        """
+        self.check_active()
+        results: dict[str, KafkaError | None] = {}
+        for name in names:
+            known = name in self.image.topics
+            results[name] = None if known else UnknownTopicOrPartitionError()
+        known_names = [name for name, error in results.items() if error is None]
+        try:
+            decision = decisions.mark_for_deletion(self.image, known_names)
+            if decision:
+                self._commit(decision)
+            self._finish_deletions()
+        except (StoreError, KafkaError) as error:
+            if isinstance(error, StoreError):
+                self._refresh()
+            results |= {name: as_kafka(error, name) for name in known_names}
+        return results
+
+    def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+        *,
+        admit: Admit | None = None,
+    ) -> None:
+        """Make a topic have `count` partitions.
+
+        Args:
+            name: the topic.
+            count: how many partitions it is to have in all.
+            assignments: replicas of each added partition; None for automatic placement.
+            validate_only: only check.
+            admit: see `Admit`.
+
+        Raises:
+            UnknownTopicOrPartitionError: no such topic.
+            InvalidTopicError: it is being deleted.
+            ReassignmentInProgressError: its partitions are being moved.
+            InvalidPartitionsError: it has as many, or more.
+            PolicyViolationError: too many at once.
+            InvalidReplicaAssignmentError: the assignments do not fit.
+            NotControllerError: this broker is not the active controller.
+        """
+        self.check_active()
+        image = self.image
+        topic = _check_growth(image, name, count)
+        present = len(topic.partitions)
+        first = topic.partitions[0].replicas
+        racks = self._racks()
+        added: Mapping[int, Sequence[int]]
+        if assignments is not None:
+            topics.check_added_assignments(assignments, count - present, len(first), racks)
+            added = {present + i: replicas for i, replicas in enumerate(assignments)}
+        else:
+            ids = sorted(racks)
+            start = next((i for i, broker in enumerate(ids) if broker >= first[0]), 0)
+            added = assign_replicas(
+                racks, count - present, len(first), start_index=start, first_partition=present
+            )
+        if not validate_only:
+            if admit is not None:
+                admit(count - present)
+            try:
+                self._commit(decisions.add_partitions(image, self.epoch, name, added))
+            except StoreError as error:
+                self._refresh()
+                raise as_kafka(error, name) from error
+
+
+def _check_growth(image: ClusterImage, name: str, count: int) -> TopicImage:
+    """Return the topic that is to have `count` partitions. Raises as `create_partitions`."""
+    topic = image.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+    if name in image.marked:
+        raise InvalidTopicError("The topic is queued for deletion.")
+    if any(p.adding or p.removing for p in topic.partitions.values()):
+        raise ReassignmentInProgressError(f"A partition reassignment is in progress for the topic '{name}'.")
+    present = len(topic.partitions)
+    if count < present:
+        raise InvalidPartitionsError(
+            f"Topic currently has {present} partitions, which is higher than the requested {count}."
+        )
+    if count == present:
+        raise InvalidPartitionsError(f"Topic already has {present} partitions.")
+    _check_size(count - present)
+    if 0 not in topic.partitions:
+        raise UnknownServerError(f"Unexpected existing replica assignment for topic '{name}': no partition 0")
+    return topic
+
+
+def _check_size(new_partitions: int) -> None:
+    if new_partitions > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationError("Excessively large number of partitions per request.")
+
+
+def _groups(plans: Sequence[PlannedTopic]) -> Iterable[list[PlannedTopic]]:
+    """Topics that fit into one transaction; one alone may be larger."""
+    group: list[PlannedTopic] = []
+    size = 0
+    for plan in plans:
+        if group and size + len(plan.assignment) > _PARTITIONS_PER_TRANSACTION:
+            yield group
+            group, size = [], 0
+        group.append(plan)
+        size += len(plan.assignment)
+    if group:
+        yield group
+
+
+def as_kafka(error: Exception, name: str) -> KafkaError:
+    """The error to be told for a write about topic `name` that failed."""
+    if isinstance(error, KafkaError):
+        return error
+    return UnknownServerError(f"the metadata of topic '{name}' could not be written: {error}")

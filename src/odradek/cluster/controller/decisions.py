@@ -1,0 +1,406 @@
+"""The controller's decisions: pure functions from (image, event) to what changes and what must be written.
+
+A `Decision` holds the delta that makes the next image and the node writes that make it true. The shell
+(`controller.Controller`) does the writes in one transaction with the check of its epoch, and only then
+applies the delta and tells. Nothing here reads a store, a clock or a source of random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from odradek.cluster import paths
+from odradek.cluster.controller import elections
+from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
+from odradek.cluster.nodes import (
+    LEADER_RECOVERED,
+    LEADER_RECOVERING,
+    NO_LEADER,
+    PartitionState,
+    ReplicaAssignment,
+    TopicNode,
+    encode_config,
+    encode_config_change,
+    encode_partition_state,
+    encode_topic,
+)
+from odradek.cluster.store.store import Check, Create, Delete, SetData
+from odradek.errors import (
+    FencedLeaderEpochError,
+    IneligibleReplicaError,
+    InvalidRequestError,
+    InvalidUpdateVersionError,
+    NotControllerError,
+    UnknownTopicOrPartitionError,
+)
+from odradek.util.topic_partition import TopicPartition
+
+
+class Put(NamedTuple):
+    """A write that creates the node or, where it exists, replaces its data."""
+
+    path: str
+    data: bytes | None
+
+
+class Remove(NamedTuple):
+    """A deletion that is content when the node does not exist."""
+
+    path: str
+
+
+Write = Check | Create | SetData | Delete | Put | Remove
+
+
+class Decision(NamedTuple):
+    """The nodes to write, and the difference that they make."""
+
+    writes: tuple[Write, ...] = ()
+    delta: ClusterDelta = ClusterDelta()
+
+    def __bool__(self) -> bool:
+        return bool(self.writes) or bool(self.delta)
+
+
+class PlannedTopic(NamedTuple):
+    """A topic that passed all checks. `assignment` is by partition; `configs` are its overrides."""
+
+    name: str
+    topic_id: bytes
+    assignment: Mapping[int, Sequence[int]]
+    configs: Mapping[str, str]
+
+
+Unclean = Callable[[str], bool]
+"""Whether `unclean.leader.election.enable` holds for a topic."""
+
+
+def create_topics(image: ClusterImage, epoch: int, planned: Iterable[PlannedTopic]) -> Decision:
+    """Create topics, with leaders for all partitions that have a live replica."""
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    configs: dict[str, Mapping[str, str]] = {}
+    for plan in planned:
+        assignment = {p: ReplicaAssignment(tuple(r)) for p, r in sorted(plan.assignment.items())}
+        writes.append(Put(paths.entity_config(f"topics/{plan.name}"), encode_config(plan.configs)))
+        writes.append(Create(paths.topic(plan.name), encode_topic(TopicNode(assignment, plan.topic_id))))
+        writes.append(Create(paths.topic_partitions(plan.name)))
+        partitions: dict[int, PartitionImage] = {}
+        for index, replicas in assignment.items():
+            new = PartitionImage.of(replicas, None, -1)
+            partitions[index] = _start(writes, plan.name, index, new, image.brokers, epoch)
+        topics[plan.name] = TopicImage(plan.name, plan.topic_id, partitions)
+        configs[f"topics/{plan.name}"] = dict(plan.configs)
+    return Decision(tuple(writes), ClusterDelta(topics=topics, configs=configs))
+
+
+def _start(
+    writes: list[Write],
+    topic: str,
+    index: int,
+    new: PartitionImage,
+    live: Collection[int],
+    epoch: int,
+) -> PartitionImage:
+    state = elections.first_leader(new, live, epoch)
+    if state is None:
+        return new
+    writes.append(Create(paths.partition(topic, index)))
+    writes.append(Create(paths.partition_state(topic, index), encode_partition_state(state)))
+    return PartitionImage.of(new.assignment, state, 0)
+
+
+def add_partitions(
+    image: ClusterImage, epoch: int, name: str, added: Mapping[int, Sequence[int]]
+) -> Decision:
+    """Add partitions to a topic. `added` is by partition index, following those that exist."""
+    topic = image.topics[name]
+    partitions = dict(topic.partitions)
+    assignment = {p: partition.assignment for p, partition in partitions.items()}
+    assignment |= {p: ReplicaAssignment(tuple(replicas)) for p, replicas in added.items()}
+    writes: list[Write] = [
+        SetData(paths.topic(name), encode_topic(TopicNode(dict(sorted(assignment.items())), topic.topic_id)))
+    ]
+    for index in sorted(added):
+        new = PartitionImage.of(assignment[index], None, -1)
+        partitions[index] = _start(writes, name, index, new, image.brokers, epoch)
+    return Decision(tuple(writes), ClusterDelta(topics={name: topic._replace(partitions=partitions)}))
+
+
+def mark_for_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
+    """Mark topics for deletion; those marked already stay as they are. From here on they cannot be used."""
+    fresh = [name for name in dict.fromkeys(names) if name in image.topics and name not in image.marked]
+    return Decision(
+        tuple(Create(paths.delete_topic(name)) for name in fresh),
+        ClusterDelta(topics_marked=frozenset(fresh)),
+    )
+
+
+def deletable(image: ClusterImage, offline: Collection[tuple[int, str, int]] = ()) -> list[str]:
+    """The marked topics all of whose replicas are on live brokers and not `offline` there: they alone can be
+    deleted for good, because a dead broker, or a disk, would come back with its replicas."""
+    return sorted(
+        name
+        for name in image.marked
+        if name in image.topics
+        and all(
+            broker in image.brokers and (broker, name, index) not in offline
+            for index, partition in image.topics[name].partitions.items()
+            for broker in partition.replicas
+        )
+    )
+
+
+def replicas_offline(
+    image: ClusterImage, epoch: int, offline: Collection[tuple[int, str, int]], unclean: Unclean
+) -> Decision:
+    """Replicas (broker, topic, partition) cannot be used although their brokers live.
+
+    Others take over what they lead; where there is none, nobody leads. As followers they leave the ISR.
+    """
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    for broker, name, index in sorted(offline):
+        topic = topics.get(name) or image.topic(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if topic is None or partition is None or partition.is_new:
+            continue
+        state = None
+        if partition.leader == broker:
+            live = [other for other in image.brokers if (other, name, index) not in offline]
+            state = elections.offline(partition, live, epoch, unclean=unclean(name))
+        if state is None:
+            state = elections.without_replica(partition, broker, epoch)
+        if state is None:
+            continue
+        before = image.topics[name].partitions[index]
+        if partition is not before:
+            # Two replicas of one partition: its state is written once.
+            writes = [w for w in writes if w.path != paths.partition_state(name, index)]
+            partition = partition._replace(partition_epoch=before.partition_epoch)
+        after = _write_state(writes, name, index, partition, state)
+        topics[name] = topic._replace(partitions={**topic.partitions, index: after})
+    return Decision(tuple(writes), ClusterDelta(topics=topics))
+
+
+def finish_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
+    """Remove the nodes of topics whose replicas are gone, in Kafka's order."""
+    writes: list[Write] = []
+    gone: dict[str, TopicImage] = {}
+    for name in names:
+        topic = image.topics[name]
+        for index in topic.partitions:
+            writes.append(Remove(paths.partition_state(name, index)))
+            writes.append(Remove(paths.partition(name, index)))
+        writes.append(Remove(paths.topic_partitions(name)))
+        writes.append(Remove(paths.topic(name)))
+        writes.append(Remove(paths.entity_config(f"topics/{name}")))
+        writes.append(Remove(paths.delete_topic(name)))
+        gone[name] = topic
+    return Decision(
+        tuple(writes), ClusterDelta(topics_gone=gone, configs={f"topics/{name}": {} for name in gone})
+    )
+
+
+def set_config(entity_path: str, configs: Mapping[str, str]) -> Decision:
+    """Replace the configs of an entity and leave the notice that other brokers wait for."""
+    return Decision(
+        (
+            Put(paths.entity_config(entity_path), encode_config(configs)),
+            Create(paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity_path), sequence=True),
+        ),
+        ClusterDelta(configs={entity_path: dict(configs)}),
+    )
+
+
+Electable = Callable[[str, int], Collection[int]]
+"""The brokers that may be given the lead of a partition (topic, index)."""
+
+
+def brokers_changed(
+    image: ClusterImage,
+    epoch: int,
+    live: Mapping[int, BrokerImage],
+    unclean: Unclean,
+    electable: Electable | None = None,
+) -> Decision:
+    """Brokers have come, gone or come back: give leaders to what has lost or never had one.
+
+    Partitions whose leader is gone get the first live replica in sync. Where none is, the leader is noted as
+    none and the ISR keeps its last members. Followers that are gone leave the ISR. With `electable` not every
+    live broker may lead.
+    """
+    changed = {b: broker for b, broker in live.items() if image.brokers.get(b) != broker}
+    gone = frozenset(image.brokers) - live.keys()
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    for topic in image.topics.values():
+        if topic.name in image.marked:
+            continue
+        moved: dict[int, PartitionImage] = {}
+        has_parent = False
+        for index, partition in topic.partitions.items():
+            here: list[Write] = []
+            after = _settle(here, topic.name, index, partition, live, epoch, unclean, electable)
+            if after is partition:
+                continue
+            if partition.is_new and not has_parent:
+                # Whoever wrote the topic's node, a tool or a controller that died, may not have come to this.
+                writes.append(Put(paths.topic_partitions(topic.name), None))
+                has_parent = True
+            writes += here
+            moved[index] = after
+        if moved:
+            topics[topic.name] = topic._replace(partitions={**topic.partitions, **moved})
+    return Decision(tuple(writes), ClusterDelta(brokers=changed, brokers_gone=gone, topics=topics))
+
+
+def newer_than_states(
+    image: ClusterImage, epoch: int, lives: Mapping[int, int], written: Mapping[TopicPartition, int]
+) -> Decision:
+    """Take brokers out of ISRs that were written before they registered, where somebody else is in sync.
+
+    What they had then may be gone. Where nobody else is left nobody knows better, and all stays as it is.
+
+    Args:
+        image, epoch: the cluster, and the epoch of the controller.
+        lives: the epochs of the live brokers.
+        written: the transactions that last wrote the states.
+    """
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    for (name, index), zxid in written.items():
+        topic = topics.get(name) or image.topics[name]
+        partition = topic.partitions[index]
+        stayed = [b for b in partition.isr if lives.get(b, zxid) < zxid]
+        if name in image.marked or not stayed or all(lives.get(b, 0) < zxid for b in partition.isr):
+            continue
+        state = elections.offline(partition, stayed, epoch, unclean=False)
+        if state is None:
+            continue
+        if partition.leader in stayed:
+            state = state._replace(leader=partition.leader)
+        after = _write_state(writes, name, index, partition, state)
+        topics[name] = topic._replace(partitions={**topic.partitions, index: after})
+    return Decision(tuple(writes), ClusterDelta(topics=topics))
+
+
+def _settle(
+    writes: list[Write],
+    topic: str,
+    index: int,
+    partition: PartitionImage,
+    live: Mapping[int, BrokerImage],
+    epoch: int,
+    unclean: Unclean,
+    electable: Electable | None,
+) -> PartitionImage:
+    leaders: Collection[int] = live if electable is None else electable(topic, index)
+    if partition.is_new:
+        started: list[Write] = []
+        after = _start(started, topic, index, partition, leaders, epoch)
+        # The parents may exist: whoever was the controller before may have died on the way.
+        writes.extend(Put(w.path, w.data) if isinstance(w, Create) else w for w in started)
+        return partition if after.is_new else after
+    if partition.leader not in live:
+        state = elections.offline(partition, leaders, epoch, unclean=unclean(topic))
+        if state is not None:
+            return _write_state(writes, topic, index, partition, state)
+        if partition.leader == NO_LEADER:
+            return partition
+        state = elections.without_replica(partition, partition.leader, epoch)
+        return partition if state is None else _write_state(writes, topic, index, partition, state)
+    isr = tuple(broker for broker in partition.isr if broker in live)
+    if isr == partition.isr:
+        return partition
+    state = elections.state_of(partition)._replace(
+        isr=isr,
+        leader_epoch=partition.leader_epoch + 1,
+        controller_epoch=epoch,
+    )
+    return _write_state(writes, topic, index, partition, state)
+
+
+def _write_state(
+    writes: list[Write], topic: str, index: int, partition: PartitionImage, state: PartitionState
+) -> PartitionImage:
+    path = paths.partition_state(topic, index)
+    writes.append(SetData(path, encode_partition_state(state), partition.partition_epoch))
+    return PartitionImage.of(partition.assignment, state, partition.partition_epoch + 1)
+
+
+class IsrChange(NamedTuple):
+    """A leader's wish for another ISR (AlterPartition, KIP-497), with the epochs that it knows."""
+
+    topic: str
+    partition: int
+    broker_id: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: int = 0
+    epochs: Mapping[int, int] = MappingProxyType({})
+    """Broker epochs of members, as the leader knows them (KIP-903)."""
+
+
+def alter_partition(
+    image: ClusterImage, epoch: int, change: IsrChange, shutting_down: Collection[int] = ()
+) -> Decision:
+    """Change a partition's ISR for its leader. The leader epoch stays; the partition epoch grows.
+
+    What is so already is granted without a write: the leader asks again when it has not heard the answer.
+    Members are looked at last: upon IneligibleReplicaError a leader goes back to the ISR that it knows, which
+    has to be the present one.
+
+    Args:
+        image: the cluster.
+        epoch: of the controller.
+        change: what the leader wishes for.
+        shutting_down: live brokers that are about to stop.
+
+    Raises:
+        UnknownTopicOrPartitionError: no such partition.
+        FencedLeaderEpochError: the asker knows an older leader epoch.
+        NotControllerError: the asker knows more than this controller, which another must have followed.
+        InvalidRequestError: the asker does not lead, or leaves itself out, or is recovering with others or
+            anew (KIP-704).
+        InvalidUpdateVersionError: the state was changed meanwhile.
+        IneligibleReplicaError: a member of the new ISR is not alive, not in the life that the leader knows
+            (KIP-903), or holds no replica; or one that is to come in is about to stop.
+    """
+    partition = image.partition(change.topic, change.partition)
+    if partition is None or partition.is_new:
+        raise UnknownTopicOrPartitionError
+    if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
+        raise NotControllerError("the request is ahead of the controller's state")
+    if change.leader_epoch < partition.leader_epoch:
+        raise FencedLeaderEpochError
+    if change.broker_id != partition.leader or change.broker_id not in change.isr:
+        raise InvalidRequestError(f"broker {change.broker_id} does not lead the partition")
+    recovery = change.leader_recovery_state
+    if set(change.isr) == set(partition.isr) and recovery == partition.leader_recovery_state:
+        return Decision()
+    if change.partition_epoch < partition.partition_epoch:
+        raise InvalidUpdateVersionError
+    if recovery == LEADER_RECOVERING and (
+        len(change.isr) > 1 or partition.leader_recovery_state == LEADER_RECOVERED
+    ):
+        raise InvalidRequestError("the leader is recovering from an unclean election, or is not any more")
+    if any(broker not in image.brokers or broker not in partition.replicas for broker in change.isr) or any(
+        image.brokers[broker].epoch != known for broker, known in change.epochs.items()
+    ):
+        raise IneligibleReplicaError
+    if any(broker in shutting_down and broker not in partition.isr for broker in change.isr):
+        raise IneligibleReplicaError
+    state = elections.state_of(partition)._replace(
+        isr=change.isr,
+        controller_epoch=epoch,
+        leader_recovery_state=change.leader_recovery_state,
+    )
+    writes: list[Write] = []
+    after = _write_state(writes, change.topic, change.partition, partition, state)
+    topic = image.topics[change.topic]
+    partitions = {**topic.partitions, change.partition: after}
+    return Decision(tuple(writes), ClusterDelta(topics={topic.name: topic._replace(partitions=partitions)}))

@@ -1,0 +1,152 @@
+"""Changes of in-sync sets, which leaders wish for (KIP-497) or, of old, write themselves and tell by notices.
+
+Kafka: `KafkaController.processAlterPartition`, `KafkaController.processIsrChangeNotification`.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.controller import decisions
+from odradek.cluster.controller.decisions import Decision, IsrChange, Remove, Write
+from odradek.cluster.controller.partition_admin import PartitionAdmin
+from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
+from odradek.cluster.nodes import NodeFormatError
+from odradek.cluster.store.store import MetadataStore, StoreError
+from odradek.errors import InvalidUpdateVersionError, KafkaError
+from odradek.util.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+CHANGES_AT_ONCE = 500
+"""As many fit into one transaction of ZooKeeper's, whose messages are at most 1 MB."""
+
+
+class IsrChanges(PartitionAdmin):
+    """The part of `Controller` that changes in-sync sets for leaders, and follows what leaders change."""
+
+    store: MetadataStore
+    is_active: bool
+    shutting_down: dict[int, int]
+
+    @abstractmethod
+    def _apply(self, delta: ClusterDelta) -> None: ...
+
+    # --- as leaders wish ----------------------------------------------------------------------------------
+
+    def alter_partition(self, change: IsrChange) -> int:
+        """Change a partition's ISR for its leader, and return the new partition epoch.
+
+        Raises:
+            KafkaError: see `decisions.alter_partition`; or this broker is not the active controller.
+        """
+        outcome = self.alter_partitions([change])[0]
+        if isinstance(outcome, KafkaError):
+            raise outcome
+        return outcome.partition_epoch
+
+    def alter_partitions(self, changes: Sequence[IsrChange]) -> list[PartitionImage | KafkaError]:
+        """Change the ISRs of partitions for their leaders, many in one transaction.
+
+        Args:
+            changes: in the order in which they are looked at; each sees those before it.
+
+        Returns:
+            For each change, in order, the partition as it is now, or why it was not changed: see
+            `decisions.alter_partition`.
+
+        Raises:
+            NotControllerError: this broker is not the active controller.
+            KafkaStorageError: the store cannot be written, or nobody knows whether it was.
+        """
+        self.check_active()
+        outcomes: list[PartitionImage | KafkaError] = []
+        for start in range(0, len(changes), CHANGES_AT_ONCE):
+            some = changes[start : start + CHANGES_AT_ONCE]
+            try:
+                outcomes += self._alter_together(some)
+            except StoreError as error:
+                # One of the nodes is not as the image says: the others need not suffer for it.
+                log.info("changes of in-sync sets are made one by one: %s", error)
+                self._refresh()
+                outcomes += [self._alter_one(change) for change in some]
+        return outcomes
+
+    def _alter_together(self, changes: Sequence[IsrChange]) -> list[PartitionImage | KafkaError]:
+        image = self.image
+        outcomes: list[PartitionImage | KafkaError] = []
+        writes: list[Write] = []
+        topics: dict[str, TopicImage] = {}
+        for change in changes:
+            try:
+                decision = decisions.alter_partition(image, self.epoch, change, self.shutting_down)
+            except KafkaError as error:
+                outcomes.append(error)
+                continue
+            writes += decision.writes
+            topics.update(decision.delta.topics)
+            image = image.apply(decision.delta)
+            outcomes.append(image.topics[change.topic].partitions[change.partition])
+        if writes:
+            self._commit(Decision(tuple(writes), ClusterDelta(topics=topics)))
+        return outcomes
+
+    def _alter_one(self, change: IsrChange) -> PartitionImage | KafkaError:
+        try:
+            return self._alter_together([change])[0]
+        except StoreError:
+            self._refresh()
+            return InvalidUpdateVersionError()
+
+    # --- as leaders have written them (inter.broker.protocol.version before 2.7-IV2) -----------------------
+
+    def follow_isr_notices(self) -> list[TopicPartition]:
+        """Read anew what leaders say they have changed, and remove their notices.
+
+        Nothing is done by a controller that is not the active one.
+
+        Returns:
+            The partitions that they name.
+
+        Raises:
+            StoreError: the store cannot be read; the next notice has all of them looked at again.
+            NotControllerError: this broker is no longer the active controller.
+            KafkaStorageError: the store cannot be written.
+        """
+        if not self.is_active:
+            return []
+        notices = [f"{paths.ISR_CHANGES}/{name}" for name in self.store.children(paths.ISR_CHANGES)]
+        changed: dict[TopicPartition, None] = {}
+        for path, found in zip(notices, self.store.get_many(notices), strict=True):
+            try:
+                if found is not None:
+                    changed.update(dict.fromkeys(nodes.decode_isr_change(path, found[0])))
+            except NodeFormatError as error:
+                log.warning("a notice of changed in-sync sets is of no use: %s", error)
+        topics = self._read_states(list(changed))
+        if topics:
+            self._apply(ClusterDelta(topics=topics))
+        if notices:
+            self._commit(Decision(tuple(Remove(path) for path in notices)))
+        return list(changed)
+
+    def _read_states(self, keys: Sequence[TopicPartition]) -> dict[str, TopicImage]:
+        """The topics of these partitions, as far as the nodes say something newer than the image."""
+        topics: dict[str, TopicImage] = {}
+        states = [paths.partition_state(*key) for key in keys]
+        for (name, index), path, found in zip(keys, states, self.store.get_many(states), strict=True):
+            topic = topics.get(name) or self.image.topic(name)
+            before = None if topic is None else topic.partitions.get(index)
+            if topic is None or before is None or found is None or found[1].version <= before.partition_epoch:
+                continue
+            try:
+                state = nodes.decode_partition_state(path, found[0])
+            except NodeFormatError as error:
+                log.warning("a changed in-sync set cannot be read: %s", error)
+                continue
+            after = PartitionImage.of(before.assignment, state, found[1].version)
+            topics[name] = topic._replace(partitions={**topic.partitions, index: after})
+        return topics

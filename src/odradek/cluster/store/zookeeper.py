@@ -1,0 +1,657 @@
+"""The metadata store of a cluster: a session with ZooKeeper.
+
+The wire is kazoo's (`zookeeper_connection.py`); here are the session, its watches, and what an operation does
+when the connection is lost.
+
+**A lost connection.** Operations wait for another one, at most for `request_timeout_ms` each, and are then
+sent again, as Kafka's brokers do it. A write may have been done although its answer was lost, and its second
+sending then fails. So a refusal after a loss is followed by a look: do the nodes stand as the write would
+have left them, with the session's own ephemeral nodes, and all by one transaction that is newer than the
+write's first sending? Then it was done, and succeeds. (Kafka looks in the same way at the owner of an
+ephemeral node and at the state of a partition.) What cannot be told: a sequence node may be there twice; a
+write for which the time ran out raises `StoreUnavailable` with `outcome_unknown`, and may even be done later,
+while the session lasts. Writes that must not be done twice check a version.
+
+**The end of the session** is told by the server alone. From then on this object raises `SessionExpired`;
+whoever wants another session makes another object.
+
+**Threads.** Operations may be called by any thread that may wait. Watchers and the callbacks of `on_expired`
+are called in one thread of this object, one after the other; they may call the store.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import queue
+import ssl
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from odradek.cluster.store.store import (
+    ANY_VERSION,
+    BadArguments,
+    Check,
+    Create,
+    Delete,
+    EventType,
+    NodeExists,
+    NoNode,
+    Op,
+    OpResult,
+    SessionExpired,
+    SetData,
+    Stat,
+    StoreError,
+    StoreUnavailable,
+    Watcher,
+    WatchEvent,
+    check_path,
+    ensure_path,
+)
+from odradek.cluster.store.zookeeper_access import Auth, ConnectString, SaslAuth, acl_of
+from odradek.cluster.store.zookeeper_watches import Look, WatchedNode
+
+log = logging.getLogger(__name__)
+
+IN_FLIGHT = 1000
+"""How many requests `get_many` sends before it waits for their answers."""
+
+TOGETHER = 100
+"""How many nodes one of them reads, so that others' requests come between."""
+
+REMEDY = "pip install 'odradek[zookeeper]'"
+
+
+class ZooKeeperStore:
+    """A session with ZooKeeper, 3.4 or newer.
+
+    Args:
+        connect: Kafka's `zookeeper.connect`: `h1:2181,h2:2181/chroot`. The chroot is created if missing.
+        session_timeout_ms: how long the servers keep the session without hearing of it; they may bound it.
+        connection_timeout_ms: how long to wait for the first connection.
+        request_timeout_ms: how long an operation waits for a lost connection to come back and for its
+            answer; default: the session's timeout.
+        auth: who this session is.
+        set_acl: give new nodes Kafka's ACLs (`zookeeper.set.acl`): all for their creator, which needs `auth`,
+            and reading for the world, but for those that hold credentials.
+        tls: how connections are encrypted; None for plain ones.
+
+    Raises:
+        BadArguments: `connect` names no server, or `set_acl` without `auth`.
+        StoreUnavailable: no server answered.
+        SessionExpired: the servers refuse the credentials.
+        NotPermitted: the chroot is missing and may not be created.
+        StoreError: kazoo, or for SASL pure-sasl, is not installed.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        *,
+        session_timeout_ms: int = 18_000,
+        connection_timeout_ms: int = 18_000,
+        request_timeout_ms: int | None = None,
+        auth: Auth | None = None,
+        set_acl: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._servers, self._chroot = ConnectString.parse(connect)
+        if set_acl and auth is None:
+            raise BadArguments(
+                connect, "zookeeper.set.acl=true: nodes of which nobody is the owner; give credentials, too"
+            )
+        self._kazoo: Any = _with_kazoo(connect, auth)
+        self._timeout_s = (session_timeout_ms if request_timeout_ms is None else request_timeout_ms) / 1000
+        self._set_acl = set_acl
+        self._session_id = 0
+        self._reads_together = True  # until the server does not know how
+        self._open = True
+        self._shut_down = False
+        self._expired = False
+        self._expired_callbacks: list[Callable[[], None]] = []
+        self._watched: dict[str, _Persistent] = {}
+        self._lock = threading.Lock()  # of the four above; never held while waiting
+        self._arming = threading.Lock()  # held while a watch is armed: nobody joins one that is not
+        # The following three belong to the thread that calls watchers.
+        self._lost: list[_Once] = []
+        self._last_event: object = None
+        self._told: list[tuple[Watcher, WatchEvent]] = []
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._connection: Any = self._kazoo.ZooKeeperConnection(
+            self._servers, session_timeout_ms, auth, self._state_changed, tls
+        )
+        try:
+            self._begin(connection_timeout_ms / 1000)
+        except BaseException:
+            self._open = False
+            self._connection.close()
+            raise
+        threading.Thread(target=self._call_watchers, name="zookeeper-watches", daemon=True).start()
+
+    def _begin(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._connection.start(timeout_s)
+            self._session_id, _ = self._connection.session
+            # kazoo is connected before the server has looked at the credentials: ask it something.
+            self._connection.result(self._connection.exists("/"), "/", deadline)
+        except self._kazoo.SessionOver:
+            raise SessionExpired("/", f"ZooKeeper at {self._servers} refuses the credentials") from None
+        except (self._kazoo.WaitedTooLong, self._kazoo.ConnectionLost):
+            raise StoreUnavailable(
+                "/", f"no ZooKeeper answers at {self._servers} within {timeout_s:g} s (zookeeper.connect)"
+            ) from None
+        if self._chroot and self.exists("/") is None:
+            chroot, self._chroot = self._chroot, ""
+            try:
+                ensure_path(self, chroot)
+            finally:
+                self._chroot = chroot
+
+    @property
+    def session_id(self) -> int:
+        """See `MetadataStore.session_id`."""
+        return self._session_id
+
+    def _full(self, path: str) -> str:
+        """The path as the server knows it; checks that the session lasts and that it is a path."""
+        self._check_open(path)
+        check_path(path)
+        return path if not self._chroot else self._chroot if path == "/" else self._chroot + path
+
+    def _check_open(self, path: str) -> None:
+        if not self._open or self._connection.is_over:
+            raise self._over(path)
+
+    def _over(self, path: str) -> SessionExpired:
+        return SessionExpired(path, "the session with ZooKeeper is over")
+
+    def _unavailable(self, path: str, outcome_unknown: bool) -> StoreUnavailable:
+        message = f"{path}: no ZooKeeper at {self._servers} has answered within {self._timeout_s:g} s"
+        if outcome_unknown:
+            message += "; whether the write was done, or will be, is not known"
+        return StoreUnavailable(path, message, outcome_unknown)
+
+    # --- reads --------------------------------------------------------------------------------------------
+
+    def get(self, path: str, watch: Watcher | None = None) -> tuple[bytes | None, Stat]:
+        """See `MetadataStore.get`."""
+        full, once = self._full(path), self._once(path, watch, False)
+        data, stat = self._read(path, lambda: self._connection.get(full, once))
+        return data, self._kazoo.stat_of(stat)
+
+    def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
+        """See `MetadataStore.exists`."""
+        full, once = self._full(path), self._once(path, watch, False)
+        stat = self._read(path, lambda: self._connection.exists(full, once))
+        return None if stat is None else self._kazoo.stat_of(stat)
+
+    def children(self, path: str, watch: Watcher | None = None) -> list[str]:
+        """See `MetadataStore.children`."""
+        full, once = self._full(path), self._once(path, watch, True)
+        names, _ = self._read(path, lambda: self._connection.children(full, once))
+        return sorted(names)
+
+    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+        """See `MetadataStore.get_many`. Each request reads many nodes if the server can do that."""
+        stat_of = self._kazoo.stat_of
+        answers = self._get_together(paths) if self._reads_together and len(paths) > 1 else None
+        if answers is None:
+            answers = self._read_many(paths, self._connection.get)
+        return [None if answer is None else (answer[0], stat_of(answer[1])) for answer in answers]
+
+    def _get_together(self, paths: Sequence[str]) -> list[Any] | None:
+        """The answers; None, from then on, if the server knows no such request."""
+        full = [self._full(path) for path in paths]
+        parts = [full[start : start + TOGETHER] for start in range(0, len(full), TOGETHER)]
+        try:
+            groups = self._read_all(paths[::TOGETHER], parts, self._connection.get_together)
+        except self._kazoo.NotKnown:
+            self._reads_together = False
+            return None
+        answers = [answer for group in groups for answer in group]
+        for path, answer in zip(paths, answers, strict=True):
+            if isinstance(answer, Exception):
+                raise self._kazoo.translated(answer, path)
+        return answers
+
+    def exists_many(self, paths: Sequence[str]) -> list[Stat | None]:
+        """See `MetadataStore.exists_many`."""
+        stat_of = self._kazoo.stat_of
+        answers = self._read_many(paths, self._connection.exists)
+        return [None if answer is None else stat_of(answer) for answer in answers]
+
+    def _read_many(self, paths: Sequence[str], ask: Callable[[str], Any]) -> list[Any]:
+        """The answers, None for a node that is not there."""
+        self._check_open(paths[0] if paths else "/")
+        return self._read_all(paths, [self._full(path) for path in paths], ask)
+
+    def _read_all(self, paths: Sequence[str], asked: Sequence[Any], ask: Callable[[Any], Any]) -> list[Any]:
+        """The answers to as many questions, None for a node that is not there; `paths` are for errors."""
+        found: list[Any] = [None] * len(asked)
+        for start in range(0, len(asked), IN_FLIGHT):
+            wanted = list(range(start, min(start + IN_FLIGHT, len(asked))))
+            deadline = time.monotonic() + self._timeout_s
+            while wanted:
+                wanted = self._read_some(paths, asked, wanted, ask, found, deadline)
+        return found
+
+    def _read_some(
+        self,
+        paths: Sequence[str],
+        asked: Sequence[Any],
+        wanted: Sequence[int],
+        ask: Callable[[Any], Any],
+        found: list[Any],
+        deadline: float,
+    ) -> list[int]:
+        """Fill `found` at `wanted`; returns those for which the connection was lost."""
+        lost = []
+        path = paths[wanted[0]]
+        try:
+            self._connection.await_connected(deadline)
+            sent = [ask(asked[index]) for index in wanted]
+            for index, pending in zip(wanted, sent, strict=True):
+                path = paths[index]
+                try:
+                    found[index] = self._connection.result(pending, path, deadline)
+                except NoNode:
+                    pass
+                except self._kazoo.ConnectionLost:
+                    lost.append(index)
+        except self._kazoo.SessionOver:
+            raise self._over(path) from None
+        except self._kazoo.WaitedTooLong:
+            raise self._unavailable(path, False) from None
+        return lost
+
+    def _read(self, path: str, send: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                self._connection.await_connected(deadline)
+                return self._connection.result(send(), path, deadline)
+            except self._kazoo.ConnectionLost:
+                continue
+            except self._kazoo.SessionOver:
+                raise self._over(path) from None
+            except self._kazoo.WaitedTooLong:
+                raise self._unavailable(path, False) from None
+
+    # --- writes -------------------------------------------------------------------------------------------
+
+    def create(
+        self, path: str, data: bytes | None = None, ephemeral: bool = False, sequence: bool = False
+    ) -> str:
+        """See `MetadataStore.create`."""
+        result = self._write_one(Create(path, data, ephemeral, sequence))
+        assert isinstance(result, str)
+        return result
+
+    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
+        """See `MetadataStore.set`."""
+        result = self._write_one(SetData(path, data, version))
+        assert isinstance(result, Stat)
+        return result
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """See `MetadataStore.delete`."""
+        self._write_one(Delete(path, version))
+
+    def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        """See `MetadataStore.multi`."""
+        self._check_open(ops[0].path if ops else "/")
+        if not ops:
+            return []
+        sent = []
+        for index, op in enumerate(ops):
+            try:
+                sent.append(self._checked(op))
+            except StoreError as error:
+                error.op_index = index
+                raise
+        return self._write(ops, lambda: self._connection.transaction(sent), self._results)
+
+    def _write_one(self, op: Op) -> OpResult:
+        sent = self._checked(op)
+        return self._write(
+            [op],
+            lambda: self._connection.write(*sent),
+            lambda ops, result: [self._result(op, result)],
+        )[0]
+
+    def _checked(self, op: Op) -> tuple[Op, str, Any]:
+        """What is sent of an operation: itself, the server's path, the ACL."""
+        full = self._full(op.path)
+        if op.path == "/":
+            # With a chroot the server would take it for any node.
+            if isinstance(op, Delete):
+                raise BadArguments(op.path, "the root cannot be deleted")
+            if isinstance(op, Create) and not op.sequence:
+                raise NodeExists(op.path)
+        if isinstance(op, Create) and op.sequence and op.path == "/":
+            full = f"{self._chroot}/"
+        return op, full, acl_of(op.path, self._set_acl)
+
+    def _results(self, ops: Sequence[Op], results: list[Any]) -> list[OpResult]:
+        """The results of a transaction.
+
+        Raises:
+            StoreError: it was refused.
+        """
+        if (failure := self._kazoo.failed_operation(results)) is not None:
+            index, error = failure
+            refusal: StoreError = self._kazoo.translated(error, ops[index].path)
+            refusal.op_index = index
+            raise refusal
+        return [self._result(op, result) for op, result in zip(ops, results, strict=True)]
+
+    def _result(self, op: Op, result: Any) -> OpResult:
+        if isinstance(op, Create):
+            return str(result)[len(self._chroot) :]
+        if isinstance(op, SetData):
+            stat: Stat = self._kazoo.stat_of(result)
+            return stat
+        return None
+
+    def _write(
+        self,
+        ops: Sequence[Op],
+        send: Callable[[], Any],
+        results: Callable[[Sequence[Op], Any], list[OpResult]],
+    ) -> list[OpResult]:
+        path = ops[0].path
+        deadline = time.monotonic() + self._timeout_s
+        before = self._connection.last_zxid
+        was_sent = was_lost = False
+        while True:
+            try:
+                self._connection.await_connected(deadline)
+                was_sent = True
+                return results(ops, self._connection.result(send(), path, deadline))
+            except self._kazoo.ConnectionLost:
+                was_lost = True
+            except self._kazoo.SessionOver:
+                raise self._over(path) from None
+            except self._kazoo.WaitedTooLong:
+                raise self._unavailable(path, was_sent) from None
+            except StoreError:
+                if not was_lost:
+                    raise
+                try:
+                    done = self._done_after(ops, before)
+                except StoreUnavailable:
+                    raise self._unavailable(path, True) from None
+                if done is None:
+                    raise
+                return done
+
+    def _done_after(self, ops: Sequence[Op], zxid: int) -> list[OpResult] | None:
+        """The results of a write whose answer was lost, if it was done after `zxid`; None if it was not, or
+        if that cannot be told."""
+        left: dict[str, Op] = {}
+        for op in ops:
+            if isinstance(op, Create) and op.sequence:
+                return None
+            earlier = left.get(op.path)
+            if isinstance(op, SetData) and isinstance(earlier, Create):
+                left[op.path] = earlier._replace(data=op.data)
+            elif not isinstance(op, Check):
+                left[op.path] = op
+        stats: dict[str, Stat] = {}
+        for (path, op), found in zip(left.items(), self.get_many(list(left)), strict=True):
+            if isinstance(op, Delete):
+                if found is not None:
+                    return None
+                continue
+            if found is None or not self._is_left_by(op, *found):
+                return None
+            stats[path] = found[1]
+        transactions = {stat.mzxid for stat in stats.values()}
+        if len(transactions) > 1 or any(mzxid <= zxid for mzxid in transactions):
+            return None
+        return [
+            op.path if isinstance(op, Create) else stats.get(op.path) if isinstance(op, SetData) else None
+            for op in ops
+        ]
+
+    def _is_left_by(self, op: Op, data: bytes | None, stat: Stat) -> bool:
+        if isinstance(op, Create):
+            owner = self._session_id if op.ephemeral else 0
+            return stat.ephemeral_owner == owner and data == op.data and stat.czxid == stat.mzxid
+        assert isinstance(op, SetData)
+        return data == op.data and op.version in (ANY_VERSION, stat.version - 1)
+
+    # --- watches ------------------------------------------------------------------------------------------
+
+    def watch_persistent(self, path: str, watcher: Watcher, recursive: bool = False) -> None:
+        """See `MetadataStore.watch_persistent`. After a lost connection there is an event for every watched
+        node, whether it has changed or not. A one-shot watch then fires, too.
+
+        Raises:
+            StoreError: `recursive`, for which kazoo has no request.
+        """
+        self._full(path)
+        if recursive:
+            raise StoreError(path, f"{path}: a session with ZooKeeper has no recursive watches")
+        with self._arming:
+            with self._lock:
+                watch = self._watched.get(path)
+                if watch is not None:
+                    if watcher not in watch.node.watchers:
+                        watch.node.watchers.append(watcher)
+                    return
+                watch = self._watched[path] = _Persistent(self, WatchedNode(path))
+                watch.node.watchers.append(watcher)
+            try:
+                look = self._armed(watch)
+            except BaseException:
+                with self._lock:
+                    self._watched.pop(path, None)
+                raise
+            with self._lock:
+                watch.node.began(look)
+
+    def unwatch(self, path: str, watcher: Watcher) -> None:
+        """See `MetadataStore.unwatch`."""
+        with self._lock:
+            watch = self._watched.get(path)
+            if watch is not None and watcher in watch.node.watchers:
+                watch.node.watchers.remove(watcher)
+                if not watch.node.watchers:
+                    del self._watched[path]
+
+    def _armed(self, watch: _Persistent) -> Look | None:
+        """Arm the one-shot watches that a persistent one is made of."""
+        path = watch.node.path
+        full = self._full(path)
+        while True:
+            deadline = time.monotonic() + self._timeout_s
+            try:
+                self._connection.await_connected(deadline)
+                asked = self._connection.exists(full, watch), self._connection.children(full, watch)
+                stat = self._connection.result(asked[0], path, deadline)
+                if stat is None:
+                    return None
+                try:
+                    _, stat_of_children = self._connection.result(asked[1], path, deadline)
+                except NoNode:
+                    stat_of_children = stat  # deleted in between: the watch of its data tells
+                return Look(stat.czxid, stat.mzxid, stat_of_children.pzxid)
+            except self._kazoo.ConnectionLost:
+                continue
+            except self._kazoo.SessionOver:
+                raise self._over(path) from None
+            except self._kazoo.WaitedTooLong:
+                raise self._unavailable(path, False) from None
+
+    def _once(self, path: str, watcher: Watcher | None, of_children: bool) -> _Once | None:
+        return None if watcher is None else _Once(self, path, watcher, of_children)
+
+    def _call_watchers(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                log.exception("an event of the metadata store was not handled")
+
+    def later(self, call: Callable[[], None]) -> None:
+        """Have the thread that calls watchers call this, too."""
+        self._calls.put(call)
+
+    def once_fired(self, once: _Once, event: Any) -> None:
+        """A one-shot watch has fired, or has gone with the connection."""
+        kind = self._kazoo.event_type(event)
+        if kind is None:
+            self._lost.append(once)
+        else:
+            self._tell(once.watcher, WatchEvent(kind, once.path), event)
+
+    def persistent_fired(self, watch: _Persistent, event: Any) -> None:
+        """One of the one-shot watches of a persistent one has fired."""
+        kind = self._kazoo.event_type(event)
+        if kind is not None:  # else the connection is lost: all are armed again when it is back
+            self._look_again(watch, lambda node, look: node.fired(kind, look), event)
+
+    def _look_again(
+        self,
+        watch: _Persistent,
+        events_of: Callable[[WatchedNode, Look | None], list[WatchEvent]],
+        event: object = None,
+    ) -> None:
+        node = watch.node
+        with self._lock:
+            if self._watched.get(node.path) is not watch:
+                return
+        try:
+            look = self._armed(watch)
+        except SessionExpired:
+            return
+        except StoreUnavailable:
+            self.later(partial(self._look_again, watch, events_of, event))
+            return
+        with self._lock:
+            events, watchers = events_of(node, look), list(node.watchers)
+        for watch_event in events:
+            for watcher in watchers:
+                self._tell(watcher, watch_event, event)
+
+    def _tell(self, watcher: Watcher, watch_event: WatchEvent, event: object) -> None:
+        """Call a watcher; once for an event of the server, which comes to each of the watches it ends."""
+        if not self._open:
+            return
+        if event is None or event is not self._last_event:
+            self._last_event = event
+            self._told.clear()
+        if (watcher, watch_event) in self._told:
+            return
+        self._told.append((watcher, watch_event))
+        try:
+            watcher(watch_event)
+        except Exception:
+            log.exception("a watcher of %s has failed", watch_event.path)
+
+    # --- the session's life -------------------------------------------------------------------------------
+
+    def on_expired(self, callback: Callable[[], None]) -> None:
+        """See `MetadataStore.on_expired`. If the session has expired already, it is called soon."""
+        with self._lock:
+            if not self._expired:
+                self._expired_callbacks.append(callback)
+                return
+        threading.Thread(target=callback, name="zookeeper-expired", daemon=True).start()
+
+    def _state_changed(self, is_connected: bool) -> None:
+        self.later(self._reconnected if is_connected else self._expire)
+
+    def _reconnected(self) -> None:
+        lost, self._lost = self._lost, []
+        with self._lock:
+            watched = list(self._watched.values())
+        for watch in watched:
+            self.later(partial(self._look_again, watch, WatchedNode.reconnected))
+        for once in lost:
+            kind = EventType.CHILDREN if once.of_children else EventType.CHANGED
+            self._tell(once.watcher, WatchEvent(kind, once.path), None)
+
+    def _expire(self) -> None:
+        with self._lock:
+            if not self._open or self._expired:
+                return
+            self._expired = True
+            callbacks, self._expired_callbacks = self._expired_callbacks, []
+        log.warning("the session 0x%x with ZooKeeper has expired", self._session_id & (1 << 64) - 1)
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                log.exception("the end of the session with ZooKeeper was not handled")
+        self.close()
+
+    def close(self) -> None:
+        """See `MetadataStore.close`. Unless the connection is lost, the servers hear of it at once."""
+        with self._lock:
+            self._open = False
+            shut_down, self._shut_down = self._shut_down, True
+            self._watched.clear()
+        if not shut_down:
+            self._calls.put(None)
+            self._connection.close()
+
+
+class _Once:
+    """A one-shot watch; equal for the same watcher, so that kazoo's sets hold it once."""
+
+    __slots__ = ("of_children", "path", "store", "watcher")
+
+    def __init__(self, store: ZooKeeperStore, path: str, watcher: Watcher, of_children: bool) -> None:
+        self.store = store
+        self.path = path
+        self.watcher = watcher
+        self.of_children = of_children
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Once)
+            and self.path == other.path
+            and self.of_children == other.of_children
+            and self.watcher == other.watcher
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.of_children))
+
+    def __call__(self, event: Any) -> None:
+        self.store.later(partial(self.store.once_fired, self, event))
+
+
+class _Persistent:
+    """A persistent watch, as kazoo calls it."""
+
+    __slots__ = ("node", "store")
+
+    def __init__(self, store: ZooKeeperStore, node: WatchedNode) -> None:
+        self.store = store
+        self.node = node
+
+    def __call__(self, event: Any) -> None:
+        self.store.later(partial(self.store.persistent_fired, self, event))
+
+
+def _with_kazoo(connect: str, auth: Auth | None) -> ModuleType:
+    try:
+        from odradek.cluster.store import zookeeper_connection
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "kazoo":
+            raise
+        raise StoreError(
+            connect, f"zookeeper.connect={connect}: the package kazoo is not installed: {REMEDY}"
+        ) from error
+    if isinstance(auth, SaslAuth) and importlib.util.find_spec("puresasl") is None:
+        raise StoreError(connect, f"SASL to ZooKeeper needs the package pure-sasl: {REMEDY}")
+    return zookeeper_connection
