@@ -560,11 +560,11 @@ def test_sasl(tmp_path: Path, connect: Connect) -> None:
 
 
 def test_without_kazoo_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import odradek.cluster
+    import odradek.cluster.store
 
     monkeypatch.setitem(sys.modules, "kazoo", None)
     monkeypatch.delitem(sys.modules, "odradek.cluster.store.zookeeper_connection", raising=False)
-    monkeypatch.delattr(odradek.cluster, "zookeeper_connection", raising=False)
+    monkeypatch.delattr(odradek.cluster.store, "zookeeper_connection", raising=False)
     with pytest.raises(StoreError, match=r"pip install 'odradek\[zookeeper\]'"):
         ZooKeeperStore("127.0.0.1:2181")
 
