@@ -49,7 +49,7 @@ from replication.replicas import append
 
 ME, OTHER, THIRD = 0, 1, 2
 ID, ANOTHER_ID = bytes(15) + b"\x01", bytes(15) + b"\x02"
-FOLDER = Path("/data")
+FOLDER, MORE = Path("/data"), Path("/more")
 CONTROLLER_EPOCH = 7
 BROKER_EPOCH = 100
 NONE = ErrorCode.NONE
@@ -81,10 +81,10 @@ class Fetchers:
 class World:
     """Broker 0, its logs in memory, and what it is told."""
 
-    def __init__(self, files: MemoryFileSystem | None = None) -> None:
+    def __init__(self, files: MemoryFileSystem | None = None, data_dirs: Sequence[Path] = (FOLDER,)) -> None:
         self.clock = ManualClock()
         self.files = files or MemoryFileSystem(now_ms=self.clock.now_ms)
-        self.logs = LogManager([FOLDER], self.files, self.clock)
+        self.logs = LogManager(data_dirs, self.files, self.clock)
         self.logs.load()
         self.metadata = MetadataCache("a cluster", {})
         self.replicas = ReplicaManager(
@@ -660,6 +660,42 @@ def test_a_log_that_cannot_be_removed_is_a_storage_error_until_it_can() -> None:
         assert world.folders() != ["t-0"]
 
     run(scenario)
+
+
+def test_a_replica_that_is_given_back_while_its_folder_is_away_waits_for_it() -> None:
+    """StopReplica cannot delete it, and made anew elsewhere it would be there twice (KAFKA-7313)."""
+
+    async def scenario(world: World) -> None:
+        world.logs.on_failure = lambda _, keys, reason: world.replicas.take_offline(keys, reason)
+        await world.lead(state(0))
+        append(world.replicas.get("t", 0))
+        home = world.replicas.get("t", 0).log.directory
+        world.logs.fail_directory(home.parent, "for the test")
+        back = state(0, leader=OTHER, epoch=6, isr=[OTHER], replicas=[OTHER, ME], is_new=True)
+        for _ in range(2):
+            assert await world.stop(0, epoch=5) == (NONE, [STORAGE])
+            assert await world.lead(back) == (NONE, [STORAGE])
+        assert not world.fetchers.followed
+        world.logs.close()
+        # Nobody knows any more what is in the folder.
+        folders = [FOLDER, MORE]
+        world.files.failing["open"] = lambda path: home.parent in path.parents
+        away = World(world.files, folders)
+        assert away.logs.online_dirs == [one for one in folders if one != home.parent]
+        assert await away.stop(0, epoch=7) == (NONE, [STORAGE])
+        assert await away.lead(back) == (NONE, [STORAGE])
+        # A topic that has just been made is not in it.
+        assert await away.lead(state(1, is_new=True)) == (NONE, [NONE])
+        away.logs.close()
+        world.files.failing.clear()
+        again = World(world.files, folders)
+        assert await again.lead(back) == (NONE, [NONE])
+        assert again.replicas.get("t", 0).log.directory == home
+        assert again.replicas.get("t", 0).log.log_end_offset == 1
+        assert ("t", 0) in again.fetchers.followed
+        assert await again.stop(0, epoch=8) == (NONE, [NONE])
+
+    run(scenario, World(data_dirs=[FOLDER, MORE]))
 
 
 def test_a_log_that_nobody_has_taken_up_is_deleted_all_the_same() -> None:

@@ -196,6 +196,71 @@ def test_a_folder_that_cannot_be_used_at_the_start(operation: str) -> None:
     assert FIRST / ".lock" not in files.locked
 
 
+def test_what_is_taken_away_with_its_folder_is_not_made_anew_in_another() -> None:
+    """It would be there twice when the folder is back, and no start would know which one counts."""
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    key = next(("t", log.partition) for log in logs if log.directory.parent == FIRST)
+    manager.fail_directory(FIRST, "for the test")
+    for _ in range(2):
+        assert not manager.delete(*key)
+        assert not manager.is_gone(key)
+        manager.prepare([(*key, TOPIC_ID)])
+        for is_copied in (False, True):
+            with pytest.raises(KafkaStorageError, match="/a, which has failed"):
+                manager.create(*key, CONFIG, TOPIC_ID, is_new=True, is_copied=is_copied)
+    # What was in the folder is known: another one may be copied to here.
+    assert manager.create("moved", 0, CONFIG, TOPIC_ID, is_copied=True).directory.parent == SECOND
+    manager.close()
+    manager = start(files)
+    assert len(manager.all()) == len(logs) + 1
+    found = manager.get(*key)
+    assert found is not None and found.directory.parent == FIRST
+    assert values_of(found) == [(0, b"v")]
+    assert manager.delete(*key) and manager.is_gone(key)
+
+
+def test_while_nobody_knows_what_is_in_a_folder_nothing_is_copied_to_another() -> None:
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    manager.close()
+    away = [("t", log.partition) for log in logs if log.directory.parent == FIRST]
+    files.failing["open"] = below(FIRST)
+    manager = start(files)
+    assert not manager.delete(*away[0])
+    with pytest.raises(
+        KafkaStorageError, match=r"could not be read at the start: /a\. Repair that or take it"
+    ):
+        manager.create(*away[0], CONFIG, TOPIC_ID, is_new=True, is_copied=True)
+    # A partition that nobody has yet cannot be there.
+    assert manager.create("new", 0, CONFIG, TOPIC_ID).directory.parent == SECOND
+    manager.close()
+    files.failing.clear()
+    manager = start(files)
+    assert len(manager.all()) == len(logs) + 1
+    # Nor does it keep anybody from copying to here any more.
+    manager.create("moved", 0, CONFIG, TOPIC_ID, is_copied=True)
+
+
+def test_a_damaged_log_is_not_forgotten_with_its_folder() -> None:
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    manager.close()
+    log = next(log for log in logs if log.directory.parent == FIRST)
+    key = ("t", log.partition)
+    segment = log.directory / "00000000000000000000.log"
+    files.remove(segment)
+    files.make_dirs(segment)
+    manager = LogManager([FIRST, SECOND], files, ManualClock(NOW_MS), CONFIG, refuses_damage=False)
+    manager.load()
+    assert key in manager.damaged
+    manager.fail_directory(FIRST, "for the test")
+    assert not manager.delete(*key)
+    with pytest.raises(KafkaStorageError):
+        manager.create(*key, CONFIG, TOPIC_ID, is_copied=True)
+    manager.close()
+
+
 def test_no_start_without_any_folder() -> None:
     files = MemoryFileSystem()
     files.failing["mkdir"] = lambda path: True

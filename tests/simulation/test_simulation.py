@@ -55,6 +55,13 @@ def test_a_seed_is_one_trace_in_every_process() -> None:
     assert _digests(first.stdout)[1:] == _digests(alone.stdout), "of seed 5"
 
 
+def test_a_replica_given_back_while_its_folder_is_away_is_there_once() -> None:
+    """No seed of the sample comes to it. It was made anew elsewhere, and its broker refused to start."""
+    faults = "7.551/recreate/0/2/1.781/3,9.359/folder/2/1/2.6/17,10.09/reassign/2/0/1.001/9"
+    done = _simulate("--seed", "166", "--faults", faults)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", FOUND_BY)
 def test_a_rule_left_out_is_found(mutant: str) -> None:

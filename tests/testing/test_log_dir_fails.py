@@ -107,3 +107,37 @@ def test_others_take_over_and_the_rest_is_served(who: str, protocol: str, tmp_pa
             cluster.wait_until(lambda index=index: isr(store, index) == ALL)
         assert read(cluster, "clicks", 2) == [b"before", b"meanwhile"]
         store.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["goes on", "starts without the folder"])
+def test_a_replica_that_is_given_back_waits_for_its_folder(restarts: bool, tmp_path: Path) -> None:
+    """Made anew in the other folder it would be there twice, and its broker would not start any more."""
+    with Cluster(
+        3, data=tmp_path, folders=2, min_insync_replicas=2, auto_leader_rebalance_enable=False
+    ) as cluster:
+        cluster.create_topic("clicks", PARTITIONS)
+        produce(cluster, "clicks", [b"before"])
+        victim = min(ALL - {cluster.leader("clicks"), cluster.controller})
+        others = tuple(sorted(ALL - {victim}))
+        home = cluster.broker(victim).call(lambda b: b.replicas.get("clicks", 0).log.directory)
+        make_unwritable(home.parent)
+        cluster.wait_for_isr("clicks", set(others))
+        if restarts:
+            cluster.kill(victim)
+            cluster.restart(victim)
+
+        with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.alter_partition_reassignments({("clicks", 0): others})
+            cluster.wait_until(lambda: set(cluster.partition("clicks").replicas) == set(others))
+            admin.alter_partition_reassignments({("clicks", 0): (*others, victim)})
+            cluster.wait_until(
+                lambda: cluster.broker(victim).call(lambda b: ("clicks", 0) in b.replicas.offline)
+            )
+            produce(cluster, "clicks", [b"meanwhile"])
+            assert set(cluster.partition("clicks").isr) == set(others)
+            cluster.stop(victim)
+            repair(home.parent)
+            cluster.restart(victim)
+            cluster.wait_for_isr("clicks", ALL)
+        assert cluster.broker(victim).call(lambda b: b.replicas.get("clicks", 0).log.directory) == home
+        assert read(cluster, "clicks", 2) == [b"before", b"meanwhile"]

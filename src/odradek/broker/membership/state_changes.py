@@ -15,7 +15,7 @@ turn.
   while that was away: StopReplica never came, and a broker that has registered anew is told of what it still
   holds. (Kafka's goes on leading.)
 - A replica whose log cannot be used is KAFKA_STORAGE_ERROR. So is one that is to be deleted, until its folder
-  is there to be deleted: it would come back otherwise.
+  is there to be deleted: it would come back otherwise. Given back before that, it waits for the folder.
 
 Kafka: `ReplicaManager.becomeLeaderOrFollower`, `ReplicaManager.stopReplicas`,
 `ReplicaManager.maybeUpdateMetadataCache`.

@@ -357,7 +357,9 @@ class ReplicaManager:
         partition = self.find(topic.name, index)
         if partition is None:
             # What is not in sync counts for nothing, so that nothing is lost where its log is made anew.
-            is_copied = state.leader not in (-1, self.broker_id) and self.broker_id not in state.isr
+            is_copied = self.broker_id not in state.isr and (
+                state.leader not in (-1, self.broker_id) or (is_new and bool(state.isr))
+            )
             partition = self._open(topic, index, is_new, is_copied)
             if partition is None:
                 return

@@ -91,7 +91,10 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.producer_bounds = ProducerBounds(lambda: (log.producers for log in self._logs.values()))
         self._offline: dict[TopicPartition, Path] = {}
-        """Partitions that were in folders which have failed."""
+        """Partitions that were in folders which have failed. Also those that are not this broker's any more:
+        their files are there still, and are back with the folder."""
+        self._unread: set[Path] = set()
+        """Folders that had failed before it was known what is in them."""
         self._removals = Removals(files)
         self.stopped_cleanly: set[TopicPartition] = set()
         self._stale: set[TopicPartition] = set()
@@ -142,6 +145,7 @@ class LogManager:
     def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
         """Go on without a folder, while there is another. Raises `DataDirectoryError`."""
         directory.failure = str(error)
+        self._unread.add(directory.path)
         directory.unlock()
         for key in [key for key, log in self._logs.items() if log.directory.parent == directory.path]:
             self._logs.pop(key).release()
@@ -376,9 +380,9 @@ class LogManager:
         """A partition's log, made if it does not exist, in the data folder that has the fewest.
 
         A partition that is not new may be in a folder that is offline, or its folder is gone: then its log is
-        not made again. Nor is it while the log that is there is damaged. What `is_copied` from a leader is
-        made again where its folder is gone.
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        not made again. Nor is it while the log that is there is damaged. What `is_copied` from others is
+        made again where its folder is gone, but not while there is a folder of which nobody knows what is in
+        it: though new, it may have been here before. Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         key = (topic, partition)
         log = self._logs.get(key)
@@ -406,6 +410,12 @@ class LogManager:
         failed = [str(one.path) for one in self._dirs if not one.is_online]
         if failed and not is_new:
             raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
+        if self._unread and is_copied:
+            # Two logs of one partition refuse a start, and with only the older one there it would count.
+            raise KafkaStorageError(
+                f"one may be in a folder that could not be read at the start: {', '.join(failed)}. "
+                "Repair that or take it out of log.dirs, and start the broker again"
+            )
         self.damaged.require_none(key, is_new=is_new or is_copied)
 
     def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
@@ -416,12 +426,11 @@ class LogManager:
     def delete(self, topic: str, partition: int, *, sync: bool = True) -> bool:
         """Take a log out; its folder goes after `file.delete.delay.ms`. Whether there was one.
 
-        Without `sync` it may come back after a power failure until `sync_names` was called. Raises
-        `KafkaError` KAFKA_STORAGE_ERROR.
+        Without `sync` it may come back after a power failure until `sync_names` was called. What is in a
+        folder that has failed stays there, and is not made anew meanwhile. Raises `KafkaError`
+        KAFKA_STORAGE_ERROR.
         """
         key = (topic, partition)
-        # In a folder that has failed there is nothing to be done about it.
-        self._offline.pop(key, None)
         log = self._logs.get(key)
         if log is None:
             return self._delete_damaged(key)
@@ -464,6 +473,8 @@ class LogManager:
         if key not in self.damaged:
             return False
         parent = self.damaged[key].directory.parent
+        if self.failure_of(parent) is not None:
+            return False
         target = self.damaged.retire(key)
         if target is not None:
             self.remove_folder_later(target)
