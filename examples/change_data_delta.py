@@ -9,8 +9,10 @@ It runs for ever, or (`--once`) until it has read what is there.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -22,15 +24,22 @@ DELTA = {
 }
 CUSTOMER = "name string, city string, change bigint"
 
+NEWEST, ITS_SPARK = "4.4.0", "4.2"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--servers", default="127.0.0.1:9092")
     parser.add_argument("--output", default="customers", help="folder for the table and the checkpoint")
     parser.add_argument("--once", action="store_true", help="read what is there, then end")
-    parser.add_argument("--delta", default="4.4.0", help="release of Delta Lake, from Maven Central")
+    parser.add_argument("--delta", default=NEWEST, help="release of Delta Lake, from Maven Central")
     parser.add_argument("--jars", help="its jars, with commas between them, where they are there already")
     args = parser.parse_args()
+    if args.delta == NEWEST and not args.jars and not pyspark.__version__.startswith(f"{ITS_SPARK}."):
+        sys.exit(
+            f"Delta Lake {NEWEST} is for Spark {ITS_SPARK}, and this is {pyspark.__version__}: "
+            f"pip install 'pyspark=={ITS_SPARK}.*', or name a release of Delta for yours (--delta)"
+        )
     table = f"delta.`{Path(args.output).absolute() / 'table'}`"
 
     package = {"spark.jars.packages": f"io.delta:delta-spark_2.13:{args.delta}"}

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -310,3 +311,19 @@ def copied(servers: str) -> bool:
         return bool(records(servers, "clicks"))
     except OdradekError:
         return False
+
+
+def test_delta_on_a_spark_that_it_has_no_release_for_says_which_it_wants(tmp_path: Path) -> None:
+    if version("pyspark").startswith("4.2."):
+        pytest.skip("this is the Spark that Delta Lake is released for: tests/interop/test_delta.py runs it")
+    example = ROOT / "examples" / "change_data_delta.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--once", "--output", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "pip install 'pyspark==4.2.*'" in done.stderr
