@@ -271,6 +271,8 @@ class Case:
         figures = load.run(scenario.mode, **options, warmup=0.5)
         if warming:
             return
+        if "cpu_us_per_request" not in figures:
+            raise load.LoadFailedError(f"no request was answered within {seconds:g} s")
         figures["cpu_s_per_100k"] = figures["cpu_us_per_request"] / 10
         self.figures.setdefault(name, []).append(figures)
         words = ", ".join(f"{figures[key]:,.4g} {LABELS[key][0]}" for key in scenario.shown)
