@@ -169,6 +169,9 @@ class _Context:
     def may_write(self, topic: str) -> bool:
         return True
 
+    def may_write_with(self, transactional_id: str) -> bool:
+        return True
+
 
 class Cluster:
     """Two brokers with replicas of the same partitions.
