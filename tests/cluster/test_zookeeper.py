@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster.losing_proxy import LosingProxy
+from odradek.client import Admin
 from odradek.cluster.store.store import (
     BadArguments,
     BadVersion,
@@ -31,6 +32,7 @@ from odradek.cluster.store.store import (
 from odradek.cluster.store.zookeeper import IN_FLIGHT, ZooKeeperStore
 from odradek.cluster.store.zookeeper_access import DigestAuth, SaslAuth
 from odradek.testing import Broker
+from odradek.testing.security import Security
 from ports import free_port
 from zookeeper_server import ZooKeeperServer, available, ensemble, expire, zookeeper
 
@@ -508,6 +510,19 @@ def test_a_brokers_nodes_are_its_own(zookeeper: ZooKeeperServer, chroot: str, co
                 stranger.set(path, b"mine")
         colleague = connect(zookeeper.address + chroot, auth=DigestAuth("kafka", "secret"))
         colleague.set("/brokers/topics/clicks", colleague.get("/brokers/topics/clicks")[0])
+
+
+def test_a_secured_brokers_users_can_log_in(zookeeper: ZooKeeperServer, chroot: str) -> None:
+    with (
+        Broker(
+            security=Security(users={"app": "secret"}, mechanisms=("PLAIN", "SCRAM-SHA-256")),
+            zookeeper_connect=zookeeper.address + chroot,
+            zookeeper_connection_timeout_ms=1000 * LIMIT_S,
+            default_replication_factor=1,
+        ) as broker,
+        Admin(**broker.client_configs("app", "SCRAM-SHA-256")) as admin,
+    ):
+        assert admin.list_topics() == []
 
 
 def test_acls_need_credentials() -> None:

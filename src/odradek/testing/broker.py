@@ -178,7 +178,7 @@ class Broker(InBlock):
         await broker.start()
         try:
             if self.security is not None:
-                self.security.add_users(broker)
+                await self.security.add_users(broker)
                 await self.security.add_acls(broker)
             self.broker = broker
             ready.set()

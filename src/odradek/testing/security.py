@@ -169,13 +169,21 @@ class Security:
             if mechanism in self.mechanisms
         ]
 
-    def add_users(self, broker: BrokerServices) -> None:
-        """Write the users' SCRAM credentials, unless they are there; in the broker's thread.
+    async def add_users(self, broker: BrokerServices) -> None:
+        """Write the users' SCRAM credentials, unless they are there; in the broker's loop.
 
-        In a cluster of several only the controller can, and its `start` has it do so.
+        In a cluster of several only the controller can: that of `testing.Cluster` is told by its `start`.
         """
+        controller = broker.controller
+
+        def add() -> None:
+            if controller.is_active:
+                add_scram_users(controller, self.scram_users())
+
         if broker.channels is None:
-            add_scram_users(broker.controller, self.scram_users())
+            add()
+        elif broker.config.zookeeper_connect:
+            await controller.event_queue.run(add)
 
     async def add_acls(self, broker: BrokerServices) -> None:
         """Add the ACLs that are not there yet; in the broker's loop.
