@@ -25,7 +25,7 @@ from odradek.cluster.store.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security
-from odradek.util.futures import error_of
+from odradek.util.futures import end_like, error_of
 
 if TYPE_CHECKING:
     from odradek.broker.interbroker.channel import EndpointOf, InterBrokerChannel
@@ -546,17 +546,11 @@ class _FaultyChannel:
         outer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def arrived(done: asyncio.Future[Any]) -> None:
-            error = error_of(done)
-            if outer.done():
-                return
-            if self._is_cut():
+            if self._is_cut() and not outer.done():
+                error_of(done)  # so that asyncio does not log that nobody has asked for it
                 self._break_later(outer)
-            elif error is None:
-                outer.set_result(done.result())
-            elif isinstance(error, asyncio.CancelledError):
-                outer.cancel()
             else:
-                outer.set_exception(error)
+                end_like(done, outer)
 
         answer.add_done_callback(arrived)
         return outer

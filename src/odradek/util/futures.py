@@ -87,11 +87,16 @@ def pass_on(first: Any, after: Any) -> None:
     Either may be a `odradek.util.promise.Promise`.
     """
 
-    def end(done: Any) -> None:
-        if not _failed(done, after) and not after.done():
-            after.set_result(done.result())
+    first.add_done_callback(lambda done: end_like(done, after))
 
-    first.add_done_callback(end)
+
+def end_like(done: Any, after: Any) -> None:
+    """Let a future end as one that has ended; nothing where it has ended itself meanwhile.
+
+    Either may be a `odradek.util.promise.Promise`.
+    """
+    if not _failed(done, after) and not after.done():
+        after.set_result(done.result())
 
 
 def _failed(done: asyncio.Future[Any], after: asyncio.Future[Any]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from odradek.util.futures import error_of
+from odradek.util.futures import end_like
 
 T = TypeVar("T")
 
@@ -72,16 +72,7 @@ class Conversions:
                     del latest[key]
 
         def give_out() -> None:
-            # Asked for in any case: asyncio logs errors that nobody has asked for.
-            error = error_of(running)
-            if result.cancelled():
-                return
-            if error is None:
-                result.set_result(running.result())
-            elif isinstance(error, asyncio.CancelledError):
-                result.cancel()
-            else:
-                result.set_exception(error)
+            end_like(running, result)
 
         for key in keys:
             latest[key] = result
