@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from odradek.util.futures import error_of
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.describe_cluster import DescribeClusterRequest
 
@@ -134,9 +135,10 @@ class _Question:
         channel.send(DescribeClusterRequest(), 0).add_done_callback(self._told)
 
     def _told(self, answer: asyncio.Future[Any]) -> None:
-        error = ValueError() if answer.cancelled() else answer.exception()
         self._open -= 1
-        lives = error is None and [one.broker_id for one in answer.result().brokers] == [self._about]
+        lives = error_of(answer) is None and [one.broker_id for one in answer.result().brokers] == [
+            self._about
+        ]
         if not self._ended and (lives or not self._open):
             self.end()
             self._then(self._about, lives)
