@@ -192,15 +192,9 @@ class ReplicaManager:
         """The disk of these partitions has failed; whoever waits for one of them learns it."""
         for topic, index in keys:
             self.offline[topic, index] = reason
-            partitions = self.by_topic.get(topic)
-            partition = None if partitions is None else partitions.pop(index, None)
-            if partitions is None or partition is None:
-                continue
-            if not partitions:
-                del self.by_topic[topic]
-            self._count -= 1
-            partition.leader_id = -1
-            self._purgatory.check(partition.key)
+            partition = self._take_out(topic, index)
+            if partition is not None:
+                self._purgatory.check(partition.key)
 
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Follow a change of the cluster: create, remove, lead, follow, reconfigure."""
@@ -459,11 +453,14 @@ class ReplicaManager:
             self._purgatory.check(partition.key)
 
     def _forget(self, topic: str, index: int) -> Partition | None:
-        """Have a partition here no more; return it, if it was here."""
-        partitions = self.by_topic.get(topic)
-        partition = None if partitions is None else partitions.pop(index, None)
+        """Have a partition here no more, nor one that cannot be used; return it, if it was here."""
         self.offline.pop((topic, index), None)
         self._retry_at_ms.pop((topic, index), None)
+        return self._take_out(topic, index)
+
+    def _take_out(self, topic: str, index: int) -> Partition | None:
+        partitions = self.by_topic.get(topic)
+        partition = None if partitions is None else partitions.pop(index, None)
         if partition is None or partitions is None:
             return None
         if not partitions:
