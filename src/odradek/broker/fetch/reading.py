@@ -273,13 +273,7 @@ class FetchReading:
             UnknownTopicIdError, InconsistentTopicIdError, and what `Replicas.get` raises.
         """
         one.replica = None
-        name, index = one.topic or self._name(one), one.wanted.partition
-        replicas = self._broker.replicas
-        here: dict[int, Partition] | None = replicas.by_topic.get(name)
-        replica = None if here is None else here.get(index)
-        if replica is None:
-            # It may be taken up now; else this says why it is not here.
-            replica = replicas.get(name, index)
+        replica = self._broker.replicas.get(one.topic or self._name(one), one.wanted.partition)
         if one.topic_id is not NO_TOPIC_ID:
             replica.require_topic_id(one.topic_id)
         one.replica = replica
