@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from odradek.broker.conversion.produce import topic_name
+from odradek.broker.conversion.produce import taken_up, topic_name
 from odradek.broker.transactions.gate import Admission
 from odradek.errors import (
     ConcurrentTransactionsError,
@@ -37,7 +37,6 @@ from odradek.records.batch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
     from odradek.wire.messages.produce import (
@@ -135,17 +134,9 @@ def _noted(context: RequestContext, request: ProduceRequest) -> Admission | None
                 raise InvalidPidMappingError("Transactional records contained more than one producer ID")
             if name is not None:
                 index: int = data.index
-                partition = here.get(index) or _taken_up(replicas, name, index)
+                partition = here.get(index) or taken_up(replicas, name, index)
                 admission.note((name, index), partition, sequence)
     return admission
-
-
-def _taken_up(replicas: ReplicaManager, name: str, index: int) -> Partition | None:
-    """A partition that may be taken up now, as the append will ask for it; None: it is not here."""
-    try:
-        return replicas.get(name, index)
-    except KafkaError:
-        return None
 
 
 def require_admitted(admission: Admission, partition: Partition, records: Any, version: int) -> None:
