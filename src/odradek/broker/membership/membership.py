@@ -397,8 +397,7 @@ class Membership:
         if self.channels.presence.is_connected(controller_id):
             # It lives, and has refused this broker alone; or all that it had open is about to end.
             repeats.log(logging.WARNING, controller_id, _REFUSES, controller_id)
-            self._look_after(pause_ms(self._doubts), controller_id)
-            self._doubts += 1
+            self._doubt(controller_id)
             return
         self.channels.witnesses.ask(controller_id, partial(self._on_testimony, controller_id))
 
@@ -410,8 +409,7 @@ class Membership:
             # It hears the same, and gives way to somebody who reaches both.
             repeats.log(logging.WARNING, controller_id, _REACHED_BY_OTHERS, controller_id)
             self._controller.stand_back()
-            self._look_after(pause_ms(self._doubts), controller_id)
-            self._doubts += 1
+            self._doubt(controller_id)
             return
         self._doubts = 0
         self._watched_controller = -1
@@ -420,6 +418,11 @@ class Membership:
             # Once: if it is there and others reach it, they elect it again, and it would go on like that.
             self._removed.add(controller_id)
             self._controller.event_queue.post(partial(self._remove_controller, controller_id))
+
+    def _doubt(self, controller_id: int) -> None:
+        """Look at a controller again that refuses this broker and lives, each time later."""
+        self._look_after(pause_ms(self._doubts), controller_id)
+        self._doubts += 1
 
     def _remove_controller(self, controller_id: int) -> None:
         try:
