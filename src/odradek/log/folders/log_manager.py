@@ -411,9 +411,10 @@ class LogManager:
         if failed and not is_new:
             raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
         if self._unread and is_copied:
+            unread = sorted(map(str, self._unread))
             # Two logs of one partition refuse a start, and with only the older one there it would count.
             raise KafkaStorageError(
-                f"one may be in a folder that could not be read at the start: {', '.join(failed)}. "
+                f"one may be in a folder that could not be read at the start: {', '.join(unread)}. "
                 "Repair that or take it out of log.dirs, and start the broker again"
             )
         self.damaged.require_none(key, is_new=is_new or is_copied)
