@@ -221,6 +221,17 @@ def test_a_thread_waits_for_a_silent_broker_while_that_counts_as_alive() -> None
         cluster.close()
 
 
+def test_several_silent_brokers_cost_one_question() -> None:
+    with pair() as brokers:
+        cluster = BlockingCluster(config(brokers, brokers.brokers[2].at), allow_auto_create=False)
+        cluster.refresh(["t"])
+        brokers.dead.set()
+        brokers.fell_silent.set()
+        assert cluster.dead_of([3, 1, 2]) == [3, 1]
+        assert brokers.looks == 1
+        cluster.close()
+
+
 def test_a_thread_gets_metadata_from_the_next_one_where_the_first_is_silent() -> None:
     with pair() as brokers:
         brokers.fell_silent.set()

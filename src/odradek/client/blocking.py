@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from odradek.client.config import CommonConfig
@@ -18,13 +18,13 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening, known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
-from odradek.client.core.silence import SILENCE_MS, next_look_ms
+from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
 from odradek.client.errors import (
-    AuthenticationError,
     ClientTimeoutError,
     ConnectionFailedError,
     NoBrokersAvailableError,
     SslAuthenticationError,
+    nobody_reached,
 )
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
@@ -264,8 +264,7 @@ class BlockingConnection:
     def _give_up_if_dead(self, silent_ms: float) -> None:
         if self.is_dead is not None and self.is_dead():
             self.close()
-            silent = f"{self.address} has not answered for {silent_ms:.0f} ms"
-            raise ConnectionFailedError(f"{silent}, and is not among the live brokers any more")
+            raise ConnectionFailedError(silent_and_dead(self.address, silent_ms))
 
     def _ssl_error(self, problem: ssl.SSLError) -> SslAuthenticationError:
         return SslAuthenticationError(f"{self.address}: SSL handshake failed: {explain(problem)}")
@@ -332,27 +331,32 @@ class BlockingCluster:
             node_id: the broker's, where it is known.
         """
         connection = BlockingConnection.open(
-            host, port, self.config, self._known_brokers, lambda: self.is_dead(node_id), self.patience_ms
+            host,
+            port,
+            self.config,
+            self._known_brokers,
+            lambda: bool(self.dead_of([node_id])),
+            self.patience_ms,
         )
         self._first_contact_until_ms = math.inf
         return connection
 
-    def is_dead(self, node_id: int) -> bool:
-        """Ask the others about a broker that owes an answer for long; whether it is not to be waited for.
+    def dead_of(self, silent: Collection[int]) -> list[int]:
+        """Ask the others once about brokers that owe answers for long; return those not to be waited for.
 
-        That is so when another one answers that does not count it as alive; or does not know it by its id
-        (-1), as any other one will do then.
+        Those are they when another one answers that does not count them as alive; or does not know them by
+        their ids (-1, …), as any other one will do then.
         """
         if self._is_looking:
-            return True  # who is silent has nothing to tell of others
+            return list(silent)  # who is silent has nothing to tell of others
         self._is_looking = True
         try:
             self.refresh([])
         except OdradekError:
-            return False
+            return []
         finally:
             self._is_looking = False
-        return node_id not in self.metadata.brokers
+        return [node for node in silent if node not in self.metadata.brokers]
 
     def hopeless(self, problem: OdradekError, at_ms: float) -> bool:
         """Return whether no broker was reached so far, and `first_contact_ms` will have passed by then."""
@@ -363,8 +367,7 @@ class BlockingCluster:
         for connection in self._connections.values():
             if not connection.closed and not connection.in_flight:
                 return connection
-        reasons = []
-        refused: AuthenticationError | None = None
+        problems: list[OdradekError] = []
         brokers = list(self.metadata.brokers.values())
         random.shuffle(brokers)
         for node in brokers:
@@ -372,8 +375,7 @@ class BlockingCluster:
                 try:
                     return self.connection(node.id)
                 except OdradekError as problem:
-                    reasons.append(str(problem))
-                    refused = problem if isinstance(problem, AuthenticationError) else refused
+                    problems.append(problem)
         for index, (host, port) in enumerate(self.config.bootstrap_servers):
             known = self._connections.get(-1 - index)
             if known is not None and not known.closed:
@@ -382,11 +384,8 @@ class BlockingCluster:
                 connection = self._connections[-1 - index] = self.open(host, port)
                 return connection
             except OdradekError as problem:
-                reasons.append(str(problem))
-                refused = problem if isinstance(problem, AuthenticationError) else refused
-        if refused is not None:
-            raise refused
-        raise NoBrokersAvailableError(f"no broker could be reached: {'; '.join(reasons)}")
+                problems.append(problem)
+        raise nobody_reached(problems)
 
     def refresh(self, topics: Iterable[str] | None) -> None:
         """Ask once for the metadata of some topics beside those asked for before (None: of all)."""

@@ -6,7 +6,7 @@ import select
 from collections.abc import Mapping
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
-from odradek.client.core.silence import next_look_ms
+from odradek.client.core.silence import next_look_ms, silent_and_dead
 from odradek.client.errors import ConnectionFailedError
 
 
@@ -28,11 +28,7 @@ def await_any(
         if readable:
             return [nodes[descriptor] for descriptor in readable]
         silent_ms = now_ms() - began
-        for node in asked:
-            if silent_ms < timeout_ms and cluster.is_dead(node):
-                raise ConnectionFailedError(
-                    f"broker {node} has not answered for {silent_ms:.0f} ms, and is not among the live ones "
-                    "any more"
-                )
+        if silent_ms < timeout_ms and (dead := cluster.dead_of(asked)):
+            raise ConnectionFailedError(silent_and_dead(f"broker {dead[0]}", silent_ms))
         pause_ms = next_look_ms(silent_ms)
     raise ConnectionFailedError("no broker has answered in time")

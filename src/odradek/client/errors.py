@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from odradek.errors import (
     BrokerNotAvailableError,
@@ -67,6 +67,18 @@ class AuthenticationError(ConnectionFailedError):
     def retriable(self) -> bool:
         """False: somebody has to change configs or certificates first."""
         return False
+
+
+def nobody_reached(problems: Sequence[OdradekError]) -> OdradekError:
+    """What is raised when no broker could be reached, for these reasons.
+
+    A refused login or handshake is told as such, the last one where there are several: waiting for brokers
+    would not help.
+    """
+    for problem in reversed(problems):
+        if isinstance(problem, AuthenticationError):
+            return problem
+    return NoBrokersAvailableError(f"no broker could be reached: {'; '.join(map(str, problems))}")
 
 
 class SslAuthenticationError(AuthenticationError):

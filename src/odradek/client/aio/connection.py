@@ -14,7 +14,7 @@ from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
 from odradek.client.core.inbound import InboundFrames
-from odradek.client.core.silence import SILENCE_MS, next_look_ms
+from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
@@ -219,8 +219,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_up(self) -> None:
         """Close, as the broker is silent and does not count as alive any more."""
-        silent = f"{self.address} has not answered for {self.silent_ms:.0f} ms"
-        self.close(ConnectionFailedError(f"{silent}, and is not among the live brokers any more"))
+        self.close(ConnectionFailedError(silent_and_dead(self.address, self.silent_ms)))
 
     def has_api(self, key: int) -> bool:
         """Return whether the broker offers a version of the API that this client speaks."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from odradek.client.core.silence import SILENCE_MS
-from odradek.client.errors import AuthenticationError, ClosedError, NoBrokersAvailableError
+from odradek.client.errors import AuthenticationError, ClosedError, NoBrokersAvailableError, nobody_reached
 from odradek.errors import OdradekError
 
 T = TypeVar("T")
@@ -32,15 +32,12 @@ class NobodyAnswered(Exception):
         Args:
             last_failure: told where nobody could be asked at all, as all have failed a moment ago.
         """
-        for problem in reversed(self.problems):
-            if isinstance(problem, AuthenticationError):
-                return problem
         if self.problems:
-            return NoBrokersAvailableError(f"no broker could be reached: {self}")
-        if isinstance(last_failure, AuthenticationError):
-            return last_failure
+            return nobody_reached(self.problems)
         if isinstance(last_failure, NoBrokersAvailableError):
             return NoBrokersAvailableError(last_failure.message)
+        if isinstance(last_failure, AuthenticationError):
+            return last_failure
         return NoBrokersAvailableError(f"no broker could be reached: {last_failure}")
 
 
