@@ -16,7 +16,7 @@ from odradek.broker.config.keywords import check_keywords, properties_from_keywo
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.admin import NewTopic
 from odradek.testing.in_block import InBlock
-from odradek.testing.security import Security
+from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
 
 T = TypeVar("T")
@@ -218,10 +218,7 @@ class Broker(InBlock):
                 `odradek.testing.security.Security.client_configs`.
             mechanism: of SASL; `security`'s first if None.
         """
-        configs: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
-        if self.security is not None:
-            configs |= self.security.client_configs(user, mechanism)
-        return configs
+        return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     def call(self, function: Callable[[AppBroker], T]) -> T:
         """Run `function` with the broker in the broker's thread; what it, or its future, comes to."""

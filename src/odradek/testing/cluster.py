@@ -24,7 +24,7 @@ from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
 from odradek.testing.in_block import InBlock
-from odradek.testing.security import Security
+from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import end_like, error_of
 
 if TYPE_CHECKING:
@@ -167,10 +167,7 @@ class Cluster(InBlock):
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         """What a client of this cluster is given; see `odradek.testing.Broker.client_configs`."""
-        configs: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
-        if self.security is not None:
-            configs |= self.security.client_configs(user, mechanism)
-        return configs
+        return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     @property
     def live(self) -> list[int]:

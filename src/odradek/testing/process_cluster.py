@@ -30,7 +30,7 @@ from odradek.errors import OdradekError
 from odradek.testing.cluster import check_size, cluster_defaults
 from odradek.testing.in_block import InBlock
 from odradek.testing.secured_store import write_security
-from odradek.testing.security import Security
+from odradek.testing.security import Security, configs_of_client
 from odradek.util.properties import escaped_value
 
 if TYPE_CHECKING:
@@ -173,10 +173,7 @@ class ProcessCluster(InBlock):
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         """What a client of this cluster is given; see `odradek.testing.Broker.client_configs`."""
-        configs: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
-        if self.security is not None:
-            configs |= self.security.client_configs(user, mechanism)
-        return configs
+        return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     @property
     def live(self) -> list[int]:

@@ -223,3 +223,18 @@ class Security:
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f"{module} required {login};",
         }
+
+
+def configs_of_client(
+    servers: str, security: Security | None, user: str | None, mechanism: str | None
+) -> dict[str, Any]:
+    """What a client is given, under Kafka's names: where its servers are, and how it logs in.
+
+    Args:
+        servers: `host:port`, by commas.
+        user, mechanism: see `Security.client_configs`.
+    """
+    configs: dict[str, Any] = {"bootstrap.servers": servers}
+    if security is not None:
+        configs |= security.client_configs(user, mechanism)
+    return configs
