@@ -75,8 +75,7 @@ class Peer:
 
     def resident_mib(self) -> float:
         """Memory that its process has now."""
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
-        return int(found[1]) / 1024 if found else 0.0
+        return resident_mib(self.pid)
 
     def cpu_s(self) -> float:
         """User and system time that its process has used."""
@@ -97,8 +96,22 @@ class Peer:
         self.ready_s = time.monotonic() - began
 
 
+def resident_mib(pid: int) -> float:
+    """Return what a process has resident, what it shares with the one it was forked from included; 0: it has
+    ended."""
+    try:
+        text = Path(f"/proc/{pid}/statm").read_text()
+    except OSError:
+        return 0.0
+    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 class Odradek(Peer):
     """This checkout."""
+
+    def settings(self) -> dict[str, str]:
+        """Return configs beside the port and the folder."""
+        return {"log.segment.delete.delay.ms": "1000"}
 
     def start(self) -> None:
         from odradek import __version__
@@ -112,14 +125,19 @@ class Odradek(Peer):
         )
         self.port = kafka_peer.free_ports(1)[0]
         words = [sys.executable, "-m", "odradek", "server", "--data", str(self.directory / "data")]
-        words += ["--port", str(self.port), "--log-level", "warning"]
-        self._spawn([*words, "--set", "log.segment.delete.delay.ms=1000"])
+        words += ["--log-level", "warning"]
+        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", **self.settings()}
+        self._spawn([*words, *(word for one in settings.items() for word in ("--set", "=".join(one)))])
 
 
 class Kafka(Peer):
     """Apache Kafka of Maven Central, started as its own script starts it, with a heap of 1 GiB."""
 
     _broker: kafka_peer.RealKafka | None = None
+
+    def settings(self) -> dict[str, str]:
+        """Return configs beside the port and the folder; `listeners` are further ones."""
+        return {"log.segment.delete.delay.ms": "1000"}
 
     def start(self) -> None:
         if why := kafka_peer.missing_toolchain():
@@ -128,7 +146,7 @@ class Kafka(Peer):
         self._broker = kafka_peer.RealKafka(
             self.version,
             self.directory,
-            {"log.segment.delete.delay.ms": "1000"},
+            self.settings(),
             collector=kafka_peer.SERVER_COLLECTOR,
         )
         self._broker.start()

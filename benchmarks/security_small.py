@@ -14,7 +14,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.clusters import own_version
-from benchmarks.peers import KAFKA, OURS, Kafka, Odradek, Peer, SkippedError, in_memory, kafka_peer
+from benchmarks.peers import KAFKA, OURS, Peer, kafka_peer
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
-from benchmarks.security_tls import Stores
+from benchmarks.secured_peers import CONTENDERS, Secured, running_secured
 from odradek.records.builder import build_batch
 from odradek.sasl.jaas import quote
 from odradek.wire.headers import decode_response, encode_request
@@ -33,7 +32,6 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
 
-CONTENDERS = (OURS, KAFKA)
 CASES = {"1 connection, 5 in flight": (1, 5), "100 connections, 1 in flight each": (100, 1)}
 PROTOCOLS = ("SASL_SSL", "plain")
 USER, PASSWORD = "load", "s3cret"
@@ -41,63 +39,12 @@ WARMUP_S = 1.0
 FIRST_WARMUP_S = {KAFKA: 10.0}
 """Of each case's discarded round: a JVM compiles while it runs."""
 
-_LISTENER = "listener.name.sasl_ssl"
-_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-
-
-# ---------------------------------------------------------------------------- the brokers
-
-
-def _configs(stores: Stores) -> dict[str, str]:
-    users = f"user_{USER}={quote(PASSWORD)}"
-    return {
-        **stores.configs(),
-        "sasl.enabled.mechanisms": "PLAIN",
-        f"{_LISTENER}.plain.sasl.jaas.config": f"{_MODULE} {users};",
-    }
-
-
-class SecuredOdradek(Odradek):
-    """This checkout, with a second listener."""
-
-    stores: Stores
-    secured_port = 0
-
-    def _spawn(self, words: list[str]) -> None:
-        self.secured_port = kafka_peer.free_ports(1)[0]
-        configs = {
-            **_configs(self.stores),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},SASL_SSL://127.0.0.1:{self.secured_port}",
-        }
-        more = [word for name, text in configs.items() for word in ("--set", f"{name}={text}")]
-        at = words.index("--port")
-        super()._spawn([*words[:at], *words[at + 2 :], *more])
-
-
-class SecuredKafka(Kafka):
-    """Apache Kafka, with a second listener."""
-
-    stores: Stores
-    secured_port = 0
-
-    def start(self) -> None:
-        if why := kafka_peer.missing_toolchain():
-            raise SkippedError(why)
-        self.version = kafka_peer.NEWEST
-        self.secured_port = kafka_peer.free_ports(1)[0]
-        settings = {
-            "log.segment.delete.delay.ms": "1000",
-            **_configs(self.stores),
-            "listeners": f"SASL_SSL://127.0.0.1:{self.secured_port}",
-        }
-        self._broker = kafka_peer.RealKafka(
-            self.version, self.directory, settings, collector=kafka_peer.SERVER_COLLECTOR
-        )
-        self._broker.start()
-        self.port, self.pid = self._broker.port, self._broker.pid
-
-
-Secured = SecuredOdradek | SecuredKafka
+_LOGINS = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+        f"org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}={quote(PASSWORD)};"
+    ),
+}
 
 
 # ---------------------------------------------------------------------------- the client
@@ -237,22 +184,7 @@ def _measure(context: Context) -> list[Measure]:
     from odradek.client import Admin, NewTopic
 
     measures: dict[tuple[str, str], Measure] = {}
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory())))
-        stores = Stores(folder)
-        peers: dict[str, Secured] = {}
-        for who, kind in ((OURS, SecuredOdradek), (KAFKA, SecuredKafka)):
-            directory = folder / who.replace(" ", "-")
-            directory.mkdir()
-            peer: Secured = kind(who, directory)
-            peer.stores = stores
-            stack.callback(peer.stop)
-            try:
-                peer.start()
-            except SkippedError as why:
-                context.say(f"{who}: {why}")
-                continue
-            peers[who] = peer
+    with running_secured("SASL_SSL", context.say, _LOGINS) as peers:
         for number in range(-1, context.rounds):
             for case, shape in CASES.items():
                 for protocol in PROTOCOLS:

@@ -11,94 +11,26 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from benchmarks.broker_librdkafka import consume, produce
 from benchmarks.clusters import own_version
-from benchmarks.peers import KAFKA, OURS, Kafka, Odradek, SkippedError, in_memory, kafka_peer, package_version
+from benchmarks.peers import KAFKA, OURS, kafka_peer, package_version
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
-from odradek.testing.certificates import CertificateAuthority
+from benchmarks.secured_peers import CONTENDERS, Secured, running_secured
 
-CONTENDERS = (OURS, KAFKA)
 PARTITIONS = 4
 RECORD_BYTES = 1024
 SIZES = {"16 KiB": 16_384, "1 MiB": 1_000_000}
 PROTOCOLS = ("PLAINTEXT", "SSL")
 CONNECTIONS = 5_000
 RECORDS, QUICK = 131_072, 32_768
-PASSWORD = "changeit"
-
-
-class Stores:
-    """A broker's key, and its authority, as files."""
-
-    def __init__(self, folder: Path) -> None:
-        # RSA of 2048 bits, as most certificates have it.
-        authority = CertificateAuthority(rsa_bits=2048)
-        issued = authority.issue("broker", hosts=["127.0.0.1"])
-        self.ca = authority.write_trust_store(folder / "ca.pem")
-        self.key_store = issued.write_pkcs12(folder / "broker.p12", PASSWORD)
-
-    def configs(self) -> dict[str, str]:
-        """Return what a broker is configured with."""
-        return {
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": str(self.key_store),
-            "ssl.keystore.password": PASSWORD,
-            "ssl.key.password": PASSWORD,
-            "ssl.enabled.protocols": "TLSv1.3",
-        }
-
-
-class SecuredOdradek(Odradek):
-    """This checkout, with a second listener."""
-
-    stores: Stores
-    tls_port = 0
-
-    def _spawn(self, words: list[str]) -> None:
-        self.tls_port = kafka_peer.free_ports(1)[0]
-        configs = {
-            **self.stores.configs(),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},SSL://127.0.0.1:{self.tls_port}",
-        }
-        more = [word for name, text in configs.items() for word in ("--set", f"{name}={text}")]
-        at = words.index("--port")
-        super()._spawn([*words[:at], *words[at + 2 :], *more])
-
-
-class SecuredKafka(Kafka):
-    """Apache Kafka, with a second listener."""
-
-    stores: Stores
-    tls_port = 0
-
-    def start(self) -> None:
-        if why := kafka_peer.missing_toolchain():
-            raise SkippedError(why)
-        self.version = kafka_peer.NEWEST
-        self._broker = kafka_peer.RealKafka(
-            self.version,
-            self.directory,
-            {"log.segment.delete.delay.ms": "1000", **self.stores.configs()},
-            collector=kafka_peer.SERVER_COLLECTOR,
-            tls=True,
-        )
-        self._broker.start()
-        self.port, self.pid = self._broker.port, self._broker.pid
-        self.tls_port = self._broker.tls_port
-
-
-Secured = SecuredOdradek | SecuredKafka
 
 
 def _client(peer: Secured, what: str, protocol: str, size: int) -> dict[str, Any]:
     configs: dict[str, Any] = {
-        "bootstrap.servers": f"127.0.0.1:{peer.port if protocol == 'PLAINTEXT' else peer.tls_port}",
+        "bootstrap.servers": f"127.0.0.1:{peer.port if protocol == 'PLAINTEXT' else peer.secured_port}",
         "security.protocol": protocol,
     }
     if what == "produce":
@@ -141,7 +73,7 @@ def _connect_many(peer: Secured, number: int) -> tuple[float, float]:
     open_ones = []
     try:
         for _ in range(number):
-            plain = socket.create_connection(("127.0.0.1", peer.tls_port), 30)
+            plain = socket.create_connection(("127.0.0.1", peer.secured_port), 30)
             open_ones.append(context.wrap_socket(plain, server_hostname="127.0.0.1"))
             # ApiVersions, that buffers are touched.
             open_ones[-1].sendall(bytes.fromhex("0000000d00120000000000010003616263"))
@@ -162,22 +94,7 @@ def measure(context: Context) -> list[Measure]:
     def note(case: str, label: str, who: str, value: float) -> None:
         figures.setdefault((case, label), {}).setdefault(who, []).append(value)
 
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory())))
-        stores = Stores(folder)
-        peers: dict[str, Secured] = {}
-        for who, kind in ((OURS, SecuredOdradek), (KAFKA, SecuredKafka)):
-            directory = folder / who.replace(" ", "-")
-            directory.mkdir()
-            peer: Secured = kind(who, directory)
-            peer.stores = stores
-            stack.callback(peer.stop)
-            try:
-                peer.start()
-            except SkippedError as why:
-                context.say(f"{who}: {why}")
-                continue
-            peers[who] = peer
+    with running_secured("SSL", context.say) as peers:
         for number in range(-1, context.rounds):
             for label, size in SIZES.items():
                 for protocol in PROTOCOLS:

@@ -23,9 +23,9 @@ import threading
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import resident_mib
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 from benchmarks.spark_load import CONNECTOR, BrokerProcess, below, fill, make_topics, process_stats
@@ -135,22 +135,13 @@ class Peaks:
             stats = process_stats()
             now = 0.0
             for pid in below(os.getpid(), stats) - {os.getpid()}:
-                resident = _resident_mib(pid)
+                resident = resident_mib(pid)
                 now += resident
                 if stats[pid][1] == "java":
                     self.jvm = max(self.jvm, resident)
                 elif "python" in stats[pid][1]:
                     self.python = max(self.python, resident)
             self.together = max(self.together, now)
-
-
-def _resident_mib(pid: int) -> float:
-    """What it has resident, what it shares with the process it was forked from included."""
-    try:
-        text = Path(f"/proc/{pid}/statm").read_text()
-    except OSError:
-        return 0.0
-    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def main() -> None:

@@ -346,15 +346,15 @@ class RealKafka:
         more = self.settings.get("listeners")
         own = f"PLAINTEXT://127.0.0.1:{self.port}" + (f",{more}" if more else "")
         if self.kraft:
-            protocols = (
-                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
-            )
+            protocols = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
             config |= {
                 "node.id": "1",
                 "process.roles": "broker,controller",
                 "listeners": f"{own},CONTROLLER://127.0.0.1:{other}",
                 "advertised.listeners": own,
-                "listener.security.protocol.map": protocols,
+                "listener.security.protocol.map": ",".join(
+                    ["CONTROLLER:PLAINTEXT", *(f"{one}:{one}" for one in protocols)]
+                ),
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.voters": f"1@127.0.0.1:{other}",
             }
@@ -405,7 +405,6 @@ class RealKafka:
         config["listeners"] += listener
         if "advertised.listeners" in config:
             config["advertised.listeners"] += listener
-            config["listener.security.protocol.map"] += f",{protocol}:{protocol}"
 
     def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 300) -> None:
         began = time.monotonic()
