@@ -11,7 +11,6 @@ from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
-    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.requests.context import RequestContext
     from odradek.log.partition.format_conversion import Prepared
     from odradek.replication.partition import Partition
@@ -41,14 +40,6 @@ def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
     return context.broker.image.topic_name(topic.topic_id)
 
 
-def taken_up(replicas: ReplicaManager, name: str, index: int) -> Partition | None:
-    """Return a partition, which may be taken up now, as the append will ask for it; None: it is not here."""
-    try:
-        return replicas.get(name, index)
-    except KafkaError:
-        return None
-
-
 def partitions_of_topic(
     context: RequestContext, topic: TopicProduceData
 ) -> Iterator[tuple[Partition, tuple[str, int], PartitionProduceData]]:
@@ -60,7 +51,7 @@ def partitions_of_topic(
     for data in topic.partition_data:
         if not data.records:
             continue
-        partition = taken_up(broker.replicas, name, data.index)
+        partition = broker.replicas.try_get(name, data.index)
         if partition is not None:
             yield partition, (name, data.index), data
 

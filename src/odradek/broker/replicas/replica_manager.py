@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import (
     InconsistentTopicIdError,
+    KafkaError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
     OdradekError,
@@ -154,6 +155,13 @@ class ReplicaManager:
         if self.image.partition(topic, index) is not None:
             raise NotLeaderOrFollowerError(f"{topic}-{index} is on other brokers")
         raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
+
+    def try_get(self, topic: str, index: int) -> Partition | None:
+        """As `get`, which may take it up; None where that would raise."""
+        try:
+            return self.get(topic, index)
+        except KafkaError:
+            return None
 
     def _retry(self, topic: str, index: int) -> Partition:
         """Try to use an offline log again, once a second at most: the disk may have room by now."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from odradek.broker.conversion.produce import taken_up, topic_name
+from odradek.broker.conversion.produce import topic_name
 from odradek.broker.transactions.gate import Admission
 from odradek.errors import (
     ConcurrentTransactionsError,
@@ -134,7 +134,7 @@ def _noted(context: RequestContext, request: ProduceRequest) -> Admission | None
                 raise InvalidPidMappingError("Transactional records contained more than one producer ID")
             if name is not None:
                 index: int = data.index
-                partition = here.get(index) or taken_up(replicas, name, index)
+                partition = here.get(index) or replicas.try_get(name, index)
                 admission.note((name, index), partition, sequence)
     return admission
 
