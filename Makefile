@@ -11,7 +11,8 @@
 #               ends with all faults at random for FAULT_MINUTES (3); SEED=… again; NOTE=… of the machine
 # make simulate clusters over virtual networks, disks and clocks, SEEDS (1000) of them from SEED on: docs/simulation.md
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
-# make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
+# make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…;
+#               ONLY=security: all of security-…)
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
 # make spark-cluster  Spark's own cluster in the foreground, a master (PORT=7077) and two workers: docs/spark_cluster.md
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)

@@ -15,7 +15,7 @@ from benchmarks.sections import SECTIONS, Context, named
 def main() -> int:
     """Run sections, keep what they give, write RESULTS.md anew after each. Exit code 1 when one failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure beside peers.")
-    parser.add_argument("--only", default="", help="sections, comma-separated")
+    parser.add_argument("--only", default="", help="names; `security`: all of `security-…`")
     parser.add_argument(
         "--quick", action="store_true", help="one short round: does it run, and roughly where are we"
     )
@@ -28,7 +28,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.list:
         for section in SECTIONS:
-            print(f"{section.name:14}{section.about}{'' if section.in_default else '  (only when named)'}")
+            print(f"{section.name:20}{section.about}{'' if section.in_default else '  (only when named)'}")
         return 0
     if args.render:
         report.render()
