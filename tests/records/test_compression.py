@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import random
 import struct
@@ -10,11 +11,14 @@ import zlib
 
 import cramjam
 import pytest
+import zstandard
 
 from odradek.errors import CorruptRecordError, RecordTooLargeError, UnsupportedCompressionTypeError
-from odradek.records import xerial
+from odradek.records.codecs import MAX_FRAMES, snappy
 from odradek.records.compression import Codec, compress, decompress
+from seeds import seed
 
+SEED = seed(20261125)
 PACKED = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"".join(b"line %d of something that repeats itself\n" % i for i in range(5000))
 NOISE = random.Random(1).randbytes(100_000)
@@ -89,8 +93,8 @@ def test_snappy_streams_that_follow_one_another() -> None:
 def test_the_xerial_frame() -> None:
     packed = compress(Codec.SNAPPY, TEXT)
     assert packed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
-    sizes = [cramjam.snappy.decompress_raw_len(block) for block in xerial.blocks(memoryview(packed))]
-    assert sizes[:-1] == [xerial.BLOCK_BYTES] * (len(sizes) - 1)
+    sizes = [cramjam.snappy.decompress_raw_len(block) for block in snappy.blocks(memoryview(packed))]
+    assert sizes[:-1] == [snappy.BLOCK_BYTES] * (len(sizes) - 1)
     for length in (-1, 1 << 30):
         broken = packed[:16] + struct.pack(">i", length) + packed[20:]
         with pytest.raises(CorruptRecordError):
@@ -120,6 +124,80 @@ def test_gzip_members_that_follow_one_another() -> None:
     assert bytes(decompress(Codec.GZIP, packed, len(TEXT + NOISE))) == TEXT + NOISE
     with pytest.raises(CorruptRecordError):
         decompress(Codec.GZIP, packed[:-3], len(TEXT + NOISE))
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_frames_that_follow_one_another(codec: Codec) -> None:
+    packed = b"".join(bytes(compress(codec, data)) for data in (TEXT, b"", NOISE))
+    size = len(TEXT + NOISE)
+    assert bytes(decompress(codec, packed, size)) == TEXT + NOISE
+    with pytest.raises(RecordTooLargeError):
+        decompress(codec, packed, size - 1)
+    if codec is not Codec.SNAPPY:  # of which every end of a block is a good one
+        for damaged in (packed[:-3], packed + b"\x01\x02\x03\x04\x05\x06\x07\x08"):
+            with pytest.raises(CorruptRecordError):
+                decompress(codec, damaged, size)
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_empty_frames_without_end(codec: Codec) -> None:
+    empty = bytes(compress(codec, b""))
+    assert bytes(decompress(codec, empty * MAX_FRAMES)) == b""
+    with pytest.raises(CorruptRecordError, match=f"more than {MAX_FRAMES} frames"):
+        decompress(codec, empty * (MAX_FRAMES + 1))
+
+
+def test_skippable_frames() -> None:
+    skippable = bytes.fromhex("5a2a4d18") + b"\x05\x00\x00\x00" + b"12345"
+    assert bytes(decompress(Codec.LZ4, skippable + bytes(compress(Codec.LZ4, TEXT)))) == TEXT
+    for data in (
+        skippable + bytes(compress(Codec.ZSTD, TEXT)),
+        bytes(compress(Codec.ZSTD, TEXT)) + skippable,
+    ):
+        assert bytes(decompress(Codec.ZSTD, data)) == TEXT
+    with pytest.raises(CorruptRecordError, match="cut off"):
+        decompress(Codec.ZSTD, skippable[:-1])
+
+
+def test_zstd_as_java_writes_it() -> None:
+    """A stream does not know how much it will hold, and is flushed now and then."""
+    stream = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True).compressobj()
+    parts = [TEXT[:70_000], NOISE, TEXT[70_000:]]
+    packed = b"".join(
+        stream.compress(part) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for part in parts
+    )
+    packed += stream.flush()
+    assert zstandard.frame_content_size(packed) == -1
+    assert bytes(decompress(Codec.ZSTD, packed, len(TEXT + NOISE))) == b"".join(parts)
+    with pytest.raises(RecordTooLargeError):
+        decompress(Codec.ZSTD, packed, len(TEXT + NOISE) - 1)
+    with pytest.raises(CorruptRecordError):
+        decompress(Codec.ZSTD, packed[:-1] + bytes([packed[-1] ^ 1]))
+
+
+def test_a_zstd_frame_that_lies_about_its_size() -> None:
+    magic, empty_block = bytes.fromhex("28b52ffd"), b"\x01\x00\x00"
+    for says in (1, 1 << 30, (1 << 64) - 1):
+        frame = magic + b"\xe0" + says.to_bytes(8, "little") + empty_block
+        with pytest.raises(CorruptRecordError, match=f"says that it holds {says}"):
+            decompress(Codec.ZSTD, frame)
+    # Empty blocks, of which the last never comes.
+    with pytest.raises(CorruptRecordError, match="more than 65536 blocks"):
+        decompress(Codec.ZSTD, magic + b"\x00\x50" + bytes(3 * 65_600))
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("codec", PACKED)
+def test_any_damage_is_an_error_or_bytes_within_the_bound(codec: Codec) -> None:
+    chance = random.Random(SEED)
+    packed = bytes(compress(codec, TEXT[:3000])) + bytes(compress(codec, NOISE[:500]))
+    for _ in range(300):
+        damaged = bytearray(packed)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        del damaged[chance.choice((len(damaged), chance.randrange(len(damaged)))) :]
+        with contextlib.suppress(CorruptRecordError, RecordTooLargeError):
+            assert len(decompress(codec, damaged, 4000)) <= 4000, f"seed {SEED}"
 
 
 def test_gzip_is_readable_by_the_standard_library() -> None:

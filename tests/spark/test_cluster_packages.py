@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 JOB = Path(__file__).with_name("packaged_job.py")
 SOURCES = Path(__file__).parents[2] / "src"
 #: All that the source needs beside PySpark, which a cluster brings.
-NEEDED = ("pyarrow", "fastcrc", "cramjam")
+NEEDED = ("pyarrow", "fastcrc", "cramjam", "lz4", "zlib_ng", "zstandard")
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,9 @@ NEEDED = {
     "uvloop": "the stock event loop serves; some 5 % more CPU a request",
     "fastcrc": "no CRC-32C: the broker does not start",
     "cramjam": "no compressed batches",
+    "lz4": "no compressed batches",
+    "zlib_ng": "no compressed batches",
+    "zstandard": "no batches compressed with zstd",
 }
 #: Package → what there is with it; and the extra that brings it with what belongs to it.
 OPTIONAL = {
@@ -198,7 +201,7 @@ def codecs() -> Iterable[Finding]:
             broken.append(f"{codec.name.lower()} ({error})")
     works = ", ".join(codec.name.lower() for codec in Codec if codec)
     if broken:
-        remedy = pip("install", "--force-reinstall", "cramjam")
+        remedy = pip("install", "--force-reinstall", "cramjam", "lz4", "zlib-ng", "zstandard")
         yield Finding("compression", False, f"broken: {', '.join(broken)}", remedy)
     else:
         yield Finding("compression", True, works)

@@ -2,7 +2,7 @@
 
 - `batch`: the v2 header, iteration over batches and records
 - `builder`: writes one batch
-- `compression`, `xerial`: the five codecs, never unpacking more than the caller allows
+- `compression`, `codecs`: the five codecs, never unpacking more than the caller allows
 - `validate`: what a broker checks before it appends what a client sent
 - `patch`, `convert`: what a broker changes in a batch: in place, or by writing it anew
 - `control`: commit and abort markers

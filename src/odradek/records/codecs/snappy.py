@@ -15,6 +15,8 @@ import struct
 
 import cramjam
 
+from odradek.records.codecs import TooLargeError
+
 MAGIC = b"\x82SNAPPY\x00"
 _HEADER = MAGIC + struct.pack(">ii", 1, 1)
 _INT32 = struct.Struct(">i")
@@ -22,8 +24,8 @@ BLOCK_BYTES = 32 * 1024
 """Uncompressed bytes per block, snappy-java's default."""
 
 
-def frame(data: memoryview) -> bytes:
-    """`data` compressed into xerial blocks of `BLOCK_BYTES`."""
+def pack(data: memoryview) -> bytes:
+    """Return `data` in xerial blocks of `BLOCK_BYTES`."""
     parts: list[bytes] = [_HEADER]
     for start in range(0, len(data), BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + BLOCK_BYTES]))
@@ -32,8 +34,29 @@ def frame(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
+def unpack(data: memoryview, max_size: int) -> memoryview:
+    """Return what all blocks hold. Raises `TooLargeError`, `ValueError`."""
+    found = blocks(data)
+    # A snappy block cannot shrink data by more than some 1:22 (a copy of 64 bytes takes three), and it
+    # names its size; both are checked, so that a lie of 4 GiB in five bytes costs nothing.
+    size = 0
+    try:
+        for block in found:
+            declared = cramjam.snappy.decompress_raw_len(block)
+            if declared > 24 * len(block) + 64:
+                raise ValueError(f"a snappy block of {len(block)} bytes cannot hold {declared}")
+            size += declared
+            if size > max_size:
+                raise TooLargeError
+        if len(found) == 1:
+            return memoryview(cramjam.snappy.decompress_raw(found[0]))
+        return memoryview(b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in found))
+    except cramjam.DecompressionError as problem:
+        raise ValueError(str(problem)) from problem
+
+
 def blocks(data: memoryview) -> list[memoryview]:
-    """The raw snappy blocks in `data`, framed or not. `ValueError` when the frame is broken."""
+    """Return the raw snappy blocks in `data`, framed or not. Raises `ValueError`: the frame is broken."""
     if len(data) < len(_HEADER) or data[: len(MAGIC)] != MAGIC:
         return [data]
     found = []

@@ -1,0 +1,18 @@
+"""How each codec packs and unpacks, by a well-kept library for each; `records.compression` chooses one.
+
+Compressed data comes from strangers. Every `unpack` takes `max_size`, in bytes, and raises `TooLargeError`
+for more; it allocates no more than that, nor more than the data could unpack to by its format's own rules.
+Data that does not unpack is a `ValueError`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_FRAMES: Final = 4_096
+"""So many frames of lz4 or zstd may follow one another in a batch. Writers make one; a million bytes of
+empty ones would keep a broker busy."""
+
+
+class TooLargeError(Exception):
+    """It unpacks to more than is allowed."""

@@ -1,0 +1,76 @@
+"""lz4 frames (https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md)."""
+
+from __future__ import annotations
+
+import lz4.frame
+
+from odradek.records.codecs import MAX_FRAMES, TooLargeError
+
+_MAGIC = b"\x04\x22\x4d\x18"
+_BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
+_WORTH_COUNTING = 1_024
+"""A frame of more blocks gets what room there is."""
+
+
+def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
+    """Return one frame of independent blocks, without which Kafka's reader refuses it.
+
+    Args:
+        level: below 3 the fast compressor, else that of lz4 HC, at most 12.
+    """
+    frame: bytes = lz4.frame.compress(
+        data,
+        compression_level=level,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return frame
+
+
+def unpack(data: memoryview, max_size: int) -> memoryview:
+    """Return what all frames hold. Raises `TooLargeError`, `ValueError`."""
+    parts = []
+    left = max_size
+    rest = data
+    for _ in range(MAX_FRAMES):
+        # One byte more than it may be, so that a frame that fits ends before there is no room.
+        room = min(_bound(rest, left), left) + 1
+        context = lz4.frame.create_decompression_context()
+        try:
+            part, used, ended = lz4.frame.decompress_chunk(context, rest, max_length=room)
+        except RuntimeError as problem:
+            raise ValueError(str(problem)) from problem
+        left -= len(part)
+        if left < 0:
+            raise TooLargeError
+        if not ended:
+            raise ValueError("the data is cut off")
+        parts.append(part)
+        rest = rest[used:]
+        if not rest:
+            return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
+    raise ValueError(f"more than {MAX_FRAMES} frames")
+
+
+def _bound(data: memoryview, enough: int) -> int:
+    """Return at most how many bytes a frame unpacks to; `enough` where that is more, or not easily known."""
+    if len(data) < 7 or data[:4] != _MAGIC:
+        return enough
+    flags = data[4]
+    block_bytes = _BLOCK_BYTES.get(data[5] >> 4 & 7)
+    if block_bytes is None:
+        return enough
+    position = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    trailer = 4 if flags & 0x10 else 0
+    bound = 0
+    for _ in range(_WORTH_COUNTING):
+        size = int.from_bytes(data[position : position + 4], "little") & 0x7FFF_FFFF
+        if size == 0:  # the end, also of what is cut off
+            return bound
+        # lz4 cannot do better than 255:1, which is the tighter bound for small blocks.
+        bound += min(block_bytes, 255 * size + 64)
+        if bound >= enough:
+            break
+        position += 4 + size + trailer
+    return enough
