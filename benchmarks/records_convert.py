@@ -2,7 +2,7 @@
 
 A log of record batches as producers send them (16 KiB uncompressed, 64 KiB of records compressed), through
 `DownConversion` piece by piece; message sets of the same records through validation and `messages_to_batch`.
-Megabytes are those of keys and values with the overhead of a record. With gzip this measures zlib, at the
+Megabytes are those of keys and values with the overhead of a record. With gzip this measures zlib-ng, at the
 level that is Kafka's default.
 """
 
