@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +29,8 @@ class Replicas:
 class Logs:
     """Has nothing to sync."""
 
-    def sync_names(self) -> None:
-        pass
+    def sync_names(self) -> dict[Path, OSError]:
+        return {}
 
 
 def _thread(loop: asyncio.AbstractEventLoop, replicas: Replicas | None) -> ControllerThread:

@@ -273,3 +273,36 @@ def test_a_folder_without_metadata_is_taken_over_with_its_damaged_partition(data
             assert broker.replicas.get("t", 1).log.log_end_offset == RECORDS
 
     run(main)
+
+
+def test_a_partition_in_two_data_folders_is_offline_until_one_of_them_goes(data: Path) -> None:
+    """A data folder was out of `log.dirs` while its replica was made anew: nobody can tell which counts."""
+    more = data.parent / "more"
+    more.mkdir()
+    shutil.copytree(data / "t-1", more / "t-1")
+    (more / "unrelated").mkdir()
+    both = f"{data},{more}"
+    before = tree(data / "t-1"), tree(more / "t-1")
+
+    async def main() -> None:
+        for _ in range(2):
+            with warnings_of() as lines:
+                async with running(both, **CONFIG) as broker:
+                    await check_offline(broker, 1, f"is in both {data / 't-1'} and {more / 't-1'}")
+                    assert gauge(broker, "OfflineReplicaCount") == 1
+            assert any("Move the folder away that is not the newer one" in line for line in lines)
+            assert (tree(data / "t-1"), tree(more / "t-1")) == before
+        shutil.move(more / "t-1", data.parent / "away")
+        async with running(both, **CONFIG) as broker:
+            assert not broker.replicas.offline
+            log = broker.replicas.get("t", 1).log
+            assert (log.log_start_offset, log.log_end_offset) == (DELETED, RECORDS)
+            assert log.directory == data / "t-1"
+        shutil.move(data.parent / "away", more / "t-1")
+        async with running(both, **CONFIG) as broker:
+            broker.controller.delete_topics(["t"])
+        async with running(both, **CONFIG) as broker:
+            assert broker.image.topics.get("t") is None
+        assert not {path.name for path in (*data.iterdir(), *more.iterdir())} & {"t-0", "t-1", "t-2"}
+
+    run(main)

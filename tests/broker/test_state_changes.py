@@ -463,6 +463,49 @@ def test_a_replica_without_a_usable_log_is_a_storage_error_and_taken_up_when_tol
     run(scenario)
 
 
+def test_a_deletion_that_is_not_on_the_disk_is_not_told_and_nothing_is_made_anew_beside_it() -> None:
+    """After a loss of power the replica would be in two data folders, and nobody could tell which counts."""
+
+    async def scenario(world: World) -> None:
+        await world.lead(state(0))
+        home = world.replicas.get("t", 0).log.directory.parent
+        append(world.replicas.get("t", 0), 1)
+        world.files.failing["fsync_dir"] = lambda path: path == home
+        for _ in range(3):
+            assert await world.stop(0) == (NONE, [STORAGE])
+            assert world.logs.failure_of(home) is not None
+            # Given back, as the controller does which has a reassignment go back, it waits for its folder.
+            given = state(0, leader=OTHER, isr=[OTHER], is_new=True)
+            assert await world.lead(given) == (NONE, [STORAGE])
+        # Only others are made where there is room.
+        assert await world.lead(state(1, is_new=True)) == (NONE, [NONE])
+        assert world.replicas.get("t", 1).log.directory.parent != home
+        assert [path for path in world.files.dirs if path.name == "t-0"] == []
+
+    run(scenario, World(data_dirs=(FOLDER, MORE)))
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_deletion_is_told_once_it_is_on_the_disk_though_a_sync_before_failed(goes_on: bool) -> None:
+    """A full disk may refuse to sync, and not fail for good: what has failed once is synced again."""
+
+    async def scenario(world: World) -> None:
+        await world.lead(state(0))
+        home = world.replicas.get("t", 0).log.directory.parent
+        world.files.failing["fsync_dir"] = lambda path: path == home
+        world.files.failing_with = errno.ENOSPC
+        for _ in range(2):
+            assert await world.stop(0) == (NONE, [STORAGE])
+        assert world.logs.failure_of(home) is None
+        if goes_on:
+            assert await world.lead(state(0, is_new=True)) == (NONE, [STORAGE])
+        world.files.failing.clear()
+        assert await world.stop(0) == (NONE, [NONE])
+        assert await world.lead(state(0, is_new=True)) == (NONE, [NONE])
+
+    run(scenario, World(data_dirs=(FOLDER, MORE)))
+
+
 def fail_to_make(world: World, name: str) -> None:
     """No folder of this name, nor a file in it, can be made from now on."""
     make_dirs, open_file = world.files.make_dirs, world.files.open

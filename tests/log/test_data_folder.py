@@ -306,12 +306,6 @@ def test_several_folders_share_the_partitions(tmp_path):
     with pytest.raises(DataDirectoryError, match="is in both"):
         manager.load()
     manager.unlock()
-    # Also if one of the two is damaged: which one counts only the operator knows.
-    (second / "t-0" / "00000000000000000000.log").mkdir(exist_ok=True)
-    manager = LogManager([first, second], RealFileSystem(), ManualClock(NOW_MS), CONFIG, refuses_damage=False)
-    with pytest.raises(DataDirectoryError, match="is in both"):
-        manager.load()
-    manager.unlock()
 
 
 def test_a_failed_close_leaves_no_clean_mark():

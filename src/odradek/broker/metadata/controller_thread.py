@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.errors import OdradekError
@@ -103,7 +104,15 @@ class ControllerThread:
             while self._in_loop(self._replicas.apply_further):
                 pass
         if self._replicas is not None:
-            self._logs.sync_names()
+            for path, failure in self._logs.sync_names().items():
+                self._note(path, failure)
+
+    def _note(self, path: Path, failure: OSError) -> None:
+        """Tell the logs that a deletion is not on the disk, in their thread."""
+        if threading.get_ident() == self._loop_thread:
+            self._logs.note_error(path, failure)
+        elif not self._stopped:
+            self._loop.call_soon_threadsafe(self._logs.note_error, path, failure)
 
     def _in_loop(self, work: Callable[[], Result]) -> Result:
         """Run `work` in the loop's thread, in a turn of its own, and wait for it here."""

@@ -443,14 +443,12 @@ class ReplicaManager:
     def _delete_partition(self, topic: TopicImage, index: int) -> None:
         self._remove(topic.name, index)
         # A deletion that a crash cut short goes on at the start, before the partition was taken up.
-        left = self._logs.get(topic.name, index)
+        left, key = self._logs.get(topic.name, index), (topic.name, index)
         if left is not None:
-            topic_id = left.topic_id
-        elif (topic.name, index) in self._logs.damaged:
-            topic_id = self._logs.damaged.topic_id((topic.name, index))
+            is_its = left.topic_id in (None, topic.topic_id)
         else:
-            return
-        if topic_id in (None, topic.topic_id):
+            is_its = key in self._logs.damaged and self._logs.damaged.may_be_of(key, topic.topic_id)
+        if is_its:
             self._delete_log(topic.name, index)
 
     def _remove(self, topic: str, index: int) -> None:

@@ -191,9 +191,12 @@ class LogCleaner:
     def _checkpoint_writer(self, directory: Path) -> Callable[[], None]:
         offsets = {}
         for key, offset in self._offsets.items():
-            log = self._logs.get(*key) or self._logs.damaged.get(key)
+            log = self._logs.get(*key)
             if log is not None and log.directory.parent == directory:
                 offsets[key] = offset
+        for damaged in self._logs.damaged.in_folder(directory):
+            if damaged.key in self._offsets:
+                offsets[damaged.key] = self._offsets[damaged.key]
 
         def write() -> None:
             try:

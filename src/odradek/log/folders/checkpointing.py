@@ -120,9 +120,10 @@ class Checkpoints:
     def _kept(self, directory: Path, name: str) -> Offsets:
         offset_of = _OF_DAMAGED[name]
         return {
-            key: offset_of(one)
+            key: offset_of(part)
             for key, one in self.damaged.items()
-            if one.directory.parent == directory and offset_of(one)
+            for part in one.parts()
+            if part.directory.parent == directory and offset_of(part)
         }
 
     def _add(self, entries: list[tuple[Path, Offsets]], path: Path, offsets: Offsets) -> None:

@@ -24,13 +24,14 @@ from odradek.log.folders.identity import Identity
 from odradek.log.folders.moves import Moves
 from odradek.log.folders.placement import Placement
 from odradek.log.folders.removing import RemovalJob, Removals
+from odradek.log.folders.taken_out import TakenOut
 from odradek.log.partition.flushing import FlushJob
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.partition.readable_log import ReadableLog
 from odradek.log.producers.producer_bounds import ProducerBounds
 from odradek.log.startup.clean_stop import LastStop, sizes_of, write_damaged, write_segments
 from odradek.log.startup.damaged_logs import DamagedLogs
-from odradek.log.startup.folder_view import FolderView, FoundLog, find_compacted, look, refuse_duplicates
+from odradek.log.startup.folder_view import FolderView, FoundLog, find_compacted, look, settle_duplicates
 from odradek.log.startup.loading import load_partition_log, open_partition_log
 from odradek.log.storage.checkpoint_file import write_offsets
 from odradek.log.storage.data_directory import (
@@ -99,8 +100,7 @@ class LogManager:
         self.stopped_cleanly: set[TopicPartition] = set()
         self._stale: set[TopicPartition] = set()
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
-        self._unsynced: set[Path] = set()
-        """Data folders in which names were changed since they were last synced."""
+        self._taken_out = TakenOut(files)
         self.refuses_damage = refuses_damage
         self.gives_up_full_disks = False
         self.damaged = DamagedLogs(files)
@@ -183,8 +183,10 @@ class LogManager:
             log.syncing.failed = True
             log.release()
             self._offline[key] = path
+        for key in self._taken_out.forget(path):
+            # It may be back with the folder, as what could not be taken out is.
+            self._offline.setdefault(key, path)
         self._removals.forget(path)
-        self._unsynced.discard(path)
         self.moves.on_failed(path)
         if self.on_failure is not None:
             self.on_failure(path, keys, reason)
@@ -230,8 +232,8 @@ class LogManager:
     def load(self, topic_configs: Mapping[str, Mapping[str, str]] | None = None) -> list[PartitionLog]:
         """Open all logs; `topic_configs` are the topics' own configs.
 
-        Raises `LogDamagedError` (with `refuses_damage`; else the log is `damaged`) or another
-        `DataDirectoryError`, the logs being as they were.
+        Raises `LogDamagedError` (with `refuses_damage`; else the log is `damaged`, as is one that is in two
+        folders) or another `DataDirectoryError`, the logs being as they were.
         """
         configs = dict(topic_configs or {})
         views: dict[Path, FolderView] = {}
@@ -254,7 +256,7 @@ class LogManager:
                 self._open_or_give_up(item)
 
         self._in_each_folder(look_into)
-        refuse_duplicates(views.values())
+        settle_duplicates(views.values(), refuses=self.refuses_damage)
         self._in_each_folder(lambda directory: self._begin_in(directory.path, views[directory.path]))
         self._in_each_folder(open_logs)
         if self._logs:
@@ -365,7 +367,9 @@ class LogManager:
         if not fresh or any(not one.is_online for one in self._dirs):
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)
-        self._placement.prepare(fresh)
+        if any(self._taken_out.where((topic, partition)) for topic, partition, _ in fresh):
+            self._taken_out.sync()
+        self._placement.prepare([one for one in fresh if self._taken_out.where(one[:2]) is None])
 
     def create(
         self,
@@ -387,6 +391,7 @@ class LogManager:
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
+            self._require_taken_out(key)
             self._require_room_for(key, is_new, is_copied)
             self._forget_stale([key])
             directory = self._placement.take(key)
@@ -403,6 +408,19 @@ class LogManager:
         if topic_id is not None:
             log.set_topic_id(topic_id)
         return log
+
+    def _require_taken_out(self, key: TopicPartition) -> None:
+        """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log of this partition may come back."""
+        parent = self._taken_out.where(key)
+        if parent is None:
+            return
+        failed = self._taken_out.sync()
+        for path, error in failed.items():
+            self.note_error(path, error)
+        if parent in failed:
+            raise KafkaStorageError(
+                f"one is being deleted in {parent}, and would be back after a loss of power: {failed[parent]}"
+            )
 
     def _require_room_for(self, key: TopicPartition, is_new: bool, is_copied: bool) -> None:
         if key in self._offline:
@@ -463,7 +481,7 @@ class LogManager:
             raise log.storage_error("deleting", error) from error
         del self._logs[key]
         self._stale.add(key)
-        self._unsynced.add(parent)
+        self._taken_out.add(parent, key)
         if sync:
             failure = self.sync_names().get(parent)
             if failure is not None:
@@ -473,15 +491,15 @@ class LogManager:
     def _delete_damaged(self, key: TopicPartition) -> bool:
         if key not in self.damaged:
             return False
-        parent = self.damaged[key].directory.parent
-        if self.failure_of(parent) is not None:
+        parents = [part.directory.parent for part in self.damaged[key].parts()]
+        if any(self.failure_of(parent) is not None for parent in parents):
             return False
-        target = self.damaged.retire(key)
-        if target is not None:
+        for target in self.damaged.retire(key):
             self.remove_folder_later(target)
         self._stale.add(key)
-        self._unsynced.add(parent)
-        self._write_damaged(parent)
+        for parent in parents:
+            self._taken_out.add(parent, key)
+            self._write_damaged(parent)
         return True
 
     def _write_damaged(self, path: Path) -> None:
@@ -502,15 +520,12 @@ class LogManager:
         self._removals.add(self._clock.now_ms() + self.defaults.file_delete_delay_ms, folder)
 
     def sync_names(self) -> dict[Path, OSError]:
-        """Wait until deletions are on the disk; what failed. May be called in another thread."""
-        failed = {}
-        while self._unsynced:
-            path = self._unsynced.pop()
-            try:
-                self._files.fsync_dir(path)
-            except OSError as error:
-                failed[path] = error
-        return failed
+        """Wait until deletions are on the disk. May be called in another thread.
+
+        Returns what failed, which `note_error` is to be told of in the thread of the logs. What was deleted
+        there is not made anew before it could be synced.
+        """
+        return self._taken_out.sync()
 
     # Periodic work. A failure of one log does not keep the others from being looked after.
 
@@ -603,7 +618,7 @@ class LogManager:
 
     def _known_of_damaged(self, path: Path) -> LastStop:
         """They are as they were at their last stop, and so is what the next start has to do about them."""
-        here = [one for one in self.damaged.values() if one.directory.parent == path]
+        here = self.damaged.in_folder(path)
         segments = {one.key: one.known for one in here if one.known is not None}
         return LastStop(segments, frozenset(one.key for one in here if not one.was_clean), {})
 

@@ -7,7 +7,7 @@ whether it still has to be read through as after a kill. Its files are not touch
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 class DamagedLog:
     """One partition: its folder, the reason, and what is known of it.
 
-    Attributes: `was_clean`: whether it was closed at its last stop; `known`: what that stop has written down.
+    Attributes: `was_clean`: whether it was closed at its last stop; `known`: what that stop has written down;
+    `elsewhere`: the same partition in other data folders, of which nobody knows which one counts.
     """
 
     topic: str
@@ -41,6 +42,12 @@ class DamagedLog:
     high_watermark: int
     was_clean: bool
     known: Known | None = None
+    elsewhere: tuple[DamagedLog, ...] = ()
+
+    def parts(self) -> Iterator[DamagedLog]:
+        """This one, and the same partition in other data folders."""
+        yield self
+        yield from self.elsewhere
 
     @property
     def key(self) -> TopicPartition:
@@ -74,6 +81,10 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         for one in self.values():
             logger.error("%s-%d is damaged and offline: %s", *one.key, one.reason)
 
+    def in_folder(self, path: Path) -> list[DamagedLog]:
+        """Those in a data folder."""
+        return [part for one in self.values() for part in one.parts() if part.directory.parent == path]
+
     def is_missed(self, key: TopicPartition) -> bool:
         """Return whether the checkpoints speak of records of a partition whose folder is gone."""
         said = self._not_there.get(key)
@@ -94,25 +105,40 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         if key in self:
             raise KafkaStorageError(self[key].reason)
 
-    def retire(self, key: TopicPartition) -> Path | None:
-        """Take a log out as its topic is deleted; the name under which its folder goes, None without one.
+    def retire(self, key: TopicPartition) -> list[Path]:
+        """Take a log out as its topic is deleted; the names under which its folders go.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
-        directory = self[key].directory
-        target = directory.parent / delete_dir(*key, uuid4())
-        try:
-            there = self._files.is_dir(directory)
-            if there:
-                self._files.rename(directory, target)
-        except OSError as error:
-            raise KafkaStorageError(f"{directory} cannot be deleted: {error}") from error
+        targets: list[Path] = []
+        for part in self[key].parts():
+            target = part.directory.parent / delete_dir(*key, uuid4())
+            try:
+                if self._files.is_dir(part.directory):
+                    self._files.rename(part.directory, target)
+                    targets.append(target)
+            except OSError as error:
+                # What has gone already the next start removes.
+                raise KafkaStorageError(f"{part.directory} cannot be deleted: {error}") from error
         del self[key]
-        return target if there else None
+        return targets
 
     def topic_id(self, key: TopicPartition) -> bytes | None:
-        """Whose log one is, as far as its folder tells."""
-        try:
-            return partition_metadata.read(self._files, self[key].directory / PARTITION_METADATA)
-        except OSError:
-            return None
+        """Whose log one is, as far as its folders tell, and tell the same."""
+        found = self._topic_ids(key)
+        return found.pop() if len(found) == 1 else None
+
+    def may_be_of(self, key: TopicPartition, topic_id: bytes) -> bool:
+        """Return whether none of its folders says that it belongs to another topic."""
+        return self._topic_ids(key) <= {topic_id}
+
+    def _topic_ids(self, key: TopicPartition) -> set[bytes]:
+        found = set()
+        for part in self[key].parts():
+            try:
+                topic_id = partition_metadata.read(self._files, part.directory / PARTITION_METADATA)
+            except OSError:
+                continue
+            if topic_id is not None:
+                found.add(topic_id)
+        return found

@@ -229,15 +229,24 @@ def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
         return {}
 
 
-def refuse_duplicates(views: Iterable[FolderView]) -> None:
-    """Raise `DataDirectoryError` where two folders have the same partition."""
-    seen: dict[TopicPartition, Path] = {}
+def settle_duplicates(views: Iterable[FolderView], *, refuses: bool) -> None:
+    """Have partitions that are in two folders be damaged: which one counts only the operator knows.
+
+    Raises `DataDirectoryError` with `refuses`.
+    """
+    found: dict[TopicPartition, list[tuple[FolderView, DamagedLog]]] = {}
     for view in views:
-        found = [((item.topic, item.partition), item.plan.directory) for item in view.logs]
-        for key, directory in [*found, *((one.key, one.directory) for one in view.damaged)]:
-            other = seen.setdefault(key, directory)
-            if other is not directory:
-                raise DataDirectoryError(
-                    f"{key[0]}-{key[1]} is in both {other} and {directory}. "
-                    f"Move the folder away that is not the newer one."
-                )
+        for one in [*(item.damaged("") for item in view.logs), *view.damaged]:
+            found.setdefault(one.key, []).append((view, one))
+    twice = {key: parts for key, parts in found.items() if len(parts) > 1}
+    for key, parts in twice.items():
+        folders = " and ".join(str(one.directory) for _, one in parts)
+        why = f"is in both {folders}. Move the folder away that is not the newer one"
+        if refuses:
+            raise DataDirectoryError(f"{key[0]}-{key[1]} {why}.")
+        for view, _ in parts:
+            view.logs = [item for item in view.logs if (item.topic, item.partition) != key]
+            view.damaged = [one for one in view.damaged if one.key != key]
+        (first, counted), *others = parts
+        reason = f"it {why}, and start the broker again"
+        first.damaged.append(replace(counted, reason=reason, elsewhere=tuple(one for _, one in others)))
