@@ -82,5 +82,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What is here, the lazy names included."""
+    """List what is here, the lazy names included."""
     return sorted({*globals(), *_CLIENT})

@@ -243,7 +243,7 @@ class Broker:
 
     @property
     def topic_descriptions(self) -> TopicDescriptions:
-        """What Metadata says of partitions; made when the first asks."""
+        """The partitions as Metadata describes them; made when the first asks."""
         descriptions = self._topic_descriptions
         if descriptions is None:
             from odradek.broker.metadata.topic_descriptions import TopicDescriptions

@@ -118,7 +118,7 @@ class BrokerServices(Protocol):
 
     @property
     def handlers(self) -> ServedApis:
-        """Which APIs are served."""
+        """The handlers of the APIs that are served."""
         ...
 
     @property
@@ -138,7 +138,7 @@ class BrokerServices(Protocol):
 
     @property
     def topic_descriptions(self) -> TopicDescriptions:
-        """What Metadata says of partitions."""
+        """The partitions as Metadata describes them."""
         ...
 
     @property

@@ -34,7 +34,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Acls(Protocol):
-    """Where the ACLs are: the brokers, or their ZooKeeper."""
+    """The holder of the ACLs: the brokers, or their ZooKeeper."""
 
     def describe_acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
         """See `Admin.describe_acls`."""
@@ -106,7 +106,7 @@ def command(**given: Any) -> None:
 
 
 class _Words:
-    """What the command line says."""
+    """The words of the command line."""
 
     bootstrap_server: str | None
     config_file: str | None
@@ -138,7 +138,7 @@ class _Words:
 
     @property
     def in_store(self) -> bool:
-        """Whether ZooKeeper is asked instead of brokers. Kafka's tool then lists what there is in the end."""
+        """True if ZooKeeper is asked instead of brokers. Kafka's tool then lists what there is in the end."""
         return bool(self.authorizer_properties)
 
     def check(self) -> None:
@@ -209,7 +209,7 @@ class _Words:
         return list(dict.fromkeys(found))
 
     def entries(self) -> Entries:
-        """What is to be added or removed, by resource.
+        """Return what is to be added or removed, by resource.
 
         Raises:
             click.UsageError: no resource is named, or an operation that there is not for it.

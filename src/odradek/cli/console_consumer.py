@@ -186,7 +186,7 @@ def _check(
 
 
 def _start(text: str) -> int | str:
-    """What `--offset` says; raises `click.BadParameter`."""
+    """Return the offset that `--offset` says; raises `click.BadParameter`."""
     if text.lower() in ("earliest", "latest"):
         return text.lower()
     if text.isascii() and text.isdigit():

@@ -97,7 +97,9 @@ _LEAST = re.compile(r">=\s*([\d.]+)")
 
 
 def requirements(extra: str | None) -> list[str]:
-    """What odradek requires, always or for an extra, as pip takes it; nothing where it is not installed."""
+    """Return what odradek requires, always or for an extra, as pip takes it; nothing where it is not
+    installed.
+    """
     try:
         found = importlib.metadata.requires("odradek") or []
     except importlib.metadata.PackageNotFoundError:
@@ -126,7 +128,7 @@ def pip(*words: str) -> str:
 
 
 def source() -> list[str]:
-    """What to give `pip install` to have odradek built again: the checkout that it came from."""
+    """Return what to give `pip install` to have odradek built again: the checkout that it came from."""
     try:
         text = importlib.metadata.distribution("odradek").read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:
@@ -142,7 +144,7 @@ def source() -> list[str]:
 
 
 def compile_remedy() -> str:
-    """How to get the compiled kernel."""
+    """Return the words that say how to get the compiled kernel."""
     again = pip("install", "--force-reinstall", "--no-deps", *source())
     return f"install a C compiler and Python's headers, then {again}"
 
@@ -169,7 +171,7 @@ def kernel() -> Iterable[Finding]:
 
 
 def walk() -> Iterable[Finding]:
-    """Whether what requests pass in the broker is compiled (docs/decisions/the-walk-compiled.md)."""
+    """Return whether what requests pass in the broker is compiled (docs/decisions/the-walk-compiled.md)."""
     spec = importlib.util.find_spec("odradek.broker.network.connection")
     if spec is not None and _is_extension(spec.origin or ""):
         yield Finding("what requests pass", True, "compiled")
@@ -222,7 +224,7 @@ def java() -> Iterable[Finding]:
 
 
 def limits() -> Iterable[Finding]:
-    """How many files a broker may open: it raises its own limit as far as the system lets it."""
+    """Return how many files a broker may open: it raises its own limit as far as the system lets it."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""What `dump-log` prints of a record's key and value: text, group metadata and offsets, transactions."""
+"""Decoders for `dump-log`, of a record's key and value: text, group metadata and offsets, transactions."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ def _batch_line(view: BatchView) -> str:
 
 
 def _marker(record: Record) -> dict[str, object]:
-    """What a control record says."""
+    """Return the fields that are printed of a control record."""
     kind = parse_control_type(record.key)
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         marker = parse_end_marker(record.key, record.value)

@@ -1,4 +1,4 @@
-"""What the verifiable tools print: one event a line, as JSON, in the words of Kafka's own."""
+"""The events that the verifiable tools print: one a line, as JSON, in the words of Kafka's own."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class Events:
 
 
 def java_class(error: BaseException) -> str:
-    """How Kafka's tools name the class of an error, for those who look for it."""
+    """Return how Kafka's tools name the class of an error, for those who look for it."""
     return f"class org.apache.kafka.common.errors.{type(error).__name__.removesuffix('Error')}Exception"

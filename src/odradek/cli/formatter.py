@@ -63,7 +63,7 @@ SLOTS = ("key.deserializer", "value.deserializer", "headers.deserializer")
 
 
 def deserializer(name: str, option: str) -> Deserialize:
-    """What Kafka's class of that name does, to the text that is printed.
+    """Return what Kafka's class of that name does, to the text that is printed.
 
     Raises:
         click.BadParameter: it is not one of Kafka's own.

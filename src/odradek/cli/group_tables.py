@@ -22,7 +22,7 @@ REBALANCING = {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 
 
 def remark(group: GroupDescription) -> str:
-    """What is to be said about a group without members, or between two generations; else ''."""
+    """Return what is to be said about a group without members, or between two generations; else ''."""
     if group.state == "Empty":
         return f"Consumer group '{group.group_id}' has no active members."
     if group.state in REBALANCING:

@@ -63,7 +63,7 @@ def options(function: F) -> F:
 
 
 def check(chosen: Mapping[str, Any]) -> str:
-    """Which of `TARGETS` is chosen.
+    """Return which of `TARGETS` is chosen.
 
     Raises:
         click.UsageError: none or several, or words that do not go together.

@@ -1,4 +1,6 @@
-"""What `odradek reassign-partitions` reads and works out, without a cluster: plans, throttles, and texts."""
+"""Input and plans of `odradek reassign-partitions`, worked out without a cluster: plans, throttles, and
+texts.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _FORM = '{"version": 1, "partitions": [{"topic": …, "partition": …, "replica
 
 
 class Plan(NamedTuple):
-    """What `--reassignment-json-file` says: replicas, and folders where not any will do."""
+    """The plan in `--reassignment-json-file`: replicas, and folders where not any will do."""
 
     replicas: Assignment
     log_dirs: LogDirs
@@ -143,7 +145,7 @@ def moves(
     present: Mapping[TopicPartition, Sequence[int]],
     under_way: Mapping[TopicPartition, PartitionReassignment],
 ) -> Moves:
-    """What is copied when `wanted` is executed, and what is being copied already."""
+    """Return what is copied when `wanted` is executed, and what is being copied already."""
     found = Moves({}, {})
     for tp, moving in under_way.items():
         found.sources[tp] = set(moving.replicas) - set(moving.adding_replicas)

@@ -1,4 +1,4 @@
-"""What the tools share: how they end, how they name a cluster, how they read client configs, how they print.
+"""The ground that the tools share: how they end, name a cluster, read client configs, and print.
 
 Exit codes are those of Kafka's tools: 0 when all was done, 1 for everything else, wrong words included.
 Errors are one line on standard error; standard output has nothing but what was asked for.

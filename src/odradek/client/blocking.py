@@ -171,7 +171,7 @@ class BlockingConnection:
 
     @property
     def in_flight(self) -> int:
-        """How many answers are due."""
+        """The number of answers that are due."""
         return len(self.state.in_flight)
 
     def send(self, message: Any, version: int, token: Any = None, *, answered: bool = True) -> None:
@@ -200,7 +200,7 @@ class BlockingConnection:
 
     @property
     def has_bytes(self) -> bool:
-        """Whether bytes of an answer are here that `select` knows nothing of: TLS has decrypted them."""
+        """True if bytes of an answer are here that `select` knows nothing of: TLS has decrypted them."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def fileno(self) -> int:

@@ -83,7 +83,7 @@ class PipelinedProduce:
 
     @contextlib.contextmanager
     def whole_or_not(self) -> Iterator[None]:
-        """What raises inside may have sent a part: the transaction cannot be committed then."""
+        """Have the transaction never be committed if the block raises: it may have sent a part."""
         try:
             yield
         except BaseException as problem:

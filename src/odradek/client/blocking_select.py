@@ -13,7 +13,7 @@ from odradek.client.errors import ConnectionFailedError
 def await_any(
     cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
 ) -> list[int]:
-    """Which of the brokers answer, by their ids.
+    """Return which of the brokers answer, by their ids.
 
     Raises `ConnectionFailedError` if none does in time, or one of them is dead while all are silent.
     """

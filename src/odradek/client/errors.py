@@ -70,7 +70,7 @@ class AuthenticationError(ConnectionFailedError):
 
 
 def nobody_reached(problems: Sequence[OdradekError]) -> OdradekError:
-    """What is raised when no broker could be reached, for these reasons.
+    """Return what is raised when no broker could be reached, for these reasons.
 
     A refused login or handshake is told as such, the last one where there are several: waiting for brokers
     would not help.

@@ -1,4 +1,4 @@
-"""Which partitions exist, and at which offsets they begin and end, asked over blocking sockets.
+"""The partitions that exist, and the offsets at which they begin and end, asked over blocking sockets.
 
 What is remembered of the cluster tells where to ask. It never tells that something is gone: only an answer to
 a question asked after that can, and several of them, as brokers learn of new partitions one after the other.

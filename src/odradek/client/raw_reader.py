@@ -386,8 +386,9 @@ class _Fetching:
         return self._topic_ids.get(topic, known) if known != ZERO_UUID else known
 
     def _about_to_name(self, readings: Iterable[_Reading]) -> None:
-        """Where Fetch names topics, the broker does not compare ids: so they are asked for before it, and
-        after the last one (`_check_named`). If they are the same, all came from the same topic."""
+        """Ask for the topics' ids before the first Fetch that names topics, where the broker does not compare
+        ids, and after the last one (`_check_named`). If they are the same, all came from the same topic.
+        """
         new = {r.tp for r in readings if r.tp.topic in self._topic_ids} - self._named
         if new:
             refresh(self._cluster, {tp.topic for tp in new})

@@ -1,4 +1,4 @@
-"""How a client speaks to brokers: `security.protocol`, with what `ssl.*` and `sasl.*` say of it.
+"""A client's security towards brokers: `security.protocol`, with what `ssl.*` and `sasl.*` say of it.
 
     protocol         TLS   SASL
     PLAINTEXT        no    no
@@ -93,7 +93,7 @@ _OF_JAVA = frozenset(
 
 @dataclass(frozen=True)
 class SecurityConfig:
-    """What a client needs to open a connection.
+    """The settings that a client needs to open a connection.
 
     Attributes:
         protocol: `security.protocol`, one of `PROTOCOLS`.
@@ -107,12 +107,12 @@ class SecurityConfig:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether bytes are encrypted."""
+        """True if bytes are encrypted."""
         return self.protocol.endswith("SSL")
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client logs in after connecting."""
+        """True if the client logs in after connecting."""
         return self.protocol.startswith("SASL")
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -129,7 +129,7 @@ class SecurityConfig:
         return self._made[0]
 
     def login(self) -> Login | None:
-        """Who logs in on the client's connections, made once; None without SASL. Raises `ConfigError`."""
+        """Return the login of the connections, made once; None without SASL. Raises `ConfigError`."""
         if not self.uses_sasl:
             return None
         if not self._logins:
@@ -180,5 +180,5 @@ def security_config(protocol: str, configs: Mapping[str, Any]) -> SecurityConfig
 
 
 def is_security_config(name: str) -> bool:
-    """Whether a config, under Kafka's name, is one that `SecurityConfig.configs` takes."""
+    """Return whether a config, under Kafka's name, is one that `SecurityConfig.configs` takes."""
     return name in SSL_CONFIGS or name in SASL_CONFIGS or name in _OF_JAVA

@@ -1,5 +1,5 @@
-"""Which version of a request brokers send each other, and of some nodes they write: it follows from
-`inter.broker.protocol.version`.
+"""The versions of the requests that brokers send each other, and of some nodes they write, as
+`inter.broker.protocol.version` has them.
 
 The controller, a follower's fetcher and the sender of markers do not ask for ApiVersions; whoever joins a
 cluster serves exactly these (Kafka: `AbstractControllerBrokerRequestBatch`, `BrokersFetchRequest`,

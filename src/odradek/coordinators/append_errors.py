@@ -1,4 +1,4 @@
-"""Which error a group's client sees when the coordinator's own append or commit failed."""
+"""The errors that a group's client sees when the coordinator's own append or commit failed."""
 
 from __future__ import annotations
 

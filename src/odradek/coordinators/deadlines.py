@@ -37,7 +37,7 @@ class Deadlines:
         self._by_key: dict[Hashable, _Deadline] = {}
 
     def __len__(self) -> int:
-        """How many deadlines are set."""
+        """Return how many deadlines are set."""
         return len(self._by_key)
 
     def __contains__(self, key: Hashable) -> bool:

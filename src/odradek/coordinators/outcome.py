@@ -43,7 +43,7 @@ class CoordinatorRecord:
 
 
 class Producer(NamedTuple):
-    """Whose transaction records are part of."""
+    """The producer whose transaction records are part of."""
 
     producer_id: int
     epoch: int

@@ -28,7 +28,7 @@ class Books:
 
     @property
     def problem(self) -> str | None:
-        """What does not add up, or None."""
+        """The count that does not add up, in words, or None."""
         if self.produced != self.in_log:
             return f"{self.topic}: {self.produced} events were acknowledged, {self.in_log} are in the log"
         if self.carried_over + self.in_log != self.read:
@@ -40,7 +40,8 @@ class Books:
 
 
 def committed_offsets(checkpoint: Path) -> dict[str, int]:
-    """How many offsets of each topic the finished batches of a query have read, all partitions together.
+    """Return how many offsets of each topic the finished batches of a query have read, all partitions
+    together.
 
     Read from the checkpoint's files: `commits/` has a file for each finished batch, `offsets/` one for each
     planned one with a line for each source after two lines of Spark's own.

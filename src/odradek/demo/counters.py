@@ -1,4 +1,4 @@
-"""What this machine counts about itself, as events.
+"""Counters of this machine about itself, as events.
 
 On Linux from `/proc`; elsewhere from what the standard library knows (load, processor time of this process,
 free disk), so that the demo runs there too. Counters only ever grow; rates are the pipeline's business.

@@ -93,7 +93,7 @@ class FollowedFile:
         self._partial = b""
 
     def new_lines(self) -> Iterator[str]:
-        """What has come since the last call."""
+        """Yield what has come since the last call."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:

@@ -115,10 +115,10 @@ def start(
 
 
 def parquet_folder(folder: Path) -> Path:
-    """Where the windows are, a folder for each batch."""
+    """Return the folder of the windows, in which each batch has its own."""
     return folder / "windows"
 
 
 def checkpoint_folder(folder: Path) -> Path:
-    """Where Spark keeps offsets and state."""
+    """Return the folder where Spark keeps offsets and state."""
     return folder / "checkpoint"

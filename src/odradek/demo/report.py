@@ -1,4 +1,4 @@
-"""What the demo shows: progress while it runs, then the windows as a table, the books, and a plot."""
+"""The output of the demo: progress while it runs, then the windows as a table, the books, and a plot."""
 
 import time
 from collections.abc import Sequence

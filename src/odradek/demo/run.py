@@ -74,7 +74,7 @@ class Demo:
         self._show(began)
 
     def _open_books(self, servers: str) -> None:
-        """What is in the log already, and how much of it Spark has yet to read."""
+        """Count what is in the log already, and how much of it Spark has yet to read."""
         self._create_topics(servers)
         read_before = committed_offsets(pipeline.checkpoint_folder(self._folder))
         self._ends_before = self._ends(servers)
@@ -95,7 +95,7 @@ class Demo:
                 admin.create_topics(missing)
 
     def _ends(self, servers: str) -> dict[str, int]:
-        """How many events each topic holds: nothing is ever deleted here, so that ends count them."""
+        """Return how many events each topic holds: nothing is ever deleted here, so that ends count them."""
         with RawReader(servers) as reader:
             ends = reader.end_offsets(
                 [(b.topic, number) for b in self._books for number in reader.partitions_for(b.topic)]
@@ -213,7 +213,7 @@ def spark_session(folder: Path) -> Iterator["SparkSession"]:
 
 @contextlib.contextmanager
 def standard_error_to(path: Path) -> Iterator[None]:
-    """What is started in this block writes its standard error to `path`."""
+    """Have what is started in this block write its standard error to `path`."""
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("ab") as file:

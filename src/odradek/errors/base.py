@@ -47,7 +47,7 @@ class KafkaError(OdradekError):
 
     @property
     def message(self) -> str:
-        """What happened, for people."""
+        """The event, for people."""
         return str(self.args[0])
 
     @property

@@ -374,7 +374,7 @@ class ProducerFencedError(KafkaError, code=ErrorCode.PRODUCER_FENCED):
 
 
 class ResourceNotFoundError(KafkaError, code=ErrorCode.RESOURCE_NOT_FOUND):
-    """What the request refers to does not exist."""
+    """The request refers to something that does not exist."""
 
 
 class DuplicateResourceError(KafkaError, code=ErrorCode.DUPLICATE_RESOURCE):

@@ -27,7 +27,7 @@ def _policies(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What a partition's log is run with; the defaults are Kafka's.
+    """The configs of a partition's log; the defaults are Kafka's.
 
     Sizes in bytes, times in milliseconds. `producer_id_expiration_ms` and `inter_broker_protocol_version` are
     the broker's configs of these names.

@@ -1,4 +1,4 @@
-"""What can be wrong with a data folder: refusals at start."""
+"""The errors of a data folder: refusals at start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format a topic's records are stored in, as `message.format.version` says.
+"""The format that a topic's records are stored in, as `message.format.version` says.
 
 Since Kafka 3.0 (KIP-724) the config is ignored when `inter.broker.protocol.version` is 3.0-IV1 or later: then
 everything new is written in magic 2. Below that the topic's release counts, and no more than the brokers'.

@@ -66,7 +66,7 @@ _PREFIX = struct.Struct(">qiib")
 
 
 class TimestampType(IntEnum):
-    """Who set a record's timestamp; the value is that of Spark's `timestampType` column too."""
+    """The origin of a record's timestamp; the value is that of Spark's `timestampType` column too."""
 
     NO_TIMESTAMP_TYPE = -1
     """Only of messages of magic 0, which have no timestamp; no batch and no topic has this type."""

@@ -73,7 +73,8 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
 
 
 def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
-    """What `compress` made, or any other client: raw or framed snappy, linked lz4 blocks, several members.
+    """Return what `compress` or any other client compressed: raw or framed snappy, linked lz4 blocks, several
+    members.
 
     Raises `KafkaError`: UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, CORRUPT_MESSAGE for data that
     does not unpack, MESSAGE_TOO_LARGE for more than `max_size` bytes.

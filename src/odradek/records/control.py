@@ -18,7 +18,7 @@ _VALUE = struct.Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """What a control record says; of no meaning to this release are those that KRaft writes (2 and up)."""
+    """The meaning of a control record; none to this release have those that KRaft writes (2 and up)."""
 
     ABORT = 0
     COMMIT = 1

@@ -190,7 +190,9 @@ class DownConversion:
 
 
 def overflow_message(remaining: int) -> bytes:
-    """What fills the `remaining` bytes of a response: a message that claims to be longer than they are."""
+    """Return what fills the `remaining` bytes of a response: a message that claims to be longer than they
+    are.
+    """
     filler = bytearray(max(_OVERFLOW_MIN_BYTES, min(remaining + 1, PIECE_BYTES)))
     INT64.pack_into(filler, 0, -1)
     INT32.pack_into(filler, 8, max(remaining + 1, HEADER_BYTES))

@@ -1,4 +1,4 @@
-"""What can be wrong with the messages of a set: the numbers that the loops return, and their errors."""
+"""The problems that messages of a set can have: the numbers that the loops return, and their errors."""
 
 from __future__ import annotations
 

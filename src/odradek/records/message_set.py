@@ -54,7 +54,7 @@ INT64 = struct.Struct(">q")
 
 
 class MessageHeader(NamedTuple):
-    """What stands in front of a message's key. `timestamp` in milliseconds, -1 at magic 0."""
+    """The fields in front of a message's key. `timestamp` in milliseconds, -1 at magic 0."""
 
     offset: int
     length: int

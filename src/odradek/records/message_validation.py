@@ -1,4 +1,4 @@
-"""What a broker checks before it appends a message set of magic 0 or 1 (Produce 0 to 2).
+"""The checks of a broker before it appends a message set of magic 0 or 1 (Produce 0 to 2).
 
 The order of the checks is Kafka's (UnifiedLog, LogValidator). Nothing is changed here: what was accepted
 goes through `up_conversion` into the log's own format.

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's default partitioner for records with a key."""
+"""The partition that a key belongs to: Kafka's default partitioner for records with a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader changes in a batch, in place: base offset, leader epoch, and timestamps.
+"""The changes that a leader makes to a batch, in place: base offset, leader epoch, and timestamps.
 
 The first two stand in front of the CRC, so that an append leaves the sender's checksum alone. Only a
 timestamp (LogAppendTime, or a max timestamp that the sender got wrong) costs a new one.

@@ -1,4 +1,4 @@
-"""What can be wrong with the records of a batch: the numbers that the kernel returns, and their errors.
+"""The problems that records of a batch can have: the numbers that the kernel returns, and their errors.
 
 The kernel and its twin know numbers only, so that both can be held equal; the words are here.
 """

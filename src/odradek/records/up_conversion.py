@@ -1,4 +1,4 @@
-"""What was produced, in the format of the log that takes it.
+"""Conversion of what was produced to the format of the log that takes it.
 
 - `messages_to_batch`: a message set into a log of magic 2, the usual case today
 - `place_messages`: a message set into a log of magic 0 or 1, in place where that can be

@@ -1,4 +1,4 @@
-"""What a broker checks before it appends what a client sent.
+"""The checks of a broker before it appends what a client sent.
 
 The order of the checks is Kafka's (ProduceRequest, UnifiedLog, LogValidator): the shape of what was sent
 (one batch, magic 2, no zstd before its time), its size, its CRC, its header, then each record's structure,
@@ -135,7 +135,7 @@ class AcceptedBatch:
 
 
 class BatchLimits:
-    """What a topic takes.
+    """The limits of the batches that a topic takes.
 
     Args:
         max_message_bytes: The largest batch (`max.message.bytes`).
@@ -242,7 +242,7 @@ class BatchLimits:
 
 
 class _Limits(NamedTuple):
-    """What the batches of one append have to keep to; `earliest` and `latest` are the timestamps taken."""
+    """The limits of the batches of one append; `earliest` and `latest` are the timestamps taken."""
 
     max_message_bytes: int
     earliest: int

@@ -29,7 +29,7 @@ _MAX_EPOCH: Final = 2**31 - 1
 
 @final
 class SessionPartition:
-    """What the leader knows of a partition.
+    """A partition as the leader knows it.
 
     Attributes:
         topic_id: of its topic; zeros where it has none.

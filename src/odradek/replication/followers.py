@@ -1,4 +1,4 @@
-"""What a leader knows of the replicas that follow it."""
+"""The followers of a partition, as its leader knows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NEVER = -(2**60)
 
 @dataclass(slots=True)
 class Follower:
-    """What the leader knows of one other replica.
+    """One other replica, as the leader knows it.
 
     Attributes:
         log_end_offset: the follower's log end, as its last fetch told; -1 before the first.

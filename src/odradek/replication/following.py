@@ -1,4 +1,4 @@
-"""What a follower does to its log: it appends what the leader sent, and cuts what the leader never had.
+"""A follower's changes to its log: it appends what the leader sent, and cuts what the leader never had.
 
 Where to cut is said by leader epochs alone (KIP-101, KIP-279, KIP-595): the high watermark of a follower lags
 behind, so that records above it may be committed. Only a log that knows no epochs, one of old messages, has
@@ -38,7 +38,7 @@ class _Wanted:
 
 
 class Truncation(NamedTuple):
-    """What a follower is to do with what its leader said of an epoch.
+    """The cut that a follower is to make by what its leader said of an epoch.
 
     Attributes:
         offset: it drops its records from here on.

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 
 class IsrCounts:
-    """How often ISRs have changed by their leaders' wishes: Kafka's `IsrShrinksPerSec` and the like.
+    """The number of changes of ISRs by their leaders' wishes: Kafka's `IsrShrinksPerSec` and the like.
 
     Attributes:
         expands, shrinks: wishes that were granted.

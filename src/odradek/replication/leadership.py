@@ -1,4 +1,4 @@
-"""Who leads a partition, who is in sync, and what is committed by that.
+"""The leadership of a partition: who leads, who is in sync, and what is committed by that.
 
     follower ──make_leader(epoch)──► leader ──make_follower(epoch)──► follower
 

@@ -1,4 +1,4 @@
-"""What may be read of a partition, by whom and how far; what a read gives.
+"""Reads of a partition: what may be read, by whom and how far; what a read gives.
 
 One rule for everybody who fetches: `readable_end` refuses a reader or says how far it may read now, and
 `read_partition` reads up to there. A first read, a look of a fetch session (KIP-227) and a reader that waits
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Isolation(IntEnum):
-    """How far a fetch may read."""
+    """The offset up to which a fetch may read."""
 
     READ_UNCOMMITTED = 0
     """Up to the high watermark: a consumer."""
@@ -47,7 +47,7 @@ class Isolation(IntEnum):
 
 
 class Reader(NamedTuple):
-    """Who fetches; made by `reader_of`.
+    """The one who fetches; made by `reader_of`.
 
     Attributes:
         replica_id: the broker id of a follower, -1 for a consumer.
@@ -62,7 +62,7 @@ class Reader(NamedTuple):
 
 @lru_cache(maxsize=64)
 def reader_of(replica_id: int, isolation_level: int, version: int) -> Reader:
-    """Who sends a Fetch of this version with these fields."""
+    """Return who sends a Fetch of this version with these fields."""
     if replica_id >= 0:
         return Reader(replica_id, int(Isolation.LOG_END), True)
     committed = isolation_level == Isolation.READ_COMMITTED

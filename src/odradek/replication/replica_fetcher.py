@@ -86,7 +86,7 @@ _ASKED_ANEW = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID
 
 
 class Replica(Protocol):
-    """What a fetcher does with a partition: `odradek.replication.following.Following`."""
+    """The side of a partition that a fetcher works on: `odradek.replication.following.Following`."""
 
     key: TopicPartition
 
@@ -137,7 +137,7 @@ class FetchLimits(NamedTuple):
 
 
 class FetchState(Enum):
-    """What a partition of a fetcher is about to do; see the module."""
+    """The next step of a fetcher's partition; see the module."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -172,14 +172,14 @@ class FetchedReplica:
 
 
 class NextRequest(NamedTuple):
-    """What is to be sent: a message, and in which version."""
+    """The request to send next: a message, and in which version."""
 
     message: Any
     version: int
 
 
 class _Asked(NamedTuple):
-    """What a request under way said of one partition."""
+    """One partition's part of a request under way."""
 
     one: FetchedReplica
     offset: int
@@ -293,7 +293,8 @@ class ReplicaFetcher:
         return self._ask_records(fetching, ceil(wait_max_ms))
 
     def _ask_about_logs(self, ready: list[FetchedReplica], now_ms: float) -> NextRequest | None:
-        """What is to be asked of partitions that cannot be fetched yet; None where all are `ready` by now.
+        """Return what is to be asked of partitions that cannot be fetched yet; None where all are `ready` by
+        now.
 
         Those that need not ask are added to `ready`.
         """
@@ -649,7 +650,7 @@ class ReplicaFetcher:
         one.delayed_until_ms = monotonic_ms + self._limits.backoff_ms
 
     def _delay_silent(self, monotonic_ms: float) -> None:
-        """What was asked and not answered is not asked again at once."""
+        """Put off what was asked and not answered: it is not asked again at once."""
         for one, _ in self._asked.values():
             self._delay(one, monotonic_ms)
 

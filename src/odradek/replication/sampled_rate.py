@@ -1,4 +1,4 @@
-"""How many bytes a second have passed of late: a few samples, each of a short time. No I/O, no clock.
+"""A rate in bytes a second, of a few samples, each of a short time. No I/O, no clock.
 
     ──┬────────┬────────┬────────┬───►        Samples begin one after the other, each when something passes
       │ 4 MB   │ 1 MB   │  now                and the one before has lasted its time. What has been kept for

@@ -207,7 +207,7 @@ class GssapiLogin:
         return GssapiClient(self._service, host, self._credentials)
 
     def _credentials(self) -> Any:
-        """What to log in with; asks the server of Kerberos where the cache has no ticket."""
+        """Return what to log in with; asks the server of Kerberos where the cache has no ticket."""
         if self._keytab is None:
             return None
         gssapi = import_gssapi()

@@ -149,7 +149,7 @@ def token_of(
     scope_claim: str,
     required_scope: Sequence[str],
 ) -> Token:
-    """What a token says, once it is known to be good.
+    """Return what a token says, once it is known to be good.
 
     Raises:
         TokenRefused: it names nobody, or has not the scope.

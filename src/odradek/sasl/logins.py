@@ -1,4 +1,4 @@
-"""Who logs in: what a client keeps for all of its connections, and how its configs say it.
+"""Logins: what a client keeps for all of its connections, and how its configs say it.
 
 A `Login` makes the mechanism for one connection. `login_of` reads Kafka's configs; where a client also knows
 friendlier names for user and password, it hands them in.

@@ -1,4 +1,4 @@
-"""What a SASL mechanism is, on either side of a connection.
+"""The interface of a SASL mechanism, on either side of a connection.
 
 Each is a state machine over byte strings: the client's `evaluate` takes challenges and gives responses, the
 server's takes responses and gives challenges, until both are complete. Nothing here reads or writes sockets.

@@ -102,7 +102,7 @@ class OAuthBearerServer(ServerMechanism):
 
 
 def _read_first(response: bytes) -> tuple[str, str]:
-    """Who the client wants to be, and its token."""
+    """Return who the client wants to be, and its token."""
     wrong = SaslError("Invalid OAUTHBEARER client first message")
     try:
         found = _FIRST.fullmatch(response.decode())

@@ -24,7 +24,7 @@ _FIELDS = {"salt", "stored_key", "server_key", "iterations"}
 
 
 class ScramCredential(NamedTuple):
-    """What a broker keeps of a password."""
+    """The part of a password that a broker keeps."""
 
     salt: bytes
     stored_key: bytes

@@ -1,4 +1,4 @@
-"""Where a client's access tokens are from: a function, a file, or an identity provider.
+"""The sources of a client's access tokens: a function, a file, or an identity provider.
 
 All of them may wait; the login calls them where that is allowed. A token is used again until its time is
 nearly over.
@@ -115,11 +115,11 @@ class AskedTokens:
         self._now_s = time.time
 
     def _form(self) -> dict[str, str]:
-        """What is asked, without the scope."""
+        """Return the form that is posted, without the scope."""
         raise NotImplementedError
 
     def _headers(self) -> dict[str, str]:
-        """Who asks, where a header says that."""
+        """Return the headers that say who asks, where one does."""
         return {}
 
     def __call__(self) -> str:
@@ -258,7 +258,7 @@ def _part(content: Mapping[str, Any]) -> str:
 
 
 def _expires_at_s(token: str) -> float:
-    """When a JWT says that it ends; 0 where it does not say."""
+    """Return when a JWT says that it ends; 0 where it does not say."""
     try:
         part = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -306,7 +306,7 @@ def _provider_of(options: Mapping[str, str], configs: Mapping[str, Any]) -> Toke
 
 
 def _by_retriever(url: str, options: Mapping[str, str], configs: Mapping[str, Any]) -> TokenProvider:
-    """What `sasl.oauthbearer.jwt.retriever.class` names; without it, what the other configs are for."""
+    """Return what `sasl.oauthbearer.jwt.retriever.class` names; else what the other configs are for."""
     name = str(configs.get(_RETRIEVER) or "DefaultJwtRetriever").rpartition(".")[2]
     if name not in _RETRIEVERS:
         raise LoginError(

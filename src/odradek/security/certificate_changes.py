@@ -1,4 +1,4 @@
-"""What a renewed certificate must have in common with the one before, as Kafka's SslFactory wants it.
+"""The fields that a renewed certificate must share with the one before, as Kafka's SslFactory wants it.
 
 A broker whose certificate changes its name would be another one to its clients, so that a mistake in a path
 is not to take effect while it runs: `ssl.allow.dn.changes` and `ssl.allow.san.changes` say that it is meant.

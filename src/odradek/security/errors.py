@@ -1,4 +1,4 @@
-"""What is wrong with `ssl.*` configs."""
+"""The errors of `ssl.*` configs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed TLS handshake means, in words that name the remedy."""
+"""The meaning of a failed TLS handshake, in words that name the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one micro-batch goes: `maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxTriggerDelay`. Pure.
+"""The bounds of one micro-batch: `maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxTriggerDelay`. Pure.
 
 Spark knows a limit of rows and a least number of rows for a Python source, but not both at once, so the two
 are put together here.

@@ -42,7 +42,7 @@ def open_reader(configs: Mapping[str, str], first_contact_ms: float = math.inf) 
 
 
 def first_contact_ms(configs: Mapping[str, str]) -> float:
-    """How long a query that begins waits for a first broker: `default.api.timeout.ms`, if it is given.
+    """Return how long a query that begins waits for a first broker: `default.api.timeout.ms`, if it is given.
 
     It is short: who mistyped a server should not wait for as long as who has to outlast a broker's restart.
     """

@@ -1,4 +1,4 @@
-"""What `where` says of time, as offsets: the part of each range that can hold such rows.
+"""The conditions of `where` on time, as offsets: the part of each range that can hold such rows.
 
 A row that is wanted must never be cut away, whatever timestamps producers have written:
 

@@ -172,7 +172,7 @@ def _again(decision: Decision, run: str, reports: Sequence[Report]) -> Plan:
 def _changed(
     decision: Decision, new: Mapping[Transaction, Participant], reports: Sequence[Report]
 ) -> str | None:
-    """Why the rows of this run's tasks cannot stand for those of the decision; None if they can."""
+    """Return why the rows of this run's tasks cannot stand for those of the decision; None if they can."""
     what = None
     if len(reports) != decision.tasks:
         what = f"{len(reports)} tasks instead of {decision.tasks}"

@@ -1,4 +1,4 @@
-"""Which `kafka.*` options a source or a sink accepts. Pure.
+"""The `kafka.*` options that a source or a sink accepts. Pure.
 
 Some would break what the pipeline promises (who keeps the offsets, what the columns hold), so they are
 refused, as Spark's Kafka connector refuses them.

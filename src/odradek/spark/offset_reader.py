@@ -271,7 +271,7 @@ class _Selected(NamedTuple):
 
 
 def _doubts(known: SourceOffset, found: SourceOffset) -> list[str]:
-    """How `found` contradicts what was known before."""
+    """Return the contradictions between `found` and what was known before."""
     recreated = known.recreated(found)
     doubts = [f"{topic} has another id" for topic in sorted(recreated)]
     for tp, offset in known.offsets.items():

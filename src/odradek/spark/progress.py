@@ -1,4 +1,4 @@
-"""How a streaming query is doing, from what Spark reports of its progress. Pure.
+"""The state of a streaming query, from what Spark reports of its progress. Pure.
 
 Spark's Kafka connector puts figures of how far it is behind into `metrics` of a source's progress. Spark
 (4.3) takes none from a Python source, but it tells how far the source is, and how far it could be.
@@ -38,7 +38,7 @@ class Sight:
 
     @property
     def took_ms(self) -> int:
-        """How long the whole trigger took."""
+        """The time that the whole trigger took."""
         return self.step_ms.get("triggerExecution", 0)
 
     @property
@@ -78,7 +78,7 @@ def sight_of(progress: Any) -> Sight:
 
 
 def lag_by_partition(source_progress: Any) -> dict[TopicPartition, int]:
-    """How many offsets each partition has that no batch took yet.
+    """Return how many offsets each partition has that no batch took yet.
 
     Args:
         source_progress: one of `query.lastProgress.sources`, or the same out of a progress's JSON.

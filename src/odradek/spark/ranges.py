@@ -1,4 +1,4 @@
-"""Which task reads which offsets.
+"""The division of offsets among tasks.
 
 Without further options each partition with new data is one task. `maxRecordsPerPartition` bounds a task's
 offsets; `minPartitions` then asks for about that many tasks, taken from the partitions in proportion to
@@ -91,7 +91,7 @@ def _split_in_proportion(ranges: Sequence[OffsetRange], wanted: int) -> list[Off
 
 
 def _share(size: int, total: int, wanted: int) -> int:
-    """How many of `wanted` tasks are due to `size` of `total` offsets: rounded, at least one."""
+    """Return how many of `wanted` tasks are due to `size` of `total` offsets: rounded, at least one."""
     return max((2 * size * wanted + total) // (2 * total), 1)
 
 

@@ -103,7 +103,7 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
 
 
 def shape_of(options: SourceOptions, tp: TopicPartition) -> "AbstractContextManager[Shape | TypedShape]":
-    """What makes the table's rows of the fetched records of `tp`."""
+    """Return what makes the table's rows of the fetched records of `tp`."""
     if options.typed is None:
         return nullcontext(Shape(options.columns, tp))
     from odradek.spark.formats.shape import TypedShape

@@ -72,7 +72,7 @@ def named_batch(options: SinkOptions) -> Batch:
 
 
 def running_batch(options: SinkOptions) -> Batch:
-    """Which batch of which streaming query this task is of. Raises `WriteError` if Spark does not say."""
+    """Return the batch and query that this task is of. Raises `WriteError` if Spark does not say."""
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY_ID) if context else None
     number = context.getLocalProperty(BATCH_ID) if context else None

@@ -95,7 +95,7 @@ def _same_type(given: DataType, accepted: DataType) -> bool:
 
 @dataclass(frozen=True)
 class Records:
-    """Which columns of rows are written, and how.
+    """The columns of rows that are written, and how.
 
     Attributes:
         typed: how keys and values are encoded; None: they are written as they are.
@@ -112,7 +112,7 @@ class Records:
 
 
 def records_of(options: SinkOptions, schema: StructType) -> Records:
-    """How rows of `schema` become records.
+    """Return how rows of `schema` become records.
 
     Raises `ValueError` for columns or types that a record cannot have, `RegistryError`.
     """

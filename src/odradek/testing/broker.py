@@ -196,7 +196,7 @@ class Broker(InBlock):
 
     @property
     def host(self) -> str:
-        """Where it listens."""
+        """The host on which it listens."""
         return "127.0.0.1"
 
     @property
@@ -207,11 +207,11 @@ class Broker(InBlock):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given."""
+        """The address for clients, `host:port`."""
         return f"{self.host}:{self.port}"
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """What a client of this broker is given, under Kafka's names: servers, and how it logs in.
+        """Return the configs of a client of this broker, under Kafka's names: servers, and how it logs in.
 
         Args:
             user: one of `security`'s, or of no users, whose certificate it shows; see

@@ -48,8 +48,9 @@ _DEFAULTS = {
 
 
 def cluster_defaults(brokers: int) -> dict[str, str]:
-    """Where the brokers of a cluster in a test differ from those that are alone. There are no more replicas
-    than brokers."""
+    """Return the configs in which the brokers of a cluster in a test differ from those that are alone. There
+    are no more replicas than brokers.
+    """
     replicas = str(min(3, brokers))
     return {name: replicas if "factor" in name else text for name, text in _DEFAULTS.items()}
 
@@ -162,11 +163,11 @@ class Cluster(InBlock):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given: all brokers, also those that do not run now."""
+        """The addresses for clients: of all brokers, also those that do not run now."""
         return ",".join(member.address for member in self.brokers)
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """What a client of this cluster is given; see `odradek.testing.Broker.client_configs`."""
+        """Return the configs of a client of this cluster; see `odradek.testing.Broker.client_configs`."""
         return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     @property
@@ -321,7 +322,7 @@ class Cluster(InBlock):
         self.brokers[one].break_off(other)
 
     def refusals(self, one: int, other: int) -> int:
-        """How often `one` has been refused since `refuse`."""
+        """Return how often `one` has been refused since `refuse`."""
         return self._refusals[one, other]
 
     def isolate(self, broker_id: int) -> None:

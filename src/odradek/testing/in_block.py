@@ -1,4 +1,4 @@
-"""What runs during a `with` block of a test."""
+"""Servers and threads that run during a `with` block of a test."""
 
 from __future__ import annotations
 

@@ -168,11 +168,11 @@ class ProcessCluster(InBlock):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given: all brokers, also those that do not run now."""
+        """The addresses for clients: of all brokers, also those that do not run now."""
         return ",".join(f"127.0.0.1:{member.port}" for member in self._members)
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """What a client of this cluster is given; see `odradek.testing.Broker.client_configs`."""
+        """Return the configs of a client of this cluster; see `odradek.testing.Broker.client_configs`."""
         return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     @property
@@ -189,7 +189,7 @@ class ProcessCluster(InBlock):
         return self._members[broker_id].pid
 
     def log(self, broker_id: int) -> str:
-        """What a broker has logged, in all its lives."""
+        """Return what a broker has logged, in all its lives."""
         return self._log_of(self._members[broker_id]).read_text(errors="replace")
 
     def admin(self) -> Admin:

@@ -23,7 +23,7 @@ _MOST_BYTES = 16 << 20
 
 @dataclass
 class _Store:
-    """What was registered: schemas by id from 1 on, and by subject the ids of its versions."""
+    """The schemas that were registered: by id from 1 on, and by subject the ids of its versions."""
 
     schemas: list[dict[str, Any]] = field(default_factory=list)
     subjects: dict[str, list[int]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Who may connect to a broker in a test, and how."""
+"""Security of a broker in a test: who may connect to it, and how."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Security:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether the listener is encrypted."""
+        """True if the listener is encrypted."""
         return self.tls or self.client_auth != "none"
 
     @property
@@ -82,7 +82,9 @@ class Security:
 
     @property
     def authority(self) -> CertificateAuthority:
-        """What has signed the certificates of broker and clients; it signs others, bad ones too."""
+        """The authority that has signed the certificates of broker and clients; it signs others, bad ones
+        too.
+        """
         if "authority" not in self._made:
             from odradek.testing.certificates import CertificateAuthority
 
@@ -92,8 +94,9 @@ class Security:
 
     @property
     def administrator(self) -> str | None:
-        """Who may do everything: a super user who can log in, else the first user; of no users the name in a
-        certificate, None where nobody shows one."""
+        """The user who may do everything: a super user who can log in, else the first user; of no users the
+        name in a certificate, None where nobody shows one.
+        """
         names = [name.removeprefix("User:") for name in self.super_users]
         if self.users:
             return next((name for name in names if name in self.users), next(iter(self.users)))
@@ -117,7 +120,7 @@ class Security:
         return {**self._made["broker"].configs(), **self.authority.trust()}
 
     def between_brokers(self, given: Collection[str]) -> dict[str, str]:
-        """What has brokers speak TLS with each other where that takes no login.
+        """Return the configs by which brokers speak TLS with each other where that takes no login.
 
         Args:
             given: the names of configs that say otherwise.
@@ -199,7 +202,8 @@ class Security:
                 raise error
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """How a client logs in, under Kafka's names, such that Kafka's own clients understand it as well.
+        """Return the configs by which a client logs in, under Kafka's names, such that Kafka's own clients
+        understand them as well.
 
         Args:
             user: one of the users, the first if None. Where clients show certificates, the name in its
@@ -228,7 +232,7 @@ class Security:
 def configs_of_client(
     servers: str, security: Security | None, user: str | None, mechanism: str | None
 ) -> dict[str, Any]:
-    """What a client is given, under Kafka's names: where its servers are, and how it logs in.
+    """Return the configs of a client, under Kafka's names: where its servers are, and how it logs in.
 
     Args:
         servers: `host:port`, by commas.

@@ -38,7 +38,7 @@ class _Named(IntEnum):
 
 
 class AclOperation(_Named):
-    """What is done to a resource."""
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -59,7 +59,7 @@ class AclOperation(_Named):
 
 
 class AclPermissionType(_Named):
-    """What an entry does; one that denies is stronger than any that allows."""
+    """The effect of an entry; one that denies is stronger than any that allows."""
 
     UNKNOWN = 0
     ANY = 1
@@ -110,8 +110,9 @@ SUPPORTED_OPERATIONS: dict[ResourceType, tuple[AclOperation, ...]] = {
 
 
 class PatternType(_Named):
-    """How a pattern names resources. ANY and MATCH stand in filters alone: patterns of this very name, and
-    patterns that are about a resource of this name."""
+    """The way in which a pattern names resources. ANY and MATCH stand in filters alone: patterns of this very
+    name, and patterns that are about a resource of this name.
+    """
 
     UNKNOWN = 0
     ANY = 1
@@ -136,7 +137,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """Whom an operation is allowed or denied.
+    """A principal and a host that are allowed or denied an operation.
 
     Attributes:
         principal: such as `User:alice`; `User:*` is everybody.
@@ -166,7 +167,7 @@ class AclBinding(NamedTuple):
 
 
 class ResourcePatternFilter(NamedTuple):
-    """Which patterns; a name of None is any name."""
+    """A choice of patterns; a name of None is any name."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -201,7 +202,7 @@ class ResourcePatternFilter(NamedTuple):
 
 
 class AccessControlEntryFilter(NamedTuple):
-    """Which entries; None is any principal or host."""
+    """A choice of entries; None is any principal or host."""
 
     principal: str | None = None
     host: str | None = None
@@ -219,7 +220,7 @@ class AccessControlEntryFilter(NamedTuple):
 
 
 class AclBindingFilter(NamedTuple):
-    """Which bindings; without arguments all of them."""
+    """A choice of bindings; without arguments all of them."""
 
     pattern: ResourcePatternFilter = ResourcePatternFilter()
     entry: AccessControlEntryFilter = AccessControlEntryFilter()

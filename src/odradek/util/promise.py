@@ -11,7 +11,7 @@ from odradek.util.futures import pass_on
 
 @final
 class Promise:
-    """What asyncio's future is, but that its callbacks are called at once, not in the loop's next turn.
+    """A future like asyncio's, but that its callbacks are called at once, not in the loop's next turn.
 
     Answers that one event makes possible are made while it is being worked on, and can leave together; a
     future costs each of them a callback in the loop's next turn. Whoever sets a result has to be ready for

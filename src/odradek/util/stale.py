@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class OutdatedError(ImportError):
-    """What is compiled is older than its source; the message says what to do."""
+    """A compiled module is older than its source; the message says what to do."""
 
 
 def note(root: Path) -> Path:

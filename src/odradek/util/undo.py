@@ -1,4 +1,4 @@
-"""What has been begun, to be undone in the opposite order."""
+"""The undoing of what has been begun, in the opposite order."""
 
 from __future__ import annotations
 

@@ -160,7 +160,8 @@ class Message(VersionedStruct):
 
 
 class Data(Message):
-    """What is stored in topics or carried inside other messages, with two bytes in front that say what it is.
+    """A message that is stored in topics or carried inside others, with two bytes in front that say what it
+    is.
 
     For most it is the version; for keys in the coordinators' topics it is the record's type (`RECORD_TYPE`).
     """
@@ -200,7 +201,7 @@ class Data(Message):
 
 
 class _PerVersion(dict[int, "Any"]):
-    """What a message has for each version, made when first asked for."""
+    """The codecs of a message for each version, made when first asked for."""
 
     __slots__ = ("_cls", "_make")
 

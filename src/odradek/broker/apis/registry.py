@@ -1,4 +1,4 @@
-"""Which handler answers which API, at which versions.
+"""The table of handlers: which one answers which API, at which versions.
 
 A handler module registers itself on import with the `handler` decorator; the table `SERVED` says which
 modules there are, so that ApiVersions can be answered without importing them. A module must register what the
@@ -203,7 +203,7 @@ class Handlers:
 
     @property
     def with_zookeeper(self) -> bool:
-        """Whether the broker is to answer as one with ZooKeeper; as one with KRaft, where nothing is said."""
+        """True if the broker is to answer as one with ZooKeeper; as one with KRaft, where nothing is said."""
         return self.release is not None and not self.release.kraft
 
     def get(self, api_key: int) -> Handler | None:
@@ -251,7 +251,7 @@ class Handlers:
         return other if other is not None and other in self._served[api_key].versions else None
 
     def ignores(self, api_key: int, version: int | None = None) -> bool:
-        """Whether the release leaves an unknown API, or a version of a known one, without an answer."""
+        """Return whether the release leaves an unknown API, or version of a known one, without an answer."""
         if self.release is None or not self.release.is_silent:
             return False
         known = self.release.answered.get(api_key)

@@ -78,7 +78,7 @@ def register_fetcher_gauges(metrics: Metrics, fetchers: ReplicaFetcherManager) -
 
 
 def _register_controller(broker: BrokerServices) -> None:
-    """What the active controller alone knows is 0 on all other brokers."""
+    """Register what the active controller alone knows; it is 0 on all other brokers."""
     kind, controller = "kafka.controller:KafkaController", broker.controller
 
     def of_controller(name: str, count: Callable[[ClusterImage], int]) -> None:

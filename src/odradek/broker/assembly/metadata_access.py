@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MetadataAccess(NamedTuple):
-    """How a broker gets to the metadata.
+    """The way of a broker to the metadata.
 
     Attributes:
         store: where it is; of a cluster of several the first session.

@@ -1,4 +1,4 @@
-"""How a broker is registered: what others are to know of it."""
+"""The registration of a broker: what others are to know of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a broker from starting, said in one error."""
+"""The reasons that keep a broker from starting, said in one error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which metadata store a broker uses: its own file, the one that workers of a machine share, or ZooKeeper."""
+"""The choice of a broker's metadata store: its own file, the one that workers of a machine share, or
+ZooKeeper.
+"""
 
 from __future__ import annotations
 

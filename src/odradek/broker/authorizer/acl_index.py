@@ -155,7 +155,7 @@ class AclIndex:
     # --- one resource ---------------------------------------------------------------------------------------
 
     def _of_resource(self, resource_type: ResourceType, name: str) -> Iterator[_Entries]:
-        """What is about a resource: its own name, the prefixes of it, and `*`."""
+        """Yield what is about a resource: its own name, the prefixes of it, and `*`."""
         literal = self._entries[PatternType.LITERAL][resource_type]
         prefixed = self._entries[PatternType.PREFIXED][resource_type]
         found = literal.get(name)

@@ -358,7 +358,7 @@ class BrokerConfig(ConfigAttributes):
 
     @property
     def dynamic_passwords(self) -> DynamicPasswords:
-        """What encrypts the passwords among dynamic configs; made when it is first needed."""
+        """The encoder of the passwords among dynamic configs; made when it is first needed."""
         if self._passwords is None:
             from odradek.broker.config.dynamic_passwords import DynamicPasswords
 

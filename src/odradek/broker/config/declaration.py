@@ -1,4 +1,4 @@
-"""How a broker config is declared: once, with all that is to be known of it.
+"""The declaration of a broker config: once, with all that is to be known of it.
 
     class LogConfigs(Declarations, section=LOGS):
         num_partitions = integer("1", MEDIUM, at_least(1), doc="Partitions of a new topic …")

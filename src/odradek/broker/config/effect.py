@@ -1,4 +1,4 @@
-"""Which configs this release acts upon. All others are read, checked, kept and shown, and change nothing.
+"""The configs that this release acts upon. All others are read, checked, kept and shown, and change nothing.
 
 A broker warns of those that are given and have no effect; docs/configuration.md marks those that have one.
 """

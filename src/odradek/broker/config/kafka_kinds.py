@@ -54,7 +54,7 @@ def type_in(release: Release, name: str, today: ConfigType) -> ConfigType:
 
 
 def mode_in(release: Release, name: str, today: str | None) -> str | None:
-    """How a config can change in a release; `today` is what the table says."""
+    """Return how a config can change in a release; `today` is what the table says."""
     if not release.at_least(_DYNAMIC_SINCE):
         return READ_ONLY
     before, mode = _MODE_BEFORE.get(name, ("", today))
@@ -62,7 +62,7 @@ def mode_in(release: Release, name: str, today: str | None) -> str | None:
 
 
 def shown_mode_in(release: Release, name: str, today: str | None) -> str | None:
-    """How a release shows that a config can change, which is not always how it can."""
+    """Return how a release shows that a config can change, which is not always how it can."""
     before = _SHOWN_AS_DYNAMIC_BEFORE.get(name)
     if before is not None and release.at_least(_DYNAMIC_SINCE) and not release.at_least(before):
         return CLUSTER_WIDE

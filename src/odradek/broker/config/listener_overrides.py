@@ -34,7 +34,7 @@ def listener_values(config: BrokerConfig, listener_name: str, names: Iterable[st
 
 @dataclass(frozen=True)
 class ListenerSsl:
-    """What the configs say of a listener's TLS.
+    """A listener's TLS, as its configs say it.
 
     Attributes:
         configs: `ssl.*`, those of the listener's own before those for all.

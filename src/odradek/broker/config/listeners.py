@@ -1,5 +1,7 @@
-"""Where the broker listens and what it tells others to connect to: `listeners`, `advertised.listeners` and
-the names that stood for them before 3.0 (`host.name`, `port`, `advertised.host.name`, `advertised.port`)."""
+"""The addresses at which the broker listens and those that it tells others to connect to: `listeners`,
+`advertised.listeners` and the names that stood for them before 3.0 (`host.name`, `port`,
+`advertised.host.name`, `advertised.port`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which configs DescribeConfigs lists, and in which order: as Kafka does, in the release that the broker is.
+"""The configs that DescribeConfigs lists, and their order: as Kafka does, in the release that the broker is.
 
 Kafka puts all configs into a hash map and answers in the order in which it comes out again. From 4.2 on, and
 before 2.6, that map is Java's, whose entries of one place keep the order in which they came: the table's,

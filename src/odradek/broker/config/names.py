@@ -58,7 +58,7 @@ def base_name(name: str) -> str:
 
 
 def is_about_a_listener(name: str) -> bool:
-    """Whether a config stands under a listener's prefix."""
+    """Return whether a config stands under a listener's prefix."""
     return name.startswith("listener.name.")
 
 

@@ -33,7 +33,9 @@ class Conversions:
         self.latest: dict[Hashable, asyncio.Future[Any]] = {}
 
     def is_busy(self, keys: Sequence[Hashable]) -> bool:
-        """Whether something with one of these keys is in work, so that what comes now has to wait for it."""
+        """Return whether something with one of these keys is in work, so that what comes now has to wait for
+        it.
+        """
         return bool(self.latest) and any(key in self.latest for key in keys)
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:

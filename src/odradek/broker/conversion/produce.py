@@ -1,4 +1,4 @@
-"""Which produced records are converted beside the event loop, before they are appended."""
+"""The conversion of produced records beside the event loop, before they are appended, and which need it."""
 
 from __future__ import annotations
 

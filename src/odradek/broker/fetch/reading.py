@@ -56,7 +56,7 @@ _PATIENT = (UnknownTopicOrPartitionError, UnknownTopicIdError, TopicAuthorizatio
 
 
 class FetchReading:
-    """What one request reads, once or after waiting once more.
+    """The reads of one request, made once or once more after waiting.
 
     Attributes:
         reader: who reads.
@@ -246,7 +246,9 @@ class FetchReading:
     # ------------------------------------------------------------------ one partition
 
     def _is_held_back(self, replica: Partition) -> bool:
-        """Whether the throttle keeps a partition's records from this follower now; never from one in sync."""
+        """Return whether the throttle keeps a partition's records from this follower now; never from one in
+        sync.
+        """
         quota = self._throttle
         return (
             quota is not None

@@ -1,4 +1,4 @@
-"""What has been read of partitions, put into the form of a Fetch response."""
+"""The form of a Fetch response, filled with what has been read of partitions."""
 
 from __future__ import annotations
 

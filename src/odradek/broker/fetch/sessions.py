@@ -191,7 +191,7 @@ class FetchSession:
 
 @final
 class FetchContext:
-    """How one fetch request is to be answered.
+    """The way in which one fetch request is to be answered.
 
     Attributes:
         error: what is wrong with the request's session, else NONE; then nothing is fetched.

@@ -1,4 +1,4 @@
-"""Which id a broker has: its configs', its data folders', or one that the metadata store gives."""
+"""The choice of a broker's id: its configs', its data folders', or one that the metadata store gives."""
 
 from __future__ import annotations
 

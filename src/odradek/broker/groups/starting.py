@@ -1,4 +1,4 @@
-"""How a broker comes to its group coordinator."""
+"""The start of a broker's group coordinator."""
 
 from __future__ import annotations
 

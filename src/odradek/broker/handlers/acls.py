@@ -144,7 +144,7 @@ def delete(context: RequestContext, request: DeleteAclsRequest) -> Steps[DeleteA
 
 
 def _refusal(context: RequestContext, operation: Operation, without: str) -> KafkaError | None:
-    """Why nothing can be done at all; `without` says that there is no authorizer."""
+    """Return why nothing can be done at all; `without` says that there is no authorizer."""
     if not context.authorize(operation, CLUSTER):
         return ClusterAuthorizationError()
     return SecurityDisabledError(without) if context.broker.acls is None else None

@@ -133,7 +133,7 @@ def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> Steps[list[TopicPa
 
 
 def _refusals(context: RequestContext, added: Added, from_client: bool) -> Steps[PartitionErrors | None]:
-    """Why none of the partitions may join; None: the coordinator decides."""
+    """Return why none of the partitions may join; None: the coordinator decides."""
     if from_client and not context.may_write_with(added.transactional_id):
         return dict.fromkeys(added.partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     image = context.broker.image

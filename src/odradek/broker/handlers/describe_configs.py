@@ -100,7 +100,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[De
 
 
 def _identity(resource: DescribeConfigsResource) -> tuple[int, str | int]:
-    """What a resource is, however a broker's number is spelt."""
+    """Return a resource's type and name, however a broker's number is spelt."""
     name: str | int = resource.resource_name
     if kind_of(resource.resource_type) is not ResourceKind.TOPIC:
         with suppress(ValueError):

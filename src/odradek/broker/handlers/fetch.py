@@ -84,14 +84,14 @@ def handle(context: RequestContext, request: FetchRequest) -> _Response | Steps[
 def _wanted(
     topic: FetchTopic, partitions: Iterable[FetchPartition], image: ClusterImage | None
 ) -> list[FetchedPartition]:
-    """What is wanted of a topic; `image` knows its name, None where the request has it."""
+    """Return the wanted partitions of a topic; `image` knows its name, None where the request has it."""
     topic_id = NO_TOPIC_ID if image is None else topic.topic_id
     name = topic.topic if image is None else image.topic_name(topic_id)
     return [FetchedPartition(name, topic_id, one) for one in partitions]
 
 
 def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """What there is in pieces that may be worked on without a pause.
+    """Yield what there is in pieces that may be worked on without a pause.
 
     A piece takes half a millisecond where partitions have little, 3 ms where each has what is just read into
     memory.
@@ -204,7 +204,7 @@ class _Fetch:
     # ------------------------------------------------------------------ waiting
 
     def may_wait(self) -> bool:
-        """Whether there is too little yet, and nothing that must be said at once."""
+        """Return whether there is too little yet, and nothing that must be said at once."""
         reading = self.reading
         return (
             reading.total < self.min_bytes
@@ -241,7 +241,7 @@ class _Fetch:
         return True
 
     def has_enough(self) -> bool:
-        """Whether enough has arrived in all that is watched, or there is something to be said at once."""
+        """Return whether enough has arrived in all that is watched, or something is to be said at once."""
         total = 0
         for one in self.reading.watched:
             arrived = self.reading.has_arrived(one)
@@ -292,8 +292,9 @@ class _Fetch:
         return response
 
     def throttled(self) -> FetchResponse | None:
-        """What a consumer gets that has taken too much, in place of what was read; None for one that may have
-        it."""
+        """Return what a consumer gets that has taken too much, in place of what was read; None for one that
+        may have it.
+        """
         throttle = self.broker.request_throttle
         if throttle is None or self.reading.reader.replica_id >= 0:
             return None

@@ -116,7 +116,7 @@ def _find(context: RequestContext, key_type: int, key: str) -> _Found:
 
 
 def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
-    """Why a key's coordinator is not told."""
+    """Return why a key's coordinator is not told."""
     if key_type == GROUP_KEY:
         allowed = context.authorize(Operation.DESCRIBE, group_resource(key))
         return None if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED

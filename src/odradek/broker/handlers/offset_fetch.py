@@ -244,7 +244,7 @@ def _pieces(
 
 
 def _error_of(context: RequestContext, topic: OffsetFetchRequestTopics) -> ErrorCode | None:
-    """Why nothing is told of a topic, which has its name afterwards."""
+    """Return why nothing is told of a topic, which has its name afterwards."""
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         name = context.broker.image.topic_name(topic.topic_id)
         topic.name = name or ""

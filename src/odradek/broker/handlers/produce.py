@@ -372,7 +372,7 @@ class _Appends:
         return answer
 
     def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Promise | None:
-        """What is returned when everything has been appended, or refused."""
+        """Return the responses, with everything appended or refused."""
         context = self._context
         response = ProduceResponse(responses=responses)
         if self._acks == 0:
@@ -406,7 +406,7 @@ def _wait(
 
 
 def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
-    """Why nothing may be appended to a topic."""
+    """Return why nothing may be appended to a topic."""
     if name is None:
         return UnknownTopicIdError()
     if not context.may_write(name):
@@ -461,7 +461,7 @@ def _add_leaders(context: RequestContext, response: ProduceResponse) -> None:
 
 
 def _settle(partition: Partition, offset: int, answer: PartitionProduceResponse) -> bool:
-    """Whether a partition is done. The offset stays in the answer: the records are in the log there."""
+    """Return whether a partition is done. The offset stays in the answer: the log has the records there."""
     done, code = partition.committed(offset)
     if done and code:
         answer.error_code = int(code)

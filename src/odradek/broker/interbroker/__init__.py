@@ -1,4 +1,4 @@
-"""What brokers say to each other: the channels, and who uses them.
+"""The talk among brokers: the channels, and who uses them.
 
 `channel` is the seam: a real one is a connection, a simulated one hands frames over in memory.
 """

@@ -59,7 +59,7 @@ class InterBrokerChannels:
         self.creations: dict[str, asyncio.Future[ErrorCode]] = {}
 
     def endpoint(self, broker_id: int) -> Endpoint | None:
-        """Where other brokers reach a broker; None while it is not live."""
+        """Return where other brokers reach a broker; None while it is not live."""
         broker = self._image().brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self._listener)
 

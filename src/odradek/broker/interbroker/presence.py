@@ -1,4 +1,4 @@
-"""Which other brokers are connected to this one: who is, lives, though its port may refuse this one.
+"""The other brokers that are connected to this one: who is, lives, though its port may refuse this one.
 
 A broker's port that refuses a connection is a sign that its process is gone, but not a sure one: a packet
 filter on the way refuses as well. The other sign is that the connections end that it had itself: the kernel
@@ -39,7 +39,7 @@ def watcher(client_id: str) -> int | None:
 
 
 def pause_ms(doubts: int) -> int:
-    """How long to wait before one looks again, after so many refusals by somebody who lives."""
+    """Return how long to wait before one looks again, after so many refusals by somebody who lives."""
     return int(min(FIRST_LOOK_MS << min(doubts, 10), LONGEST_PAUSE_MS))
 
 

@@ -58,7 +58,7 @@ class Assignment(NamedTuple):
 
 
 def fetcher_number(key: TopicPartition, count: int) -> int:
-    """Which of a leader's `count` fetchers copies a partition."""
+    """Return which of a leader's `count` fetchers copies a partition."""
     topic, index = key
     return (31 * zlib.crc32(topic.encode()) + index) % count
 
@@ -223,7 +223,7 @@ class ReplicaFetcherManager:
         self._stopped = False
 
     def __len__(self) -> int:
-        """How many fetchers there are."""
+        """Return the number of fetchers."""
         return len(self._running)
 
     def add(self, assignments: Iterable[Assignment]) -> None:

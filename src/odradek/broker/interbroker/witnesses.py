@@ -118,7 +118,7 @@ class Witnesses:
 
 
 class _Question:
-    """What some brokers are asked about one; `thens` wait for the answer."""
+    """A question that some brokers are asked about one; `thens` wait for the answer."""
 
     def __init__(self, about: int, then: Callable[[int, bool], object]) -> None:
         self.thens: list[Callable[[bool], object]] = []

@@ -1,4 +1,4 @@
-"""Which configs each release has, of those that are in our tables: for DescribeConfigs, so from 0.11 on.
+"""The configs that each release has, of those in our tables: for DescribeConfigs, so from 0.11 on.
 
 Source: what brokers of the releases answer to DescribeConfigs (`tests/golden/configs`).
 """

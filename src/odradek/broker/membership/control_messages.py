@@ -66,7 +66,7 @@ def leader_and_isr_response(
 
 
 def replicas_to_stop(request: StopReplicaRequest, version: int) -> Iterator[tuple[str, int, int, bool]]:
-    """What a StopReplica names: topic, partition, leader epoch, and whether to delete."""
+    """Yield what a StopReplica names: topic, partition, leader epoch, and whether to delete."""
     if version == 0:
         for one in request.ungrouped_partitions:
             yield one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions

@@ -1,4 +1,4 @@
-"""What makes a broker a member of a cluster of several: its half of docs/cluster.md.
+"""Membership in a cluster of several: a broker's half of docs/cluster.md.
 
 It puts together what a broker that is alone has no need of: the image that the controller tells
 (`metadata`), what the controller says (`state_changes`), the fetchers that follow other leaders, the leader's
@@ -75,7 +75,7 @@ _NEWEST_CONTROLLED_SHUTDOWN = 3
 
 
 class ClusterAccess(NamedTuple):
-    """How a broker gets to its cluster.
+    """The way of a broker to its cluster.
 
     Attributes:
         open_store: opens a session with the metadata store; again when one has expired. May wait.
@@ -222,7 +222,7 @@ class Membership:
         self.metadata.add_listener(self._on_metadata)
 
     def _make_isr_changes(self, replicas: ReplicaManager) -> AlterPartitionManager | ZkIsrManager:
-        """What asks for other in-sync replicas: the controller, or, in old clusters, the store itself."""
+        """Return what asks for other in-sync replicas: the controller, or in old clusters the store."""
         if writes_isr_itself(self._config.inter_broker_protocol_version):
             return ZkIsrManager(
                 broker_id=self._config.broker_id,

@@ -1,4 +1,4 @@
-"""What a controller tells a broker of a cluster of several: LeaderAndIsr, StopReplica, UpdateMetadata.
+"""The orders of a controller to a broker of a cluster of several: LeaderAndIsr, StopReplica, UpdateMetadata.
 
 One request is worked on at a time, in the order in which they came (Kafka's `replicaStateChangeLock`):
 folders are made and deletions synced beside the event loop, leaderships change in it, some partitions at a
@@ -68,7 +68,7 @@ _LOOK_AGAIN_S = 0.005
 
 
 class Fetchers(Protocol):
-    """What follows leaders: `interbroker.replica_fetcher_manager.ReplicaFetcherManager`."""
+    """The part that follows leaders: `interbroker.replica_fetcher_manager.ReplicaFetcherManager`."""
 
     def add(self, assignments: Iterable[Assignment]) -> None:
         """Fetch these partitions from their leaders, instead of what was fetched of them until now."""

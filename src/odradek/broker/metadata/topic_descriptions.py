@@ -24,7 +24,8 @@ Partitions = tuple[MetadataResponsePartition, ...]
 
 
 class Metadata(Protocol):
-    """What is described: the controller's image of a broker that is alone, else the broker's `MetadataCache`.
+    """The metadata that is described: the controller's image of a broker that is alone, else its
+    `MetadataCache`.
 
     Attributes:
         offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
@@ -56,7 +57,7 @@ class TopicDescriptions:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many partitions are kept."""
+        """Return how many partitions are kept."""
         return self._count
 
     def kept(self, image: ClusterImage, topic: str, version: int, listener: str) -> Partitions | None:

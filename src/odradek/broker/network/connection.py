@@ -102,7 +102,7 @@ class _Slot:
 
 
 class Accepting(Protocol):
-    """What a connection asks of the `Listener` that has accepted it.
+    """The `Listener` that has accepted a connection, as the connection knows it.
 
     Attributes: see `Listener`.
     """

@@ -1,4 +1,4 @@
-"""How many connections there may be: in the broker, at each listener, from each address.
+"""The bounds on the number of connections: in the broker, at each listener, from each address.
 
 At its own number, or at the broker's, a listener accepts nothing more until a connection closes. The listener
 between brokers, beside others, is protected: the broker's number does not keep it from accepting, but has the

@@ -1,4 +1,4 @@
-"""What bounds a listener and its connections, and how the configs say it."""
+"""The bounds of a listener and its connections, and how the configs say them."""
 
 from __future__ import annotations
 

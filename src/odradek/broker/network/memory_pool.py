@@ -30,7 +30,7 @@ class MemoryPool:
         self._waiting: dict[WaitsForRoom, None] = {}
 
     def has_room(self, connection: WaitsForRoom) -> bool:
-        """Whether one more request may be taken up; if not, `connection` goes on when there is room."""
+        """Return whether one more request may be taken up; if not, `connection` goes on later."""
         if self.limit <= 0 or self.used < self.limit:
             return True
         self._waiting[connection] = None

@@ -1,4 +1,5 @@
-"""What is to be sent through one socket, bytes and ranges of files, in order; and threads that can send it.
+"""The bytes and ranges of files that are to be sent through one socket, in order; and threads that can send
+it.
 
 The calls that send release the interpreter's lock, so that a thread beside the event loop really sends beside
 it: the loop goes on with other requests meanwhile, and whoever reads old records waits for the disk alone.
@@ -165,7 +166,7 @@ class SendingThreads:
         self._work.put((outbox, done))
 
     def finished(self) -> None:
-        """What was handed over came back; called where `write` is called."""
+        """Take note that what was handed over came back; called where `write` is called."""
         self._unfinished -= 1
 
     def resize(self, most: int) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LoggedRequest(Protocol):
-    """What is written of a request; `odradek.broker.requests.context.RequestContext` says what each is."""
+    """A request as it is logged; `odradek.broker.requests.context.RequestContext` says what each field is."""
 
     header: RequestHeader
     api_version: int

@@ -34,7 +34,7 @@ LONG_RANGE_BYTES = 128 * 1024
 
 
 class SendingConnection(Protocol):
-    """What a sender needs of its connection."""
+    """A sender's connection, as the sender knows it."""
 
     active_at: float
     write_high_water: int

@@ -1,4 +1,4 @@
-"""What asyncio calls for one accepted socket."""
+"""The protocol that asyncio calls for one accepted socket."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class DecryptsInto(Protocol):
 
 
 class Encrypts(Protocol):
-    """What a layer needs of its listener.
+    """A layer's listener, as the layer knows it.
 
     Attributes:
         context: for connections that begin now.
@@ -107,7 +107,7 @@ class Encrypts(Protocol):
     listener_name: str
 
     def principal_of(self, session: ssl.SSLObject) -> str | None:
-        """Who the peer is by its certificate; None where there is none. Raises `ValueError`."""
+        """Return who the peer is by its certificate; None where there is none. Raises `ValueError`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How many files and sockets a process may have open, and who gets them.
+"""The files and sockets that a process may have open, and who gets them.
 
 `odradek.log.storage.real_files` keeps at most half of them for logs, and gives some back when there are none
 left. Connections may have all but a reserve: segments roll, checkpoints are written and modules imported at

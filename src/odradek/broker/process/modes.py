@@ -1,4 +1,4 @@
-"""Who else on the machine may read what a broker makes: nobody but its owner and the owner's group.
+"""Permissions: nobody on the machine but the owner and the owner's group may read what a broker makes.
 
 Files in which credentials stand are for the owner alone, each by whoever makes it: the metadata store, the
 socket of the workers, the audit log.

@@ -25,7 +25,7 @@ WorkerCommand = Callable[[str | None], Sequence[str]]
 
 
 class RestartLimits(NamedTuple):
-    """When a worker that has died is started again.
+    """The times after which a worker that has died is started again.
 
     Attributes:
         delay_ms: how long it rests after its first death; twice as long after each further one.

@@ -61,7 +61,7 @@ _IDENTITY = "meta.properties"
 
 
 class WorkerOptions(NamedTuple):
-    """What workers are given besides their own.
+    """The options that workers are given besides their own.
 
     Attributes:
         config: all configs, as a single broker would have them.

@@ -38,7 +38,7 @@ _THROTTLE_TIMES = 2, 30_000
 
 
 class QuotaType(Enum):
-    """What is limited; the names are those of Kafka's metrics."""
+    """The kind of a quota, by what it limits; the names are those of Kafka's metrics."""
 
     PRODUCE = "Produce"
     FETCH = "Fetch"
@@ -59,7 +59,7 @@ class Windows(NamedTuple):
 
 
 class ClientSensor:
-    """What one client, or those who share its quota, have taken.
+    """The sum of what one client, or those who share its quota, have taken.
 
     Attributes:
         tags: who they are.
@@ -123,11 +123,11 @@ class ClientQuotaManager:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether any quota of this kind is set; without one nothing is counted."""
+        """True if any quota of this kind is set; without one nothing is counted."""
         return bool(self.quotas)
 
     def __len__(self) -> int:
-        """How many sensors are kept."""
+        """Return how many sensors are kept."""
         return len(self._sensors)
 
     def update_quota(self, entity: QuotaEntity, bound: float | None) -> bool:
@@ -202,7 +202,7 @@ class ClientQuotaManager:
 
     @property
     def queue_size(self) -> int:
-        """How many were told to wait, and still do."""
+        """The number of clients that were told to wait, and still do."""
         return self._count_waiting(self.now_ms())
 
     def _count_waiting(self, now_ms: int) -> int:

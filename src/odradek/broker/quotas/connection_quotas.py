@@ -1,4 +1,5 @@
-"""How fast connections may come: to the broker, to each listener, from each address (KIP-402, KIP-612).
+"""The rates at which connections may come: to the broker, to each listener, from each address (KIP-402,
+KIP-612).
 
 What is too fast for the broker or a listener is taken up later: the listener accepts nothing meanwhile. Who
 comes too fast from an address is not served: its connection is closed, but only after the time that it is to
@@ -29,7 +30,7 @@ _THROTTLE_TIMES = 2, 30_000
 
 
 class Arrival(NamedTuple):
-    """What happens to a connection that has come.
+    """The fate of a connection that has come.
 
     Attributes:
         wait_ms: how long the listener is to wait before it takes up this one, and any other.

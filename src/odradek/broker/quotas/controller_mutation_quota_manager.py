@@ -123,7 +123,7 @@ class ControllerMutationQuotaManager(ClientQuotaManager):
             return super().sensors()
 
     def tokens(self, sensor: ClientSensor) -> float:
-        """What is in a client's bucket."""
+        """Return what is left in a client's bucket."""
         with self._lock:
             if sensor.bound is None:
                 return HUGE

@@ -1,4 +1,4 @@
-"""Which quota is whose: Kafka's eight levels, as data.
+"""The choice of a client's quota: Kafka's eight levels, as data.
 
 The first of these that has a quota decides, and clients for whom the same one decides may share it:
 
@@ -42,7 +42,7 @@ LEVELS: tuple[tuple[str, str], ...] = (
 
 
 class QuotaEntity(NamedTuple):
-    """Whose a quota is.
+    """The user and client id that a quota is for.
 
     Attributes:
         has_user, has_client: whether it is of users, of client ids, or of both.
@@ -56,7 +56,7 @@ class QuotaEntity(NamedTuple):
 
 
 class QuotaTags(NamedTuple):
-    """Who shares a quota, as Kafka's metrics say it; "" where it does not count.
+    """Those who share a quota, as Kafka's metrics say it; "" where it does not count.
 
     Attributes:
         user: the user's sanitized name.
@@ -86,11 +86,11 @@ class Quotas:
         """Whether users and client ids count, while all quotas are of one kind of entity."""
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether any quota is set."""
         return bool(self._bounds) or self.default is not None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of quotas."""
         return len(self._bounds)
 
     def items(self) -> Iterable[tuple[QuotaEntity, float]]:

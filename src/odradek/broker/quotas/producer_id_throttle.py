@@ -1,4 +1,4 @@
-"""How fast clients may have producer ids made for them.
+"""The throttle on producer ids: how fast clients may have them made.
 
 Each id that writes to a partition is remembered there for a day. A client that takes thousands of them a
 second is held up: it gets its id, is told `throttle_time_ms`, and nothing more of it is taken up for so long,

@@ -78,7 +78,7 @@ class QuotaManagers:
 
     @property
     def count_requests(self) -> bool:
-        """Whether requests have to be counted at all."""
+        """True if requests have to be counted at all."""
         return self.produce.is_enabled or self.fetch.is_enabled or self.request.is_enabled
 
     def follow(self, configs: Mapping[EntityPath, Mapping[str, str]]) -> None:
@@ -109,7 +109,7 @@ class QuotaManagers:
                     )
 
     def metrics(self) -> Iterator[tuple[MetricKey, float]]:
-        """What is counted now, under the names of Kafka's metrics."""
+        """Yield what is counted now, under the names of Kafka's metrics."""
         for manager in self._of_clients.values():
             if not manager.is_enabled:
                 continue

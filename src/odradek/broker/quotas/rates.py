@@ -1,4 +1,4 @@
-"""How much has passed of late, and how long to wait until that is little enough. No I/O, no clock.
+"""Rates: how much has passed of late, and how long to wait until that is little enough. No I/O, no clock.
 
 The numbers are Kafka's to the millisecond (`SampledStat`, `Rate`, `TokenBucket`, `Avg`, `QuotaUtils`), for
 clients are told them:
@@ -39,7 +39,7 @@ class _Sample:
 
 
 class Rate:
-    """What is recorded, per second, over some windows of time."""
+    """The amount recorded per second, over some windows of time."""
 
     __slots__ = ("_current", "_kept_ms", "_samples", "_window_ms", "_windows")
 
@@ -93,7 +93,8 @@ class Rate:
         return sum([sample.value for sample in self._samples]) / (window_ms / MS_PER_S)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long to wait, if nothing more comes, until the rate is not above `bound`; 0 if it is not now.
+        """Return how long to wait, if nothing more comes, until the rate is not above `bound`; 0 if it is not
+        now.
 
         If O is the rate over a time W and T what may be, it is (O - T) / T * W.
         """
@@ -106,7 +107,7 @@ class Rate:
 
 
 class TokenBucket:
-    """What may still be taken now (KIP-599)."""
+    """The amount that may still be taken now (KIP-599)."""
 
     __slots__ = ("_kept_s", "_tokens", "_updated_ms")
 
@@ -121,7 +122,7 @@ class TokenBucket:
         self._updated_ms: int | None = None
 
     def tokens(self, quota: float, now_ms: int) -> float:
-        """What is in it at a quota of so much a second; negative when more was taken."""
+        """Return what is left at a quota of so much a second; negative when more was taken."""
         most = self._kept_s * quota
         updated_ms = self._updated_ms
         if updated_ms is None:
@@ -136,7 +137,7 @@ class TokenBucket:
         self._tokens = min(self._kept_s * quota, self.tokens(quota, now_ms) - count)
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """How long until nothing is missing; 0 if nothing is now."""
+        """Return how long it takes until nothing is missing; 0 if nothing is now."""
         tokens = self.tokens(quota, now_ms)
         if tokens >= 0:
             return 0

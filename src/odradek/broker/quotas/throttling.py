@@ -1,5 +1,5 @@
-"""Where requests meet the quotas: what a request took is counted when its answer is there, and the client
-waits if that was too much.
+"""The place where requests meet the quotas: what a request took is counted when its answer is there, and the
+client waits if that was too much.
 
 Since KIP-219 (Kafka 2.0) an answer leaves at once, in every version; it says for how long the client is
 throttled, where its version can, and nothing more is taken up from the connection for so long: who does not
@@ -57,7 +57,7 @@ _ANSWER_BYTES, _TOPIC_BYTES, _PARTITION_BYTES, _ABORTED_BYTES = 18, 20, 46, 16
 
 
 class Counted(Protocol):
-    """What is counted: a request's surroundings, as its `RequestContext` has them."""
+    """The surroundings of a request that is counted, as its `RequestContext` has them."""
 
     mute_ms: int
     is_exempt: bool
@@ -146,7 +146,7 @@ class RequestThrottle:
             manager.record_no_throttle(context.principal, context.client_id, elapsed_ms * PERCENT_PER_MS)
 
     def most_fetched(self, context: Counted, request: FetchRequest, max_bytes: int) -> int:
-        """How many bytes a fetch may read of the `max_bytes` that it may otherwise."""
+        """Return how many bytes a fetch may read of the `max_bytes` that it may otherwise."""
         manager = self._managers.fetch
         if not manager.is_enabled or replica_of(request, context.api_version) >= 0:
             return max_bytes

@@ -1,4 +1,4 @@
-"""What is logged of appends that fail, for both ways of a produce: whoever sends them can send any number."""
+"""The log lines of appends that fail: whoever sends them can send any number."""
 
 from __future__ import annotations
 

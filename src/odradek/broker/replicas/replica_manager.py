@@ -109,7 +109,7 @@ class ReplicaManager:
         self._due: dict[tuple[str, int], Callable[[], None]] = {}
 
     def __len__(self) -> int:
-        """How many partitions there are here (`PartitionCount`)."""
+        """Return how many partitions there are here (`PartitionCount`)."""
         return self._count
 
     def __iter__(self) -> Iterator[Partition]:
@@ -119,7 +119,7 @@ class ReplicaManager:
 
     @property
     def leader_count(self) -> int:
-        """How many of them this broker leads (`LeaderCount`)."""
+        """The number of partitions that this broker leads (`LeaderCount`)."""
         return sum(1 for partition in self if partition.is_leader)
 
     def find(self, topic: str, index: int) -> Partition | None:

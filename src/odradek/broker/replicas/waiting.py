@@ -33,7 +33,7 @@ class _Waiting:
         self._give_up = give_up
 
     def try_complete(self) -> bool:
-        """Whether nothing is pending any more; the answer has been given then."""
+        """Return whether nothing is pending any more; the answer has been given then."""
         settle = self._settle
         left = [one for one in self._pending if not settle(one[0], one[1], one[2])]
         if left:

@@ -1,4 +1,4 @@
-"""What goes back for one request, and how it comes to the connection when it does not come at once."""
+"""The answer to one request, and how it comes to the connection when it does not come at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Buffers = list[Any]
 
 @final
 class Answer:
-    """What goes back for one request.
+    """The bytes that go back for one request, or nothing, or the end of the connection.
 
     Attributes:
         buffers: the response with its size prefix; None when the request wants no response.
@@ -56,7 +56,7 @@ class Later(Protocol):
         ...
 
     def hold(self, held: bool) -> None:
-        """Whether the connection's next requests have to wait until this one has been handled."""
+        """Have the connection's next requests wait until this one has been handled."""
         ...
 
     def mute(self, timers: Timers, mute_ms: float, answer: Answer | None) -> None:

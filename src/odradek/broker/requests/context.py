@@ -176,8 +176,7 @@ class RequestContext:
         return True
 
     def _grants(self) -> Grants | None:
-        """What is to be remembered of an answer: taken before the question, as an ACL may change
-        meanwhile."""
+        """Return where an answer is remembered. Take it before the question: an ACL may change meanwhile."""
         authorizer = self.broker.authorizer
         if authorizer is None:
             return None

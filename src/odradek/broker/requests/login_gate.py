@@ -1,4 +1,4 @@
-"""What a connection knows of logins: a gate that it asks instead of the dispatcher, while it has one."""
+"""A connection's view of logins: a gate that it asks instead of the dispatcher, while it has one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Login(NamedTuple):
-    """Who is logged in.
+    """A principal that is logged in.
 
     Attributes:
         user: without the type.

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection."""
+"""The other end of a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class Grants:
-    """What a principal at an address may surely do, as far as it has been asked; for all of its connections.
+    """The permissions that a principal at an address surely has, as far as it has been asked; for all of its
+    connections.
 
     Attributes:
         principal: whose.
@@ -29,7 +30,7 @@ class Grants:
 
 
 class Peer:
-    """Who is at the other end; what handlers and log lines say of it.
+    """The other end of a connection, as handlers and log lines name it.
 
     Attributes:
         host, port: the peer's address.

@@ -50,7 +50,7 @@ _ERROR_AT = 8
 
 
 class Gated(Protocol):
-    """What a gate asks of its connection.
+    """A gate's connection, as the gate knows it.
 
     Attributes:
         peer: who is there.

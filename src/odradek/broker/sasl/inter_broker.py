@@ -1,4 +1,4 @@
-"""How this broker logs in at the others of its cluster."""
+"""The logins of this broker at the others of its cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the configs of a listener say of access tokens (`sasl.oauthbearer.*`)."""
+"""The configs of a listener about access tokens (`sasl.oauthbearer.*`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the configs say of logins at one listener.
+"""The configs about logins at one listener.
 
 A listener's own configs (`listener.name.<listener>.…`) come before those of all listeners; a mechanism's
 login module is looked for in `listener.name.<listener>.<mechanism>.sasl.jaas.config`, then in the JAAS file

@@ -147,7 +147,7 @@ class TokenKeeper:
     # ------------------------------------------------------------------ looking up
 
     def find(self, token_id: str, mechanism: str) -> Known | None:
-        """Whom a token logs in; None where there is none, or it has expired. May take milliseconds."""
+        """Return whom a token logs in; None where there is none, or it has expired. May take milliseconds."""
         kept = self._kept.get(token_id)
         if kept is None or kept.information.has_expired(self._clock.now_ms()):
             return None

@@ -1,4 +1,4 @@
-"""Who may write a transactional batch: the partition belongs to the producer's open transaction (KIP-890).
+"""The admission of transactional batches: the partition belongs to the producer's open transaction (KIP-890).
 
     the producer has a transaction open in the partition ──────────────────────────────────► append
     else ── the coordinator is asked, or told (`joins`) ── NONE ── no marker came meanwhile ─► append
@@ -31,7 +31,7 @@ PartitionKey = tuple[str, int]
 
 @final
 class Admission:
-    """What is known of a request's transactional batches, which one producer has written.
+    """The answers known of a request's transactional batches, which one producer has written.
 
     `note` each of them, `ask`, and `check` each right before it is appended: while the coordinator was asked,
     a marker may have come. In a transaction that goes on this is two looks into the producers' state, and
@@ -76,7 +76,9 @@ class Admission:
         """What was asked of these; None where this broker did not lead."""
 
     def is_open_in(self, producers: ProducerState) -> bool:
-        """Whether the producer has its transaction open in a partition. One of an older epoch is another."""
+        """Return whether the producer has its transaction open in a partition. One of an older epoch is
+        another.
+        """
         return producers.in_transaction(self.producer_id, self.epoch)
 
     def note(self, key: PartitionKey, partition: Partition | None, sequence: int) -> None:
@@ -113,7 +115,7 @@ class Admission:
         return then(answer, lambda errors: self._take(errors, began_ms))
 
     def _is_required(self) -> bool:
-        """Whether the coordinator has to know of what is written."""
+        """Return whether the coordinator has to know of what is written."""
         return self._joins or self._broker.config.transaction_partition_verification_enable
 
     def _take(self, errors: Mapping[PartitionKey, ErrorCode], began_ms: float) -> Admission:
@@ -133,7 +135,7 @@ class Admission:
         return self
 
     def check(self, key: PartitionKey, producers: ProducerState, sequence: int) -> None:
-        """Whether a batch may be appended now; to be called right before it is.
+        """Check whether a batch may be appended now; to be called right before it is.
 
         Args:
             key: the partition.

@@ -1,4 +1,4 @@
-"""How markers get to the broker that leads their partitions."""
+"""The way of markers to the broker that leads their partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MarkerSender(Protocol):
-    """How markers get to the broker that leads their partitions."""
+    """The way of markers to the broker that leads their partitions."""
 
     def __call__(
         self, broker_id: int, markers: TransactionMarkers, deliver: Callable[[PartitionErrors], None]

@@ -1,4 +1,4 @@
-"""What a Produce request with transactional batches has to pass before anything is appended.
+"""The gate of a Produce request with transactional batches, passed before anything is appended.
 
 - The request names a transactional id that the principal may write with:
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED for all of it otherwise.
@@ -105,7 +105,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
 
 
 def _noted(context: RequestContext, request: ProduceRequest) -> Admission | None:
-    """What has to be known before the transactional batches of a request are appended."""
+    """Return what has to be known before the transactional batches of a request are appended."""
     admission: Admission | None = None
     replicas = context.broker.replicas
     by_topic: dict[str, dict[int, Partition]] = replicas.by_topic

@@ -54,7 +54,7 @@ _SEEN_AS = {
 
 
 class _Question:
-    """What is asked of one transaction.
+    """A question about one transaction.
 
     Attributes:
         transactional_id, producer_id, epoch: whose.
@@ -81,7 +81,7 @@ class _Question:
 
 
 class _Queue:
-    """What waits for one broker.
+    """The questions that wait for one broker.
 
     Attributes:
         questions: by transactional id, each id's in the order in which they came.

@@ -52,7 +52,7 @@ _Entry = tuple["TransactionMarkers", Deliver]
 
 
 class _Queue:
-    """What waits for one broker.
+    """The markers that wait for one broker.
 
     Attributes:
         entries: in the order in which they came.
@@ -99,7 +99,7 @@ class RemoteMarkers:
 
     @property
     def waiting(self) -> int:
-        """How many partitions' markers wait to be sent."""
+        """The number of partitions whose markers wait to be sent."""
         return sum(queue.partitions for queue in self._queues.values())
 
     def __call__(self, broker_id: int, markers: TransactionMarkers, deliver: Deliver) -> None:
@@ -137,7 +137,7 @@ class RemoteMarkers:
         answer.add_done_callback(partial(self._answered, broker_id, queue, batch))
 
     def _take(self, queue: _Queue) -> list[_Entry]:
-        """What goes into the next request. Answers name producers, so each is in it once."""
+        """Return the markers for the next request. Answers name producers, so each is in it once."""
         batch: list[_Entry] = []
         left: deque[_Entry] = deque()
         producers: set[int] = set()

@@ -319,7 +319,7 @@ class TransactionRuntime(CoordinatorShell):
         self._drop(markers, deleted.result() if error is None else ())
 
     def _deleted(self, names: Collection[str]) -> set[str]:
-        """Which topics do not exist, or are to be deleted. May wait for the store, in another thread."""
+        """Return the topics that are gone or to be deleted. May wait for the store, in another thread."""
         store = self._controller.store
         try:
             return {

@@ -1,4 +1,4 @@
-"""How a broker comes to its transaction coordinator."""
+"""The start of a broker's transaction coordinator."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Cluster:
         return [connection.state.versions for connection in list(self._connections.values())]
 
     def backoff_left_ms(self, node_id: int, purpose: str = "") -> float:
-        """How long until the next try to connect to a broker that could not be reached; 0: now."""
+        """Return how long until the next try to connect to a broker that could not be reached; 0: now."""
         return max(0.0, self._not_before.get((node_id, purpose), 0.0) - self.now_ms())
 
     async def connection(self, node_id: int, purpose: str = "") -> Connection:

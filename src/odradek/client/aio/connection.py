@@ -209,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def silent_ms(self) -> float:
-        """How long nothing has come though an answer is due."""
+        """The time for which nothing has come though an answer is due."""
         return 1000 * (self._loop.time() - self._heard) if self.state.in_flight else 0.0
 
     @property

@@ -260,7 +260,7 @@ class AsyncConsumer:
         (await self._started()).enforce_rebalance()
 
     async def group_metadata(self) -> ConsumerGroupMetadata:
-        """What `AsyncProducer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError`
+        """Return what `AsyncProducer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError`
         without a group.
         """
         return (await self._started()).group_needed().metadata()

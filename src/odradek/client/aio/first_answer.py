@@ -27,7 +27,7 @@ class NobodyAnswered(Exception):
         self.problems = problems
 
     def as_error(self, last_failure: Exception | None) -> OdradekError:
-        """What a client raises.
+        """Return the error that a client raises.
 
         Args:
             last_failure: told where nobody could be asked at all, as all have failed a moment ago.

@@ -366,7 +366,7 @@ class ProducerEngine:
         self.appender.enabled = False
 
     def sends_waiting(self) -> int:
-        """How many records have no answer yet."""
+        """Return how many records have no answer yet."""
         with self.lock:
             return sum(batch.count for batch in self.accumulator.incomplete())
 

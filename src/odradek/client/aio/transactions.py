@@ -215,7 +215,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def _in_a_hurry(self) -> Iterator[None]:
-        """What waits for company leaves at once; what is sent from here on takes the way that looks."""
+        """Have what waits for company leave at once; what is sent from here on takes the way that looks."""
         with self._lock:
             self._accumulator.appender.topics.clear()
             self._accumulator.flushing += 1

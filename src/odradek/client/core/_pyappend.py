@@ -23,8 +23,8 @@ _moving = threading.Lock()
 
 
 class DeliveryState:
-    """What a record's future knows: the batch's outcome and the record's index in it, and what its metadata
-    will say. `_callback` is called once, by `report`.
+    """The state behind a record's future: the batch's outcome and the record's index in it, and what its
+    metadata will say. `_callback` is called once, by `report`.
     """
 
     __slots__ = ("_callback", "_index", "_key_size", "_outcome", "_timestamp", "_value_size")

@@ -83,7 +83,7 @@ def describe_configs_request(
     documentation: bool,
     version: int,
 ) -> DescribeConfigsRequest:
-    """What the version cannot ask for (synonyms before 1, documentation before 3) is left out."""
+    """Return the request without what the version cannot ask for (synonyms before 1, texts before 3)."""
     return DescribeConfigsRequest(
         resources=[
             DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=names)

@@ -1,4 +1,4 @@
-"""How long to wait before the next try: exponential with jitter (KIP-580, KIP-144)."""
+"""The wait before the next try: exponential with jitter (KIP-580, KIP-144)."""
 
 from __future__ import annotations
 

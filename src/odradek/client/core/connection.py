@@ -130,11 +130,11 @@ class ConnectionState:
                 asked.deadline_ms += throttle_ms
 
     def deadline_ms(self, now_ms: float, timeout_ms: float) -> float:
-        """When a request that is sent now is to have been answered; throttling comes on top."""
+        """Return when a request that is sent now is to have been answered; throttling comes on top."""
         return max(now_ms, self._throttled_until_ms) + timeout_ms
 
     def next_deadline_ms(self) -> float | None:
-        """When the first of the requests in flight runs out of time; None when nothing is in flight."""
+        """Return when the first request in flight runs out of time; None when nothing is in flight."""
         if self._login_deadline_ms is not None:
             return self._login_deadline_ms
         return min((asked.deadline_ms for asked in self.in_flight), default=None)

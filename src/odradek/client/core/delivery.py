@@ -85,7 +85,7 @@ class BatchOutcome:
         self._settle()
 
     def error_of(self, index: int) -> Exception | None:
-        """Why a record was not written; None if it was."""
+        """Return why a record was not written; None if it was."""
         if self.record_errors is not None:
             return self.record_errors.get(index, self.error)
         return self.error

@@ -216,7 +216,7 @@ class FetchBuffer:
 
     @property
     def records_handed_out(self) -> int:
-        """How many records iterations have handed out in all."""
+        """The number of records that iterations have handed out in all."""
         if self._part is None or self._handed is None:
             return self._handed_out
         return self._handed_out + _progress(self._part, self._handed[1])

@@ -15,7 +15,7 @@ from odradek.records.message_set import iter_entries
 
 
 class AbortedFilter:
-    """Which batches belong to aborted transactions, while a fetch answer is walked in offset order (KIP-98).
+    """The batches of aborted transactions, told while a fetch answer is walked in offset order (KIP-98).
 
     Args:
         aborted: (producer id, first offset) pairs from the answer; None or empty: nothing is filtered.

@@ -1,4 +1,4 @@
-"""Whether an exception tells of the records that were given out last."""
+"""A test of whether an exception tells of the records that were given out last."""
 
 from __future__ import annotations
 

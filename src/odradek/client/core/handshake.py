@@ -1,4 +1,4 @@
-"""How a connection begins: by ApiVersions, or by finding out which old release does not know it.
+"""The beginning of a connection: by ApiVersions, or by finding out which old release does not know it.
 
 What brokers do with an ApiVersions request, as seen on real ones:
 
@@ -29,7 +29,7 @@ PATIENCE_MS = 500.0
 
 
 class Opening(Enum):
-    """How the conversation on a new connection is opened, if the broker's versions are not known."""
+    """The way to open the conversation on a new connection, if the broker's versions are not known."""
 
     ASK = auto()
     """With ApiVersions."""
@@ -73,7 +73,7 @@ class KnownBrokers:
         self._versions: dict[str, NodeVersions] = {}
 
     def approach(self, address: str) -> Approach:
-        """How to open a connection to that address."""
+        """Return how to open a connection to that address."""
         return self._versions.get(address, self._unknown)
 
     def learned(self, address: str, versions: NodeVersions) -> None:

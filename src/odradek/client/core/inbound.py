@@ -35,7 +35,7 @@ class InboundFrames:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of an unfinished frame are kept, its size included."""
+        """The bytes of an unfinished frame that are kept, its size included."""
         return self._filled
 
     def space(self) -> memoryview:
@@ -88,7 +88,7 @@ class InboundFrames:
         return size
 
     def _move(self, position: int, capacity: int) -> None:
-        """What is unfinished, from `position` on, goes into a new block of at least `capacity` bytes."""
+        """Move what is unfinished, from `position` on, into a new block of at least `capacity` bytes."""
         rest = self._view[position : self._filled]
         block = memoryview(unfilled(max(capacity, len(rest))))
         block[: len(rest)] = rest

@@ -1,4 +1,4 @@
-"""Which partition a record without one goes to.
+"""Partitioners: the partition that a record without one goes to.
 
 A partitioner is any callable `(topic, key, value, partitions, available) -> int` (bytes; partition numbers
 ascending; `available` those with a leader). Without one, the built-in rule: the murmur2 hash of the key, or
@@ -93,7 +93,7 @@ class StickyPartitions:
         self._topics: dict[str, Sticky] = {}
 
     def of(self, topic: str) -> Sticky:
-        """Where a topic stands."""
+        """Return the state of a topic."""
         sticky = self._topics.get(topic)
         if sticky is None:
             sticky = self._topics[topic] = Sticky()

@@ -54,7 +54,7 @@ def produce_request(
 
 
 def too_new(batch: ProducerBatch) -> dict[int, Exception] | None:
-    """What message sets cannot carry: the batch's records with headers, and an error for each record.
+    """Return what message sets cannot carry: the batch's records with headers, and an error for each record.
 
     None if there are none with headers, so that nothing is lost by sending the batch to an old broker.
     """
@@ -83,7 +83,7 @@ def judge(
     retries: int,
     expired: bool,
 ) -> Verdict:
-    """What to do with a batch.
+    """Return what to do with a batch.
 
     Args:
         code: the partition's error code, NONE for success.

@@ -167,14 +167,14 @@ class RecordAccumulator:
         return queue[-1] if queue else None
 
     def queue_length(self, tp: TopicPartition) -> int:
-        """How many batches wait for a partition."""
+        """Return how many batches wait for a partition."""
         queue = self._queues.get(tp)
         return len(queue) if queue else 0
 
     # Sending
 
     def ready(self, now_ms: float, leader_of: Callable[[TopicPartition], int | None]) -> Readiness:
-        """Which brokers have a batch that may leave now."""
+        """Return which brokers have a batch that may leave now."""
         found = Readiness()
         exhausted = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
         for tp, queue in self._queues.items():
@@ -311,7 +311,7 @@ class RecordAccumulator:
         return out
 
     def next_expiry_ms(self) -> float | None:
-        """When the oldest batch expires (monotonic ms)."""
+        """Return when the oldest batch expires (monotonic ms)."""
         for batch in self._incomplete.values():  # in order of creation, but for split ones
             return batch.created_ms + self.delivery_timeout_ms
         return None

@@ -1,4 +1,4 @@
-"""Which release of Kafka brought which version of an API: for messages, and for brokers that cannot say.
+"""The releases of Kafka that brought each version of an API: for messages, and for brokers that cannot say.
 
 Brokers before 0.10.0 have no ApiVersions. What 0.9.0 and 0.8.2 know is written down here.
 """

@@ -1,4 +1,4 @@
-"""How long a broker may say nothing until somebody else is asked about it.
+"""The time for which a broker may say nothing until somebody else is asked about it.
 
 A broker that hangs keeps its connections open, and what waits for it would wait for `request.timeout.ms`.
 But the cluster may know better: when the broker's session has ended, others lead, and it is no longer named
@@ -17,7 +17,7 @@ _SHARE = 0.1
 
 
 def next_look_ms(silent_ms: float) -> float:
-    """How long to wait until one asks again about a broker that has been silent for so long.
+    """Return how long to wait until one asks again about a broker that has been silent for so long.
 
     What it adds to the time of an outage is a tenth, or a quarter of a second.
     """

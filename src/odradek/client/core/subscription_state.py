@@ -32,7 +32,7 @@ RESET_TIMESTAMP = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class Subscribing(Enum):
-    """How partitions come to the consumer; the ways exclude each other."""
+    """The ways in which partitions come to the consumer; they exclude each other."""
 
     NOT = auto()
     TOPICS = auto()

@@ -1,4 +1,4 @@
-"""Which version of each API is spoken with a broker: the newest that both sides know (KIP-35, KIP-511).
+"""The version of each API that is spoken with a broker: the newest that both sides know (KIP-35, KIP-511).
 
 `SPOKEN` is what this client speaks, from Kafka 0.8.2 on. Brokers before 0.10.0 have no ApiVersions; how they
 are told apart stands in `handshake`, what they know in `releases`.
@@ -166,7 +166,7 @@ V0_8_2 = NodeVersions(KAFKA_0_8_2, "0.8.2")
 
 
 def handshake_retry_version(frame: bytes | memoryview, sent_version: int) -> int | None:
-    """What to do with an answer to ApiVersions: None to decode it, or the version to ask again with.
+    """Return what to do with an answer to ApiVersions: None to decode it, or the version to ask again with.
 
     A broker that does not know the version asked for answers in version 0 with UNSUPPORTED_VERSION; brokers
     since 2.4 add the range that they do know, older ones add nothing and mean 0 (KIP-511).

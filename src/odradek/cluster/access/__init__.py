@@ -1,1 +1,1 @@
-"""Who may do what, and how much of it: ACLs, credentials, delegation tokens, quotas, and their nodes."""
+"""Access, who may do what and how much: ACLs, credentials, delegation tokens, quotas, and their nodes."""

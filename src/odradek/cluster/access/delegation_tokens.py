@@ -33,7 +33,7 @@ _ANY_VERSION = -1
 
 
 class TokenInformation(NamedTuple):
-    """What is known of a token; principals in Kafka's form, `User:name`, times in epoch milliseconds.
+    """A delegation token's data; principals in Kafka's form, `User:name`, times in epoch milliseconds.
 
     Attributes:
         token_id: public; the name to log in by.

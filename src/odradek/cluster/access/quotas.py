@@ -42,7 +42,7 @@ _EPSILON = 1e-6
 
 
 class Match(IntEnum):
-    """How a filter names an entity's part; the numbers go over the wire."""
+    """The way in which a filter names an entity's part; the numbers go over the wire."""
 
     EXACT = 0
     DEFAULT = 1

@@ -39,7 +39,7 @@ def mechanism_of(number: int) -> Mechanism | None:
 
 
 def iterations_of(credential: str) -> int:
-    """How many iterations a kept credential has.
+    """Return how many iterations a kept credential has.
 
     Raises:
         ValueError: it is none.

@@ -1,4 +1,4 @@
-"""Which brokers hold which partitions of a new topic.
+"""The assignment of a new topic's partitions to brokers.
 
 Kafka's goals: replicas spread evenly; the partitions that one broker leads have their other replicas spread
 over the other brokers; with racks, the replicas of a partition are in different racks as far as there are

@@ -369,7 +369,7 @@ class ContestedController(Controller):
     # --- what others do to the nodes ----------------------------------------------------------------------
 
     def _active_handlers(self) -> Mapping[str, Callable[[], None]]:
-        """What the active controller watches."""
+        """Return what the active controller watches."""
         return {
             paths.BROKER_IDS: self._brokers_changed,
             paths.TOPICS: self._topics_changed,

@@ -1,4 +1,4 @@
-"""Which topics there may be: names, partition counts, assignments. Pure checks with Kafka's errors."""
+"""The rules for topics: names, partition counts, assignments. Pure checks with Kafka's errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the cluster's metadata is kept: one interface with ZooKeeper's semantics, and what fulfils it.
+"""The store of the cluster's metadata: one interface with ZooKeeper's semantics, and what fulfils it.
 
 `store` is the interface, `tree` the nodes behind the stores of this package: `memory` (tests, simulations)
 and `embedded` (SQLite, one broker; by `store_server` and `remote_store` the workers of one machine);

@@ -1,4 +1,4 @@
-"""What the workers of one machine and the store that they share say to each other: frames, without I/O.
+"""The protocol between the workers of one machine and the store that they share: frames, without I/O.
 
 A frame is a length (4 bytes, unsigned, big-endian) and so many bytes of JSON, an array. Data of nodes is
 base64 in it. Three kinds of arrays:

@@ -326,7 +326,7 @@ class ZooKeeperStore:
         )[0]
 
     def _checked(self, op: Op) -> tuple[Op, str, Any]:
-        """What is sent of an operation: itself, the server's path, the ACL."""
+        """Return what is sent of an operation: itself, the server's path, the ACL."""
         full = self._full(op.path)
         if op.path == "/":
             # With a chroot the server would take it for any node.

@@ -1,4 +1,4 @@
-"""How ZooKeeper is reached: the connect string, credentials, and who may do what with a node.
+"""Access to ZooKeeper: the connect string, credentials, and who may do what with a node.
 
 Both are Kafka's: `zookeeper.connect` and `zookeeper.set.acl`.
 """
@@ -53,7 +53,7 @@ class SaslAuth(NamedTuple):
     service: str = "zookeeper"
 
     def options(self) -> dict[str, str]:
-        """What kazoo wants to know."""
+        """Return the options as kazoo takes them."""
         options = {"mechanism": self.mechanism, "service": self.service}
         if self.mechanism != "GSSAPI":
             options |= {"username": self.username, "password": self.password}

@@ -145,7 +145,7 @@ class ZooKeeperConnection:
 
     @property
     def requests_sent(self) -> int:
-        """How many requests went over the present connection; pings and credentials are not counted."""
+        """The number of requests on the present connection; pings and credentials are not counted."""
         return int(self._client._connection._xid or 0)
 
     @property
@@ -331,7 +331,7 @@ def stat_of(stat: Any) -> Stat:
 
 
 def event_type(event: WatchedEvent) -> EventType | None:
-    """Which event it is; None for one about the connection, which ends all watches."""
+    """Return which event it is; None for one about the connection, which ends all watches."""
     return _EVENTS.get(event.type)
 
 
@@ -346,7 +346,7 @@ def translated(error: Exception, path: str) -> StoreError:
 
 
 def failed_operation(results: list[Any]) -> tuple[int, Exception] | None:
-    """Which operation of a transaction failed, and how; None when all were done."""
+    """Return which operation of a transaction failed, and how; None when all were done."""
     for index, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(result, kz.RolledBackError):
             return index, result

@@ -16,8 +16,9 @@ from odradek.cluster.store.store import EventType, Watcher, WatchEvent
 
 
 class Look(NamedTuple):
-    """What a read found of a node: the numbers of the transactions that created it, last set its data, and
-    last changed its children."""
+    """A node as a read found it: the numbers of the transactions that created it, last set its data, and last
+    changed its children.
+    """
 
     czxid: int
     mzxid: int

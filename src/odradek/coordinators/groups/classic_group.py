@@ -250,7 +250,7 @@ class ClassicGroup:
 
     @property
     def awaiting_join_count(self) -> int:
-        """How many members wait for the answer to JoinGroup."""
+        """The number of members that wait for the answer to JoinGroup."""
         return self._awaiting_join
 
     def all_joined(self) -> bool:
@@ -258,7 +258,7 @@ class ClassicGroup:
         return self._awaiting_join == len(self.members) and not self.pending_members
 
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as its most patient member asks for."""
+        """Return how long a rebalance waits: as long as its most patient member asks for."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # Agreement

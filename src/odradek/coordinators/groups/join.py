@@ -74,7 +74,7 @@ class JoinAttempt:
 
     @property
     def reason(self) -> str:
-        """Why the client joins, in its own words."""
+        """The client's reason to join, in its own words."""
         return self.request.reason or "not provided"
 
     def new_member(self, member_id: str) -> Member:

@@ -288,7 +288,7 @@ def _expiry_base(group: ClassicGroup) -> Callable[[OffsetEntry], int] | None:
 
 
 def expired(env: GroupEnv, group: ClassicGroup, offsets: OffsetStore) -> tuple[list[CoordinatorRecord], bool]:
-    """Which of a group's offsets have expired.
+    """Return which of a group's offsets have expired.
 
     Returns:
         Tombstones for them, and whether none is left then, transactions included.

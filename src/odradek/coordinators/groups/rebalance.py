@@ -1,4 +1,4 @@
-"""How a rebalance starts, waits and ends, and how members are lost.
+"""The course of a rebalance: its start, its wait, its end, and how members are lost.
 
     begin             a member came, went or changed: everybody has to join again
       └─ waits for    all members (and pending ones) to send JoinGroup, at most the longest rebalance timeout;

@@ -132,7 +132,9 @@ def _refusal(
     two_phase: bool,
     keep_prepared: bool,
 ) -> ErrorCode | None:
-    """Why a producer cannot have what it asks for, whatever its transaction is like; None where it can."""
+    """Return why a producer cannot have what it asks for, whatever its transaction is like; None where it
+    can.
+    """
     if two_phase and not config.transaction_two_phase_commit_enable:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if keep_prepared and expected is not None:

@@ -265,7 +265,9 @@ class TransactionCoordinator:
 
     @property
     def incomplete(self) -> int:
-        """How many transactions have all their markers, and a completion that is still to be written."""
+        """The number of transactions that have all their markers, and a completion that is still to be
+        written.
+        """
         runtime = self.runtime
         return sum(
             runtime.shard(partition).incomplete

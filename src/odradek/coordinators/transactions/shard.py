@@ -298,7 +298,9 @@ class TransactionShard:
 
     @property
     def incomplete(self) -> int:
-        """How many transactions have all their markers, and a completion that is still to be written."""
+        """The number of transactions that have all their markers, and a completion that is still to be
+        written.
+        """
         return sum(1 for owed in self.owed.values() if not owed)
 
     # Time

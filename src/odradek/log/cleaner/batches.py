@@ -1,4 +1,4 @@
-"""What becomes of one batch: it stays as it is, loses records, stays empty, or goes.
+"""The cleaning of one batch: it stays as it is, loses records, stays empty, or goes.
 
 The rules are Kafka's (Cleaner.shouldRetainRecord, MemoryRecords.filterTo; KIP-534 for tombstones):
 
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
 
 
 class _Retained(NamedTuple):
-    """What `KeyMap.retain` says of a batch that is in order."""
+    """The result of `KeyMap.retain` for a batch that is in order."""
 
     records: int
     keyless: int
@@ -75,7 +75,9 @@ class BatchFilter:
     def apply(
         self, header: BatchHeader, batch: memoryview, marker: EndTransactionMarker | None
     ) -> Kept | None:
-        """What is kept of a batch, None if nothing is. Raises `KafkaError` for records that do not parse."""
+        """Return what is kept of a batch, None if nothing is. Raises `KafkaError` for records that do not
+        parse.
+        """
         if header.is_control:
             return self._control(header, batch, self.transactions.on_marker(header, marker))
         if self.transactions.on_data(header) or not header.record_count:

@@ -1,4 +1,6 @@
-"""Which neighbouring segments become one: as many as fit a segment, its indexes and its offsets."""
+"""The grouping of neighbouring segments that become one: as many as fit a segment, its indexes and its
+offsets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass of the cleaner is told and what it tells: plain data, which goes to another process as JSON."""
+"""The job of one pass of the cleaner and its result: plain data, which goes to another process as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Source:
 
 @dataclass(frozen=True)
 class LastRecord:
-    """Where a live producer's newest batch is: its last offset, None when only markers are known."""
+    """The place of a live producer's newest batch: its last offset, None when only markers are known."""
 
     epoch: int
     offset: int | None
@@ -91,7 +91,7 @@ class Replacement:
 
 @dataclass
 class CleanResult:
-    """What a pass has made.
+    """The result of a pass.
 
     Attributes:
         end_offset: everything below is clean now; less than the job's bound where the map was full.

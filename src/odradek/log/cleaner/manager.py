@@ -1,4 +1,4 @@
-"""Which log is cleaned next, and what came of it; over all logs of a broker.
+"""The log cleaner: which log is cleaned next, and what came of it; over all logs of a broker.
 
     idle ──take──► in progress ──finish──► idle
                         └──fail──► idle, or uncleanable until the next start
@@ -41,7 +41,7 @@ class CleanTask(NamedTuple):
 
 @dataclass
 class CleanerStats:
-    """What the gauges of `kafka.log:type=LogCleaner` and `LogCleanerManager` show.
+    """The values of the gauges of `kafka.log:type=LogCleaner` and `LogCleanerManager`.
 
     `max_dirty_percent` of the log that most needs cleaning, as last looked at; `last_run_ms` when that was;
     `recopy_percent` and `map_percent` of the last pass: how much stayed, how full the map of keys was.

@@ -1,4 +1,4 @@
-"""What becomes of one message of magic 0 or 1, or of a wrapper: the rules of `batches`, for older formats.
+"""The cleaning of one message of magic 0 or 1, or of a wrapper: the rules of `batches`, for older formats.
 
 A wrapper that loses records is written anew in its codec; offsets and timestamps stay. There are no delete
 horizons: tombstones go with the first pass that meets them in a segment which was written to at least
@@ -34,7 +34,9 @@ def index_messages(keys: KeyMap, header: MessageHeader, message: memoryview, sta
 
 @dataclass(slots=True)
 class KeptMessages:
-    """What stays of a message: `data` (None: nothing), its last offset and largest timestamp, and counts."""
+    """The part of a message that stays: `data` (None: nothing), its last offset and largest timestamp, and
+    counts.
+    """
 
     data: bytes | memoryview | None
     last_offset: int

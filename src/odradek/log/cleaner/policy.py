@@ -1,4 +1,4 @@
-"""What is to be cleaned of a log, and whether it is worth it (Kafka: LogCleanerManager)."""
+"""The choice of what is to be cleaned of a log, and whether it is worth it (Kafka: LogCleanerManager)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CleanRange(NamedTuple):
-    """How far a log is clean and how far it could be.
+    """The offsets up to which a log is clean and could be.
 
     Attributes:
         first_dirty: everything below has been cleaned.

@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, told while a log is read from its beginning.
+"""The batches of aborted transactions, told while a log is read from its beginning.
 
 A marker may go once no batch of its transaction is left, and then only after its delete horizon.
 """
@@ -40,7 +40,9 @@ class TransactionReader:
         return False
 
     def on_marker(self, header: BatchHeader, marker: EndTransactionMarker | None) -> bool:
-        """Whether a control batch has nothing left to say: no batch of its transaction is there any more."""
+        """Return whether a control batch has nothing left to say: no batch of its transaction is there any
+        more.
+        """
         self._begin_up_to(header.last_offset)
         if not header.record_count:
             return True

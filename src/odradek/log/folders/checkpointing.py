@@ -72,7 +72,7 @@ class Checkpoints:
         logs: Mapping[TopicPartition, PartitionLog],
         coming: Iterable[Move] = (),
     ) -> CheckpointJob:
-        """What is to be written, of the logs as they are now, and of those `coming` to other folders."""
+        """Return what to write of the logs as they are now, and of those `coming` to other folders."""
         entries: list[tuple[Path, Offsets]] = []
         has_log_starts = False
         for directory, here in _by_directory(directories, logs, coming).items():

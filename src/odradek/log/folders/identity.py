@@ -1,4 +1,4 @@
-"""Whose data folders these are: what their `meta.properties` say, compared with who we are, and completed."""
+"""The identity of data folders: what their `meta.properties` say, compared with who we are, and completed."""
 
 from __future__ import annotations
 

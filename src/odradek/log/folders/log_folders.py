@@ -20,7 +20,7 @@ class LogFolders(Protocol):
         ...
 
     def failure_of(self, path: Path) -> str | None:
-        """Why a folder is offline; None while it is not."""
+        """Return why a folder is offline; None while it is not."""
         ...
 
     def note_error(self, path: Path, error: OSError) -> None:

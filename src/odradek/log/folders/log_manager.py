@@ -139,7 +139,7 @@ class LogManager:
         return [directory.path for directory in self._dirs if directory.is_online]
 
     def failure_of(self, path: Path) -> str | None:
-        """Why a folder is offline; None while it is not."""
+        """Return why a folder is offline; None while it is not."""
         return next((one.failure for one in self._dirs if one.path == path), None)
 
     def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
@@ -588,7 +588,8 @@ class LogManager:
         self.finish_checkpoint(job)
 
     def begin_checkpoint(self) -> CheckpointJob:
-        """What `checkpoint` would write. `run` may be called in another thread, `finish_checkpoint` after it.
+        """Return the job that writes what `checkpoint` would. Its `run` may be called in another thread,
+        `finish_checkpoint` after it.
 
         With no entries there is nothing new to be written.
         """

@@ -1,4 +1,4 @@
-"""Whose data folder it is: `meta.properties`, with `version`, `broker.id` (or `node.id`) and `cluster.id`.
+"""The owner of a data folder: `meta.properties`, with `version`, `broker.id` (or `node.id`) and `cluster.id`.
 
 Brokers up to 2.2 write no `cluster.id`, a 0.8 broker with a configured id writes no file: what is missing is
 no contradiction, and is added. Keys that are not known are kept.

@@ -224,7 +224,7 @@ class Moves:
         return target
 
     def take_up(self, views: dict[Path, FolderView]) -> None:
-        """What there is of copies: wanted where the log is elsewhere, else not."""
+        """Take up what there is of copies: wanted where the log is elsewhere, else not."""
         for parent, view in views.items():
             for key, directory in view.futures:
                 log = self._logs.get(*key)

@@ -59,7 +59,7 @@ class MoveError(OdradekError):
 
 @dataclass
 class _Copied:
-    """What the new folder has of a segment: bytes of its log; whether it is complete, indexes included."""
+    """The new folder's part of a segment: bytes of its log; whether it is complete, indexes included."""
 
     segment: Segment
     size: int = 0
@@ -68,7 +68,7 @@ class _Copied:
 
 @dataclass
 class _Settled:
-    """What everything but the log's tail was like when it was copied and synced."""
+    """The state of everything but the log's tail when it was copied and synced."""
 
     up_to: int
     active: Segment
@@ -372,8 +372,9 @@ class Move:
         return True
 
     def _has_happened(self, place: Path, error: OSError) -> bool:
-        """Whether a rename that failed was made all the same. Where that cannot be told, nothing is written
-        to either folder any more."""
+        """Return whether a rename that failed was made all the same. Where that cannot be told, nothing is
+        written to either folder any more.
+        """
         try:
             return self._files.exists(place)
         except OSError:

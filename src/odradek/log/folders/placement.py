@@ -1,4 +1,4 @@
-"""Where new logs go: the usable data folder that has the fewest, or the one that was asked for."""
+"""The place of new logs: the usable data folder that has the fewest, or the one that was asked for."""
 
 from __future__ import annotations
 

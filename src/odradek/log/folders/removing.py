@@ -53,7 +53,9 @@ class RemovalJob:
 
 
 class Removals:
-    """What waits to be removed: folders of deleted partitions with their times, and files that are due."""
+    """The things that wait to be removed: folders of deleted partitions with their times, and files that are
+    due.
+    """
 
     def __init__(self, files: FileSystem) -> None:
         self._files = files

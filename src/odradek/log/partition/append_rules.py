@@ -86,8 +86,9 @@ class AppendRules:
         return self._batches.accept(records, now_ms, produce_version)
 
     def keeps(self, batch: AcceptedBatch) -> bool:
-        """Whether a batch is stored as it came, but for the prefix: it says itself what its records say, and
-        is in the topic's codec."""
+        """Return whether a batch is stored as it came, but for the prefix: it says itself what its records
+        say, and is in the topic's codec.
+        """
         return (
             batch.says_so
             and not self.is_append_time

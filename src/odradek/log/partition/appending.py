@@ -39,7 +39,7 @@ _CLIENT: Final = Origin.CLIENT
 
 @final
 class AppendInfo:
-    """What an append came to. `log_append_time_ms` is -1 for CreateTime topics.
+    """The result of an append. `log_append_time_ms` is -1 for CreateTime topics.
 
     With `duplicate` nothing was appended: the offsets are those of the first time the batch was sent.
     `converted`: the records had another format than the log's.

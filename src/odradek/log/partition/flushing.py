@@ -29,7 +29,7 @@ NamesVersion = tuple[int, int]
 
 @dataclass
 class SyncState:
-    """What a log's syncs need to know of each other.
+    """The things that a log's syncs need to know of each other.
 
     Attributes: `names`: see `NamesVersion`; `names_synced`: what the last sync has covered. `cuts` counts
     truncations: what a sync that was begun before one has done is not what the log is now. `failed`: the
@@ -54,7 +54,7 @@ class SyncState:
 
 
 class FlushJob:
-    """What is to be synced, and up to which offset the log is on the disk then.
+    """The files to sync, and the offset up to which the log is on the disk then.
 
     Attributes: `error`: why `run` failed.
     """

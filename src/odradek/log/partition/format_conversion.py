@@ -25,7 +25,7 @@ from odradek.records.up_conversion import (
 
 
 class Prepared(NamedTuple):
-    """What an append writes.
+    """The bytes that an append writes.
 
     Attributes:
         rules, source, produce_version: what this was made of, and by which rules; it is made again where the

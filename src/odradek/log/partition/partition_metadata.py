@@ -1,4 +1,4 @@
-"""Which topic a partition's folder belongs to: `partition.metadata` (KIP-516).
+"""The topic that a partition's folder belongs to: `partition.metadata` (KIP-516).
 
 Two lines without a line end behind the last: `version: 0` and `topic_id: <22 characters of base64url>`.
 """

@@ -1,4 +1,4 @@
-"""What can be asked of a partition's log without changing it: its bounds, its batches, offsets by time."""
+"""The reading side of a partition's log, which changes nothing: its bounds, its batches, offsets by time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which segments a log drops: before its start, beyond `retention.bytes`, older than `retention.ms`.
+"""Retention, the segments that a log drops: before its start, beyond `retention.bytes`, older than
+`retention.ms`.
 
 Segments go from the oldest on, whole, and only below the high watermark.
 """

@@ -1,1 +1,1 @@
-"""What a log remembers of producers: sequences, transactions, how many there may be."""
+"""The memory that a log has of producers: sequences, transactions, how many there may be."""

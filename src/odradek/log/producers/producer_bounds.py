@@ -1,4 +1,4 @@
-"""How many producer ids are remembered: in one partition, and in all partitions of a broker.
+"""The bounds on remembered producer ids: in one partition, and in all partitions of a broker.
 
 Kafka remembers each for `producer.id.expiration.ms`, however many there are. Here the oldest idle ones make
 room: those whose last batch or marker is the furthest behind in the partition's log. A producer with an open

@@ -1,4 +1,4 @@
-"""What a partition knows of its idempotent and transactional producers (KIP-98).
+"""The idempotent and transactional producers of a partition, as it knows them (KIP-98).
 
 For each producer id: its epoch, its last five batches (to answer one that is sent again with the offsets it
 got the first time, and to refuse gaps), and the transaction it has open. The rules are those of Kafka's
@@ -41,7 +41,7 @@ _NOT_PLAIN: Final = CONTROL_BIT | TRANSACTIONAL_BIT
 
 
 class Origin(Enum):
-    """Who appends: it decides what is checked."""
+    """The one who appends: it decides what is checked."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -97,7 +97,7 @@ class BatchMetadata:
 
 
 class ProducerEntry:
-    """What is known of one producer id.
+    """The state of one producer id.
 
     `txn_first_offset` is -1 while it has no transaction open. `last_offset` is that of its last batch or
     marker; -1 if that is not known any more.
@@ -243,7 +243,7 @@ class ProducerState:
         return epoch is None or entry.epoch == epoch
 
     def check(self, header: BatchHeader, origin: Origin) -> None:
-        """Whether a data batch may come next; nothing is changed.
+        """Check whether a data batch may come next; nothing is changed.
 
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH for an epoch that was superseded,
         OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, INVALID_TXN_STATE for a plain batch within a transaction.
@@ -265,7 +265,7 @@ class ProducerState:
             )
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """Whether a transaction marker may come next; nothing is changed.
+        """Check whether a transaction marker may come next; nothing is changed.
 
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """

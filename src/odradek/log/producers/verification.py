@@ -60,7 +60,7 @@ class Verifications:
         return found
 
     def require(self, producer_id: int, sequence: int, verification: Verification | None) -> None:
-        """Whether a batch may open its producer's transaction.
+        """Check whether a batch may open its producer's transaction.
 
         Args:
             producer_id: the producer.

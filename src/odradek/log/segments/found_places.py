@@ -1,4 +1,5 @@
-"""What searches in segments have found is kept for the next reader of the same place, of all so much.
+"""The places that searches in segments have found, kept for the next reader of the same place, of all so
+much.
 
 A segment keeps some hundreds of answers, and a reader of all that there is comes by thousands of segments.
 """

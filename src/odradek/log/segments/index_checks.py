@@ -1,4 +1,4 @@
-"""Whether what an index says is so: a look at the batch that an entry names, before the entry is trusted.
+"""A check of an index: a look at the batch that an entry names, before the entry is trusted.
 
 Index files have no checksums. An entry that names a wrong position would have records left out of what is
 read, a wrong time would have a segment expire too early, a wrong transaction would show aborted records. All

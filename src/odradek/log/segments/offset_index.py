@@ -1,4 +1,4 @@
-"""Which position in a segment an offset is at: `.index` (docs/log_format.md, "Offset index").
+"""The positions of offsets in a segment: `.index` (docs/log_format.md, "Offset index").
 
 An entry is the offset of the last record of an append, relative to the segment's base offset (int32), and the
 position at which that append begins (int32). Not every append has one: about one per `index.interval.bytes`.

@@ -409,8 +409,8 @@ class Segment(SegmentFiles):
     def find(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
     ) -> tuple[int, int] | None:
-        """Where the batches from the one that reaches `offset` on begin and end; None if the segment ends
-        before it.
+        """Return where the batches from the one that reaches `offset` on begin and end; None if the segment
+        ends before it.
 
         At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
         if it is behind the segment.

@@ -1,4 +1,4 @@
-"""Where a batch or message stands in its segment, as walks and searches tell."""
+"""The place of a batch or message in its segment, as walks and searches tell."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def check_index_sizes(sizes: Mapping[str, int], base_offset: int) -> None:
 
 
 class SegmentFiles:
-    """What a `Segment` is on the disk. Every method may raise `OSError`.
+    """A `Segment` on the disk. Every method may raise `OSError`.
 
     Attributes: `size`: the bytes that count; the file may be longer where a failed write could not be undone.
     `created_ms`: when it was made, or taken up.
@@ -99,7 +99,7 @@ class SegmentFiles:
 
     @property
     def time_index(self) -> TimeIndex:
-        """Which offsets times are at."""
+        """The offsets that times are at."""
         index = self._time_index
         if index is None:
             self._time_index = index = self._new_time_index()
@@ -239,7 +239,7 @@ class SegmentFiles:
         return marked
 
     def modified_ms(self) -> int:
-        """When the segment was last written to."""
+        """Return when the segment was last written to."""
         return self._files.modified_ms(self.path)
 
     def pread(self, size: int, position: int) -> bytes:

@@ -41,7 +41,7 @@ _NO_TIMESTAMP = TimestampOffset(NO_TIMESTAMP, 0)
 
 @dataclass
 class SegmentScan:
-    """What a segment holds. Up to `valid_bytes` it is whole batches; `problem` says what comes then.
+    """The contents of a segment. Up to `valid_bytes` it is whole batches; `problem` says what comes then.
 
     `torn` tells that what comes then can be the beginning of a batch that a stop cut off, as against bytes
     that no append has written there. `messages` is how many of the batches are messages of magic 0 and 1.

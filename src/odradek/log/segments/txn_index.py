@@ -1,4 +1,4 @@
-"""Which transactions of a segment were aborted: `.txnindex` (docs/log_format.md, "Transaction index").
+"""The transactions of a segment that were aborted: `.txnindex` (docs/log_format.md, "Transaction index").
 
 The file exists only once there is something to say. Entries are few, so they are kept in memory.
 """

@@ -43,7 +43,7 @@ Known = Mapping[int, SegmentSizes]
 
 
 class LastStop(NamedTuple):
-    """What is known of a data folder's last stop, if it was clean.
+    """A data folder's last stop, as far as it was clean.
 
     Attributes: `segments`: of each partition; `unclean`: partitions that could not be opened after a stop
     that was not clean, so that what has to be looked at then still has to be; `starts`: of logs that do not
@@ -89,7 +89,9 @@ def _write(files: FileSystem, directory: Path, first: str, stop: LastStop) -> No
 
 
 def read_segments(files: FileSystem, directory: Path) -> LastStop:
-    """What the last clean stop has written down; nothing where it cannot be believed. Raises `OSError`."""
+    """Return what the last clean stop has written down; nothing where it cannot be believed. Raises
+    `OSError`.
+    """
     path = directory / SEGMENTS
     if not files.exists(path):
         return NOTHING

@@ -1,4 +1,4 @@
-"""What follows a damaged place in a segment: the difference between a torn tail and lost records."""
+"""A look behind a damaged place in a segment: the difference between a torn tail and lost records."""
 
 from __future__ import annotations
 

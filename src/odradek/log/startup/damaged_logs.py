@@ -124,7 +124,7 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         return targets
 
     def topic_id(self, key: TopicPartition) -> bytes | None:
-        """Whose log one is, as far as its folders tell, and tell the same."""
+        """Return the id of the topic whose log one is, as far as its folders tell, and tell the same."""
         found = self._topic_ids(key)
         return found.pop() if len(found) == 1 else None
 

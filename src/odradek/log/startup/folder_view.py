@@ -1,4 +1,4 @@
-"""What a start finds in a data folder: its checkpoints, and a plan for every log. Changes nothing."""
+"""A data folder as a start finds it: its checkpoints, and a plan for every log. Changes nothing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class FolderView:
     spoken_of: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
 
     def lowered_recovery_points(self) -> dict[TopicPartition, int] | None:
-        """What the checkpoint has to say before logs are cut below their recovery point; None if none is.
+        """Return what the checkpoint has to say before logs are cut below their recovery point; None if none
+        is.
 
         Else a start after a kill would find a log that ends before it, and nothing torn.
         """

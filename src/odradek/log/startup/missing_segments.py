@@ -118,7 +118,8 @@ def check_gaps(
 
 
 def _was_compacted(files: FileSystem, contents: FolderContents, bases: list[int]) -> bool:
-    """Whether segments, the nearest first, lack batches between others: only a cleaner leaves these out.
+    """Return whether segments, the nearest first, lack batches between others: only a cleaner leaves these
+    out.
 
     A topic's own configs are not known yet, and a replica of Kafka's that was copied from a compacted one has
     no cleaner's checkpoint.

@@ -1,4 +1,4 @@
-"""What is in a partition's folder, and what was left over by work that a stop interrupted.
+"""The contents of a partition's folder, and what was left over by work that a stop interrupted.
 
 Looking changes nothing: what is to be removed or renamed is listed, to be done once the whole start is known
 to succeed. The rules for `.cleaned` and `.swap` are Kafka's (LogLoader): the cleaner writes new segments as

@@ -1,4 +1,4 @@
-"""What a start makes of a log's folder: first a plan that only reads, then its execution.
+"""The recovery of a log's folder at a start: first a plan that only reads, then its execution.
 
 After a clean stop the files are trusted; only the end of the last segment is walked over. After any other
 stop every segment from the recovery point on is read through, its indexes are built again, and what is torn
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class RecoveryPlan:
-    """What is to be done with a folder.
+    """The work that is to be done on a folder.
 
     Attributes: `scans`: by base offset, the segments that were read through, to be cut to their valid bytes
     and to get new indexes. `dropped`: base offsets of segments behind a cut, without a valid batch. `tail`:
@@ -212,7 +212,7 @@ def _indexes_are_sane(
 
 
 def _aborted_are_sane(files: FileSystem, plan: RecoveryPlan, base: int, config: LogConfig) -> bool:
-    """Whether a segment's transaction index can be read; after an unclean stop also whether it is so."""
+    """Return whether a transaction index can be read; after an unclean stop also whether it is true."""
     if numbered(base, TXN_INDEX_SUFFIX) not in plan.contents.sizes:
         return True
     path = plan.contents.path(base)
@@ -235,7 +235,9 @@ def _aborted_are_sane(files: FileSystem, plan: RecoveryPlan, base: int, config: 
 
 
 def _is_aborted(segment: Segment, entry: AbortedTxn) -> bool:
-    """Whether the entry's last offset is a marker that aborts, its first one the producer's if it is here."""
+    """Return whether the entry's last offset is a marker that aborts, its first one the producer's if it is
+    here.
+    """
     if not entry.first_offset <= entry.last_offset or entry.last_stable_offset > entry.last_offset + 1:
         return False
     at_end = _batch_at(segment, entry.last_offset)

@@ -75,8 +75,9 @@ class ReplicaState(NamedTuple):
 
 
 class DirectoryState(NamedTuple):
-    """What DescribeLogDirs tells of a folder: its failure, None for none; the size of its file system and
-    what is free of it, in bytes, -1 where that cannot be told; the logs in it."""
+    """A folder as DescribeLogDirs tells of it: its failure, None for none; the size of its file system and
+    what is free of it, in bytes, -1 where that cannot be told; the logs in it.
+    """
 
     path: Path
     failure: str | None
@@ -101,5 +102,7 @@ def is_disk_failure(files: FileSystem, directory: Path, error: OSError) -> bool:
 
 
 def is_of_one_file(files: FileSystem, directory: Path, error: OSError) -> bool:
-    """Whether an error concerns a file or a partition's folder alone: it is no file, or may not be used."""
+    """Return whether an error concerns a file or a partition's folder alone: it is no file, or may not be
+    used.
+    """
     return error.errno in _OF_ONE_FILE and not is_disk_failure(files, directory, error)

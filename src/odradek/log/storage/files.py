@@ -151,7 +151,7 @@ class FileSystem(Protocol):
         ...
 
     def modified_ms(self, path: Path) -> int:
-        """When the file was last written, milliseconds since the epoch."""
+        """Return when the file was last written, milliseconds since the epoch."""
         ...
 
     def set_modified_ms(self, path: Path, modified_ms: int) -> None:

@@ -260,7 +260,7 @@ def _copy(source: int, target: int, position: int, size: int) -> int:
 
 
 def _holder_pid(fd: int) -> int | None:
-    """Who holds the lock: the id left in the file, else what the kernel knows of its POSIX lock."""
+    """Return who holds the lock: the id left in the file, else what the kernel knows of its POSIX lock."""
     text = os.pread(fd, 32, 0).strip()
     if text.isdigit():
         return int(text)

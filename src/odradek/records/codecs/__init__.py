@@ -1,4 +1,4 @@
-"""How each codec packs and unpacks, by a well-kept library for each; `records.compression` chooses one.
+"""The codecs, each packed and unpacked by a well-kept library; `records.compression` chooses one.
 
 Compressed data comes from strangers. Every `unpack` takes `max_size`, in bytes, and raises `TooLargeError`
 for more; it allocates no more than that, nor more than the data could unpack to by its format's own rules.

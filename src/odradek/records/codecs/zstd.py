@@ -76,7 +76,7 @@ def _unpack_frame(packed: memoryview, frame: _Frame, left: int) -> bytes:
 
 
 class _Frame(NamedTuple):
-    """Where a frame ends, at most how many bytes it unpacks to, and how many it says, if it does."""
+    """The end of a frame, at most how many bytes it unpacks to, and how many it says, if it does."""
 
     end: int
     bound: int = 0

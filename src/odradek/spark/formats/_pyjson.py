@@ -173,7 +173,7 @@ class _Reader:
         return False
 
     def _end(self, sign: int) -> bool:
-        """Whether the list ends here; else it goes on behind a comma."""
+        """Return whether the list ends here; else it goes on behind a comma."""
         found = self._peek()
         if found not in (sign, 0x2C):
             raise MalformedError(kinds.SYNTAX)

@@ -165,7 +165,7 @@ def _signed(raw: int, bits: int) -> int:
 
 
 def _skip(data: bytes, at: int, number: int, wire: int, depth: int) -> int:
-    """Where the field ends."""
+    """Return where the field ends."""
     if wire == 0:
         return _varint(data, at)[1]
     if wire in (1, 5):

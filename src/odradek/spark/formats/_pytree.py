@@ -93,7 +93,7 @@ class Tree:
 
     @property
     def rows(self) -> int:
-        """How many rows have been pushed since the last `finish`."""
+        """The number of rows pushed since the last `finish`."""
         return len(self.values)
 
     def finish(self) -> tuple[Any, ...]:

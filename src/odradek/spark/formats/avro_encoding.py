@@ -78,7 +78,7 @@ class AvroEncoding:
 
 
 def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> AvroEncoding:
-    """How a column of `data_type` becomes Avro. Raises `SchemaError`, `ValueError`, `RegistryError`."""
+    """Return the way of a column into Avro. Raises `SchemaError`, `ValueError`, `RegistryError`."""
     try:
         import fastavro  # noqa: F401
     except ImportError:
@@ -171,7 +171,7 @@ def _check(data_type: Any, schema: AvroType, path: str) -> None:
 
 
 def converter(schema: AvroType) -> Convert | None:
-    """What makes of a value of Arrow's one that fastavro takes; None where they are the same."""
+    """Return what makes of a value of Arrow's one that fastavro takes; None where they are the same."""
     if schema.type == "union":
         return _of_union(schema)
     if schema.type == "record":

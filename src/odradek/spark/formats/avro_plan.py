@@ -276,7 +276,7 @@ def _check(writer: AvroType, reader: AvroType | None, column: Column) -> None:
 
 
 def _symbols(writer: AvroType, reader: AvroType | None) -> tuple[bytes | None, ...]:
-    """What each of the writer's symbols becomes; None for those that the reader refuses."""
+    """Return what each of the writer's symbols becomes; None for those that the reader refuses."""
     found: list[bytes | None] = []
     for symbol in writer.symbols:
         known = reader is None or reader.type != "enum" or symbol in reader.symbols

@@ -53,7 +53,7 @@ class TypedColumn:
 
 @dataclass(frozen=True)
 class TypedSide:
-    """What is decoded of keys or values.
+    """The decoded form of keys or values.
 
     Attributes:
         layout: the reader's schema.

@@ -57,7 +57,7 @@ def make_decoder(side: TypedSide) -> Decoder:
 
 
 class _Filling:
-    """What all have in common that fill a tree."""
+    """The common part of all that fill a tree."""
 
     def __init__(self, side: TypedSide) -> None:
         self._side = side
@@ -242,7 +242,7 @@ class _Protobuf(_ByWriter):
 
 
 def message_indexes(data: bytes) -> list[int]:
-    """Where a message type is in its file: of Confluent's wire format."""
+    """Return where a message type is in its file: of Confluent's wire format."""
     numbers: list[int] = []
     raw = shift = 0
     for byte in data:

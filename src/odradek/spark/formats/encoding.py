@@ -39,7 +39,7 @@ Encode = Callable[[Any], bytes]
 
 
 class Encoding(Protocol):
-    """How one side is written; it can be sent to other processes. `encoder` is made there."""
+    """The way in which one side is written; it can be sent to other processes. `encoder` is made there."""
 
     def encoder(self) -> Encode: ...
 
@@ -124,7 +124,8 @@ class TypedWrite:
 
 
 def typed_write(sides: Mapping[str, SideOptions], schema: Any, topic: str | None) -> TypedWrite:
-    """How rows of `schema` are written. Raises `ValueError` naming the column or option, `RegistryError`.
+    """Return how rows of `schema` are written. Raises `ValueError` naming the column or option,
+    `RegistryError`.
 
     Where the options say so, the schemas are registered.
     """

@@ -8,7 +8,7 @@ class SchemaError(ValueError):
 
 
 class ResolutionError(SchemaError):
-    """What was written by one schema cannot be read by the other."""
+    """The reader's schema cannot read what was written by the writer's."""
 
 
 class RegistryError(OdradekError):

@@ -30,7 +30,7 @@ def as_map(headers: pa.Array, map_type: Any) -> pa.Array:
 
 
 def _repeats(rows: pa.Array, names: pa.Array) -> bool:
-    """Whether any row has a name twice."""
+    """Return whether any row has a name twice."""
     import pyarrow as pa
 
     pairs = pa.table({"row": rows, "name": names})

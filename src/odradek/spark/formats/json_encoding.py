@@ -30,7 +30,7 @@ class JsonEncoding:
 
 
 def encoding(options: SideOptions, data_type: Any) -> JsonEncoding:
-    """How a column of `data_type` becomes JSON. Raises `SchemaError`, `ValueError`."""
+    """Return how a column of `data_type` becomes JSON. Raises `SchemaError`, `ValueError`."""
     side = options.side
     if options.registry is not None:
         raise ValueError(
@@ -44,7 +44,7 @@ def encoding(options: SideOptions, data_type: Any) -> JsonEncoding:
 
 
 def writer_of(data_type: Any) -> Write:
-    """What writes values of a type. Raises `SchemaError` for types that JSON here does not have."""
+    """Return what writes values of a type. Raises `SchemaError` for types that JSON here does not have."""
     if isinstance(data_type, spark.StructType):
         return _struct(data_type)
     if isinstance(data_type, spark.ArrayType):

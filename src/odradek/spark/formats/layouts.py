@@ -1,4 +1,4 @@
-"""What is in a key or a value, as columns: of a single value, of DDL, of an Avro or a protobuf schema.
+"""The layout of a key or a value as columns: of a single value, of DDL, of an Avro or a protobuf schema.
 
 A layout knows the type of the whole, and of each member where the whole is a struct; so members can be
 chosen of a schema that has no columns as a whole.
@@ -173,7 +173,7 @@ def _check_json(found: Any, side: str) -> None:
 
 
 def _given(options: SideOptions) -> Layout:
-    """What `….schema` says."""
+    """Return the layout that `….schema` gives."""
     side = options.side
     try:
         if options.format == "protobuf":

@@ -52,7 +52,7 @@ SINK_OPTIONS = (
 
 @dataclass(frozen=True)
 class RegistryOptions:
-    """Where a registry is.
+    """The address of a registry, and how it is spoken to.
 
     Attributes:
         urls: tried one after the other.
@@ -69,7 +69,7 @@ class RegistryOptions:
 
 @dataclass(frozen=True)
 class SideOptions:
-    """What was said of the key or the value.
+    """The options of the key or of the value.
 
     Attributes:
         side: key or value.
@@ -98,7 +98,7 @@ class SideOptions:
 
 @dataclass(frozen=True)
 class Malformed:
-    """What is done with records that do not have the format.
+    """The treatment of records that do not have the format.
 
     Attributes:
         mode: permissive, dropmalformed or failfast.
@@ -110,7 +110,7 @@ class Malformed:
 
 
 def wants_types(given: Given) -> bool:
-    """Whether any option asks for typed columns."""
+    """Return whether any option asks for typed columns."""
     return any(f"{side}.format" in given for side in SIDES) or "headers.format" in given
 
 

@@ -57,7 +57,7 @@ class ProtobufEncoding:
 
 
 def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> ProtobufEncoding:
-    """How a column becomes messages. Raises `SchemaError`, `ValueError`, `RegistryError`."""
+    """Return how a column becomes messages. Raises `SchemaError`, `ValueError`, `RegistryError`."""
     layout = layout_of(options, topics)
     assert isinstance(layout, ProtobufLayout)
     _check(layout.descriptor(), data_type, options.side)
@@ -89,7 +89,7 @@ def _registrable(descriptor: Any, side: str) -> str:
 
 
 def indexes_of(descriptor: Any) -> bytes:
-    """Where a message type is in its file, as Confluent's wire format has it."""
+    """Return where a message type is in its file, as Confluent's wire format has it."""
     path: list[int] = []
     while descriptor is not None:
         above = descriptor.containing_type

@@ -194,7 +194,9 @@ class RegistryClient:
         return json.loads(text)
 
     def _ssl_context(self) -> ssl.SSLContext:
-        """How https is spoken, made once. Raises `RegistryError` for options that cannot be used."""
+        """Return the context that https is spoken with, made once. Raises `RegistryError` for options that
+        cannot be used.
+        """
         if self._context is None:
             from odradek.security.errors import TlsConfigError
             from odradek.security.ssl_contexts import client_context
@@ -210,7 +212,7 @@ class RegistryClient:
 
 
 def _is_base64(text: Any) -> bool:
-    """Whether a schema is base64; no schema in protobuf's language is, for its spaces and semicolons."""
+    """Return whether a schema is base64; none in protobuf's language is, for its spaces and semicolons."""
     try:
         base64.b64decode(text, validate=True)
     except (ValueError, TypeError):
@@ -219,7 +221,7 @@ def _is_base64(text: Any) -> bool:
 
 
 def _told_of_tls(failed: OSError) -> str | None:
-    """What a failed handshake may be due to; None for anything else that has failed."""
+    """Return what a failed handshake may be due to; None for anything else that has failed."""
     import ssl
 
     # A refusal of our certificate may come with the first read (TLS 1.3): its own `reason` is a word.

@@ -1,4 +1,4 @@
-"""What a history consists of, and its form as lines of JSON.
+"""The events that a history consists of, and its form as lines of JSON.
 
 A line is an event: somebody (`process`) began an operation (`invoke`), or learned how it ended: `ok`, it
 happened; `fail`, it certainly did not; `info`, nobody knows, it may happen even later. An operation without
@@ -60,7 +60,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll returned, in the order in which it did."""
+    """The records that one poll returned, in the order in which it did."""
 
     records: tuple[Record, ...] = ()
 

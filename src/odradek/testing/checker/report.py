@@ -1,4 +1,4 @@
-"""What a check has found, in words."""
+"""The findings of a check, in words."""
 
 from __future__ import annotations
 

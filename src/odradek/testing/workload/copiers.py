@@ -149,7 +149,7 @@ def polled(records: Iterable[ConsumerRecord]) -> Poll:
 
 
 def after(records: Iterable[ConsumerRecord]) -> dict[Any, OffsetAndMetadata]:
-    """Where to go on after these, by partition."""
+    """Return where to go on after these, by partition."""
     return {
         TopicPartition(r.topic, r.partition): OffsetAndMetadata(r.offset + 1, "", r.leader_epoch)
         for r in records

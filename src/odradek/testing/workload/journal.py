@@ -1,4 +1,4 @@
-"""Where clients write down what they ask for and what they are told.
+"""The journal in which clients write down what they ask for and what they are told.
 
 Beyond the events of a history there is one word more: a client says when it is about to ask for the commit
 (`deciding`). A transaction whose client died, or lost the transactional id, before that can never become
@@ -16,7 +16,7 @@ from odradek.testing.checker.history import Event, Micro, Recorder
 
 
 class Journal(Protocol):
-    """What clients write into."""
+    """The file that clients write into."""
 
     def event(self, event: Event) -> None:
         """One event of the history."""

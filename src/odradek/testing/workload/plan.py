@@ -73,7 +73,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """What `to_json` has written."""
+        """Return the plan that `to_json` has written."""
         return cls(**json.loads(text))
 
 

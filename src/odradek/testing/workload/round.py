@@ -31,11 +31,11 @@ class StuckError(RuntimeError):
 
 
 class Brokers(Protocol):
-    """What a round's clients work on, and what fails beneath them."""
+    """The brokers that a round's clients work on, and what fails beneath them."""
 
     @property
     def address(self) -> str:
-        """What clients are given."""
+        """The bootstrap servers for clients."""
 
     async def start(self) -> None:
         """Return when clients are served."""

@@ -31,7 +31,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """What clients are given."""
+        """The bootstrap servers for clients."""
         return f"127.0.0.1:{self.port}"
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What all clients of a round share."""
+"""The things that all clients of a round share."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _MOST_TOLD = 10
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a round ended.
+    """The end of a round.
 
     Attributes:
         seed: the round's.
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def wrong_copies(records: Iterable[Record]) -> list[str]:
-    """Which records do not have exactly one copy.
+    """Return which records do not have exactly one copy.
 
     Args:
         records: all that is committed.

@@ -19,7 +19,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @response(ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """Whether it joined."""
+    """The error if it did not join."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

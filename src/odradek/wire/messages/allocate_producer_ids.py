@@ -12,7 +12,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.ALLOCATE_PRODUCER_IDS, versions="0", flexible="0+")
 class AllocateProducerIdsRequest(Message):
-    """Who asks."""
+    """The broker that asks."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)

@@ -14,7 +14,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.API_VERSIONS, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
-    """Who asks."""
+    """The client software that asks."""
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)

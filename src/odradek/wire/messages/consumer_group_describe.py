@@ -26,7 +26,7 @@ class TopicPartitions(Struct):
 
 @struct
 class Assignment(Struct):
-    """What `Member.assignment` holds."""
+    """The struct in `Member.assignment`."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
@@ -65,7 +65,7 @@ class DescribedGroup(Struct):
 
 @response(ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
-    """What the coordinator knows of them."""
+    """The groups as the coordinator knows them."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

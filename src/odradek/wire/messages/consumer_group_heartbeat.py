@@ -21,7 +21,7 @@ class TopicPartitions(Struct):
 
 @request(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Message):
-    """What has changed on the member's side."""
+    """The changes on the member's side."""
 
     group_id: str = string()
     member_id: str = string()
@@ -37,14 +37,14 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @struct
 class Assignment(Struct):
-    """What `ConsumerGroupHeartbeatResponse.assignment` holds."""
+    """The struct in `ConsumerGroupHeartbeatResponse.assignment`."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 @response(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """What the member shall own."""
+    """The assignment that the member shall own."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

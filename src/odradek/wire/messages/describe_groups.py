@@ -46,7 +46,7 @@ class DescribedGroup(Struct):
 
 @response(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
-    """What the coordinator knows of them."""
+    """The groups as the coordinator knows them."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -16,7 +16,7 @@ class TopicRequest(Struct):
 
 @struct
 class Cursor(Struct):
-    """What `DescribeTopicPartitionsRequest.cursor` holds."""
+    """The struct in `DescribeTopicPartitionsRequest.cursor`."""
 
     topic_name: str = string()
     partition_index: int = int32()

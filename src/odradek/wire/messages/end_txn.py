@@ -12,7 +12,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.END_TXN, versions="0-5", flexible="3+")
 class EndTxnRequest(Message):
-    """Which transaction, and how it ends."""
+    """The transaction, and how it ends."""
 
     transactional_id: str = string()
     producer_id: int = int64()

@@ -17,7 +17,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @response(ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+")
 class ExpireDelegationTokenResponse(Message):
-    """When it expires now."""
+    """The time at which it expires now."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

@@ -15,7 +15,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @struct
 class ReplicaState(Struct):
-    """What `FetchRequest.replica_state` holds."""
+    """The struct in `FetchRequest.replica_state`."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
@@ -73,7 +73,7 @@ class FetchRequest(Message):
 
 @struct
 class EpochEndOffset(Struct):
-    """What `PartitionData.diverging_epoch` holds."""
+    """The struct in `PartitionData.diverging_epoch`."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
@@ -81,7 +81,7 @@ class EpochEndOffset(Struct):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionData.current_leader` holds."""
+    """The struct in `PartitionData.current_leader`."""
 
     leader_id: int = int32("12+", default=-1)
     leader_epoch: int = int32("12+", default=-1)
@@ -89,7 +89,7 @@ class LeaderIdAndEpoch(Struct):
 
 @struct
 class SnapshotId(Struct):
-    """What `PartitionData.snapshot_id` holds."""
+    """The struct in `PartitionData.snapshot_id`."""
 
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)

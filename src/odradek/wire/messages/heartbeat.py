@@ -9,7 +9,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
 class HeartbeatRequest(Message):
-    """Who, in which generation."""
+    """The member, and its generation."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -19,7 +19,7 @@ class HeartbeatRequest(Message):
 
 @response(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """Whether to go on, or to join again."""
+    """The order to go on, or to join again."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()

@@ -67,7 +67,7 @@ class MetadataResponseTopic(Struct):
 
 @response(ApiKey.METADATA, versions="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """What the broker knows of the cluster."""
+    """The cluster as the broker knows it."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)

@@ -51,7 +51,7 @@ class BatchIndexAndErrorMessage(Struct):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionProduceResponse.current_leader` holds."""
+    """The struct in `PartitionProduceResponse.current_leader`."""
 
     leader_id: int = int32("10+", default=-1)
     leader_epoch: int = int32("10+", default=-1)

@@ -20,7 +20,7 @@ class PushTelemetryRequest(Message):
 
 @response(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
 class PushTelemetryResponse(Message):
-    """Whether they were taken."""
+    """The error if they were not taken."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

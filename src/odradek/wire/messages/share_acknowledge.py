@@ -37,7 +37,7 @@ class AcknowledgeTopic(Struct):
 
 @request(ApiKey.SHARE_ACKNOWLEDGE, versions="0-2", flexible="0+")
 class ShareAcknowledgeRequest(Message):
-    """What was done."""
+    """The records that were done with, and how."""
 
     group_id: str | None = string(nullable="0+", default=None)
     member_id: str | None = string(nullable="0+")
@@ -48,7 +48,7 @@ class ShareAcknowledgeRequest(Message):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionData.current_leader` holds."""
+    """The struct in `PartitionData.current_leader`."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()

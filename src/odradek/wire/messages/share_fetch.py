@@ -58,7 +58,7 @@ class ForgottenTopic(Struct):
 
 @request(ApiKey.SHARE_FETCH, versions="0-2", flexible="0+")
 class ShareFetchRequest(Message):
-    """What to acquire and what was done."""
+    """The partitions to acquire records of, and what was done with earlier ones."""
 
     group_id: str | None = string(nullable="0+", default=None)
     member_id: str | None = string(nullable="0+")
@@ -76,7 +76,7 @@ class ShareFetchRequest(Message):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionData.current_leader` holds."""
+    """The struct in `PartitionData.current_leader`."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()

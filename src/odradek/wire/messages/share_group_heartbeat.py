@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.SHARE_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class ShareGroupHeartbeatRequest(Message):
-    """What has changed on the member's side."""
+    """The changes on the member's side."""
 
     group_id: str = string()
     member_id: str = string()
@@ -28,14 +28,14 @@ class TopicPartitions(Struct):
 
 @struct
 class Assignment(Struct):
-    """What `ShareGroupHeartbeatResponse.assignment` holds."""
+    """The struct in `ShareGroupHeartbeatResponse.assignment`."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 @response(ApiKey.SHARE_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """What the member shall read."""
+    """The assignment that the member shall read."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

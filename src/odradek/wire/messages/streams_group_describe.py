@@ -47,7 +47,7 @@ class Subtopology(Struct):
 
 @struct
 class Topology(Struct):
-    """What `DescribedGroup.topology` holds."""
+    """The struct in `DescribedGroup.topology`."""
 
     epoch: int = int32()
     subtopologies: list[Subtopology] | None = array(Subtopology, nullable="0+", default=None)
@@ -55,7 +55,7 @@ class Topology(Struct):
 
 @struct
 class Endpoint(Struct):
-    """What `Member.user_endpoint` holds."""
+    """The struct in `Member.user_endpoint`."""
 
     host: str = string()
     port: int = uint16()
@@ -80,7 +80,7 @@ class TaskIds(Struct):
 
 @struct
 class Assignment(Struct):
-    """What `Member.assignment` holds."""
+    """The struct in `Member.assignment`."""
 
     active_tasks: list[TaskIds] = array(TaskIds)
     standby_tasks: list[TaskIds] = array(TaskIds)
@@ -138,7 +138,7 @@ class TopologyDescriptionGlobalStore(Struct):
 
 @struct
 class TopologyDescription(Struct):
-    """What `DescribedGroup.topology_description` holds."""
+    """The struct in `DescribedGroup.topology_description`."""
 
     subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology, "1+")
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore, "1+")
@@ -166,7 +166,7 @@ class DescribedGroup(Struct):
 
 @response(ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """What the coordinator knows of them."""
+    """The groups as the coordinator knows them."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -52,7 +52,7 @@ class Subtopology(Struct):
 
 @struct
 class Topology(Struct):
-    """What `StreamsGroupHeartbeatRequest.topology` holds."""
+    """The struct in `StreamsGroupHeartbeatRequest.topology`."""
 
     epoch: int = int32()
     subtopologies: list[Subtopology] = array(Subtopology)
@@ -68,7 +68,7 @@ class TaskIds(Struct):
 
 @struct
 class Endpoint(Struct):
-    """What `StreamsGroupHeartbeatRequest.user_endpoint` holds."""
+    """The struct in `StreamsGroupHeartbeatRequest.user_endpoint`."""
 
     host: str = string()
     port: int = uint16()
@@ -85,7 +85,7 @@ class TaskOffset(Struct):
 
 @request(ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
-    """What has changed on the member's side."""
+    """The changes on the member's side."""
 
     group_id: str = string()
     member_id: str = string()

@@ -37,7 +37,7 @@ class TopologyDescriptionGlobalStore(Struct):
 
 @struct
 class TopologyDescription(Struct):
-    """What `StreamsGroupTopologyDescriptionUpdateRequest.topology_description` holds."""
+    """The struct in `StreamsGroupTopologyDescriptionUpdateRequest.topology_description`."""
 
     subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology)
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
@@ -55,7 +55,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
 
 @response(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateResponse(Message):
-    """Whether it was stored."""
+    """The error if it was not stored."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -39,7 +39,7 @@ class UpdatableFeatureResult(Struct):
 
 @response(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """Whether they were set; up to version 1, for each feature."""
+    """The errors of those that were not set; up to version 1, for each feature."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -73,6 +73,6 @@ class UpdateMetadataRequest(Message):
 
 @response(ApiKey.UPDATE_METADATA, versions="0-8", flexible="6+")
 class UpdateMetadataResponse(Message):
-    """Whether the broker took it."""
+    """The error if the broker did not take it."""
 
     error_code: int = int16()

@@ -1,4 +1,5 @@
-"""What Kafka keeps in topics, in files and inside other messages: one module per topic, file or protocol.
+"""The data that Kafka keeps in topics, in files and inside other messages: one module per topic, file or
+protocol.
 
 Keys and values of `__consumer_offsets` (one module per kind of group), `__transaction_state` and
 `__share_group_state`, control records, the consumer protocol inside JoinGroup and SyncGroup with the

@@ -39,7 +39,7 @@ class ClassicProtocol(Struct):
 
 @struct
 class ClassicMemberMetadata(Struct):
-    """What `ConsumerGroupMemberMetadataValue.classic_member_metadata` holds."""
+    """The struct in `ConsumerGroupMemberMetadataValue.classic_member_metadata`."""
 
     session_timeout_ms: int = int32()
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
@@ -144,7 +144,7 @@ class TopicPartition(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Data):
-    """What a member shall have of a server-side consumer group."""
+    """The partitions that a member shall have of a server-side consumer group."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition)
 
@@ -168,7 +168,7 @@ class TopicPartitions(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Data):
-    """What a member has of a server-side consumer group."""
+    """The partitions that a member has of a server-side consumer group."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

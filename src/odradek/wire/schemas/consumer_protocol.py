@@ -1,4 +1,4 @@
-"""What consumers and their leader tell each other inside JoinGroup and SyncGroup, user data included."""
+"""The words between consumers and their leader in JoinGroup and SyncGroup, user data included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TopicPartition(Struct):
 
 @data(versions="0-3")
 class ConsumerProtocolSubscription(Data):
-    """What a consumer says of itself, inside JoinGroup.
+    """A consumer's subscription, inside JoinGroup.
 
     Version 1 tells what it owns (KIP-429), 2 in which generation (KIP-792), 3 its rack (KIP-881).
     """
@@ -30,7 +30,7 @@ class ConsumerProtocolSubscription(Data):
 
 @data(versions="0-3")
 class ConsumerProtocolAssignment(Data):
-    """What the group's leader assigns to a consumer, inside SyncGroup."""
+    """The partitions that the group's leader assigns to a consumer, inside SyncGroup."""
 
     assigned_partitions: list[TopicPartition] = array(TopicPartition)
     user_data: bytes | None = blob(nullable="0+", default=None)
@@ -46,7 +46,7 @@ class TopicAssignment(Struct):
 
 @data(versions="0-1")
 class StickyAssignorUserData(Message):
-    """What a member tells the sticky assignors about itself, as the user data of its subscription.
+    """A member's word to the sticky assignors about itself, as the user data of its subscription.
 
     Nothing stands in front of it, so its reader has to try: version 1, then 0 (KIP-341 brought the
     generation).
@@ -58,6 +58,6 @@ class StickyAssignorUserData(Message):
 
 @data(versions="0")
 class CooperativeStickyAssignorUserData(Message):
-    """What a member tells the cooperative sticky assignor, as the user data of its subscription (KIP-429)."""
+    """A member's word to the cooperative sticky assignor, as the user data of its subscription (KIP-429)."""
 
     generation: int = int32(default=-1)

@@ -8,7 +8,7 @@ from odradek.wire.message import Data, data
 
 @data(versions="0", flexible="0+")
 class DefaultPrincipalData(Data):
-    """Who asks, and whether a delegation token proved it."""
+    """The principal that asks, and whether a delegation token proved it."""
 
     type: str = string()
     name: str = string()

@@ -105,7 +105,7 @@ class TopicPartition(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Data):
-    """What a member shall have of a share group."""
+    """The partitions that a member shall have of a share group."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition)
 
@@ -128,7 +128,7 @@ class TopicPartitions(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Data):
-    """What a member has of a share group."""
+    """The partitions that a member has of a share group."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

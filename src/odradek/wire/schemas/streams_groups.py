@@ -45,7 +45,7 @@ class StreamsGroupMemberMetadataKey(Data):
 
 @struct
 class Endpoint(Struct):
-    """What `StreamsGroupMemberMetadataValue.user_endpoint` holds."""
+    """The struct in `StreamsGroupMemberMetadataValue.user_endpoint`."""
 
     host: str = string()
     port: int = uint16()
@@ -162,7 +162,7 @@ class TargetTaskIds(Struct):
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Data):
-    """What a member shall have of a streams group."""
+    """The tasks that a member shall have of a streams group."""
 
     active_tasks: list[TargetTaskIds] = array(TargetTaskIds)
     standby_tasks: list[TargetTaskIds] = array(TargetTaskIds)
@@ -188,7 +188,7 @@ class TaskIds(Struct):
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Data):
-    """What a member has of a streams group."""
+    """The tasks that a member has of a streams group."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

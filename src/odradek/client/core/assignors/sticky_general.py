@@ -15,7 +15,7 @@ from odradek.client.types import TopicPartition
 
 
 class _Movements:
-    """Which partitions of a topic moved between which members in this rebalance.
+    """The partitions of a topic that moved between members in this rebalance.
 
     If a partition of a topic has moved from A to B, and now one of the same topic is to move from B to A,
     then the first one is moved back instead: the result is as even, and one partition less changes hands.
@@ -104,7 +104,7 @@ class _Balance:
         return out
 
     def most(self, member: str) -> int:
-        """How many partitions a member could have at most."""
+        """Return how many partitions a member could have at most."""
         return sum(self.partitions[topic] for topic in self.topics_of[member])
 
     def can_take_part(self, member: str) -> bool:

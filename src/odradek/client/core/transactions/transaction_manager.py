@@ -289,18 +289,19 @@ class TransactionManager(TransactionStateMachine):
         return for_group or request.priority == Priority.ADD
 
     def target(self, request: TxnRequest) -> int | None:
-        """Which broker is to be asked; None: any."""
+        """Return which broker is to be asked; None: any."""
         return self._queue.target(request)
 
     def learned(self, *, v2: bool | None) -> None:
-        """What the cluster has finalised, as known before a request is made: so a transaction that was taken
-        over is ended in the right way.
+        """Take note of what the cluster has finalised, before a request is made.
+
+        So a transaction that was taken over is ended in the right way.
         """
         if v2 is not None and not self._begun:
             self.v2 = v2
 
     def delay_ms(self, request: TxnRequest, backoff_ms: float) -> float:
-        """How long to wait before sending it."""
+        """Return how long to wait before sending it."""
         if not request.tries:
             return 0.0
         if request.api is ApiKey.ADD_PARTITIONS_TO_TXN and not self.partitions:
