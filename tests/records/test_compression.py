@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from odradek.errors import CorruptRecordError, RecordTooLargeError, UnsupportedCompressionTypeError
-from odradek.records.codecs import MAX_FRAMES, snappy
+from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, snappy
 from odradek.records.compression import Codec, compress, decompress
 from seeds import seed
 
@@ -83,6 +83,13 @@ def test_unknown_codecs(number: int) -> None:
 def test_raw_snappy_as_some_clients_send_it() -> None:
     raw = bytes(cramjam.snappy.compress_raw(TEXT))
     assert bytes(decompress(Codec.SNAPPY, raw)) == TEXT
+
+
+def test_empty_snappy_blocks_without_end() -> None:
+    head, empty = bytes(compress(Codec.SNAPPY, b"")), b"\x00\x00\x00\x01\x00"
+    assert bytes(decompress(Codec.SNAPPY, head + empty * MAX_BLOCKS)) == b""
+    with pytest.raises(CorruptRecordError, match="more than 65536 blocks"):
+        decompress(Codec.SNAPPY, head + empty * (MAX_BLOCKS + 1))
 
 
 def test_snappy_streams_that_follow_one_another() -> None:

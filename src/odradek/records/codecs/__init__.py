@@ -12,6 +12,9 @@ from typing import Final
 MAX_FRAMES: Final = 4_096
 """So many frames of lz4 or zstd may follow one another in a batch. Writers make one; a million bytes of
 empty ones would keep a broker busy."""
+MAX_BLOCKS: Final = 65_536
+"""So many blocks may a frame of snappy or zstd have. As writers make them that is 2 or 8 GiB; empty ones
+would keep a broker busy as well."""
 
 
 class TooLargeError(Exception):

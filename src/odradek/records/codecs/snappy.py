@@ -12,10 +12,12 @@ takes both, and so does this one.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from typing import Any
 
 import cramjam
 
-from odradek.records.codecs import TooLargeError
+from odradek.records.codecs import MAX_BLOCKS, TooLargeError
 
 MAGIC = b"\x82SNAPPY\x00"
 _HEADER = MAGIC + struct.pack(">ii", 1, 1)
@@ -36,30 +38,31 @@ def pack(data: memoryview) -> bytes:
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
     """Return what all blocks hold. Raises `TooLargeError`, `ValueError`."""
-    found = blocks(data)
-    # A snappy block cannot shrink data by more than some 1:22 (a copy of 64 bytes takes three), and it
-    # names its size; both are checked, so that a lie of 4 GiB in five bytes costs nothing.
-    size = 0
+    parts: list[Any] = []
+    left = max_size
+    length_of, unpacked = cramjam.snappy.decompress_raw_len, cramjam.snappy.decompress_raw
     try:
-        for block in found:
-            declared = cramjam.snappy.decompress_raw_len(block)
+        for block in blocks(data):
+            # A snappy block cannot shrink data by more than some 1:22 (a copy of 64 bytes takes three), and
+            # it names its size; both are checked, so that a lie of 4 GiB in five bytes costs nothing.
+            declared = length_of(block)
             if declared > 24 * len(block) + 64:
                 raise ValueError(f"a snappy block of {len(block)} bytes cannot hold {declared}")
-            size += declared
-            if size > max_size:
+            left -= declared
+            if left < 0:
                 raise TooLargeError
-        if len(found) == 1:
-            return memoryview(cramjam.snappy.decompress_raw(found[0]))
-        return memoryview(b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in found))
+            parts.append(unpacked(block))
     except cramjam.DecompressionError as problem:
         raise ValueError(str(problem)) from problem
+    return memoryview(parts[0] if len(parts) == 1 else b"".join(map(memoryview, parts)))
 
 
-def blocks(data: memoryview) -> list[memoryview]:
-    """Return the raw snappy blocks in `data`, framed or not. Raises `ValueError`: the frame is broken."""
+def blocks(data: memoryview) -> Iterator[memoryview]:
+    """Yield the raw snappy blocks in `data`, framed or not. Raises `ValueError`: the frame is broken."""
     if len(data) < len(_HEADER) or data[: len(MAGIC)] != MAGIC:
-        return [data]
-    found = []
+        yield data
+        return
+    count = 0
     position = len(_HEADER)
     end = len(data)
     while position < end:
@@ -73,6 +76,8 @@ def blocks(data: memoryview) -> list[memoryview]:
         position += 4
         if not 0 <= length <= end - position:
             raise ValueError(f"a snappy block of {length} bytes, but {end - position} are left")
-        found.append(data[position : position + length])
+        count += 1
+        if count > MAX_BLOCKS:
+            raise ValueError(f"more than {MAX_BLOCKS} blocks")
+        yield data[position : position + length]
         position += length
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.records.codecs import MAX_FRAMES, TooLargeError
+from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, TooLargeError
 
 if TYPE_CHECKING:
     import zstandard
@@ -18,8 +18,6 @@ _CONTENT_SIZE_BYTES = (0, 2, 4, 8)
 _DICTIONARY_ID_BYTES = (0, 1, 2, 4)
 _BLOCK_BYTES: Final = 128 * 1024
 _RLE, _COMPRESSED = 1, 2
-_MAX_BLOCKS: Final = 65_536
-"""Of a frame: that is 8 GiB as writers make them. Empty blocks of three bytes would keep a broker busy."""
 
 _contexts = threading.local()
 """One of each kind for a thread: making one takes as long as unpacking some 16 KiB."""
@@ -104,7 +102,7 @@ def _frame(data: memoryview, start: int) -> _Frame:
         says = int.from_bytes(data[position : position + size_bytes], "little") + 256 * (size_bytes == 2)
     position += size_bytes
     bound = 0
-    for _ in range(_MAX_BLOCKS):
+    for _ in range(MAX_BLOCKS):
         header = int.from_bytes(data[position : position + 3], "little")
         kind, size = header >> 1 & 3, header >> 3
         bound += _BLOCK_BYTES if kind == _COMPRESSED else size
@@ -112,7 +110,7 @@ def _frame(data: memoryview, start: int) -> _Frame:
         if header & 1:
             break
     else:
-        raise ValueError(f"more than {_MAX_BLOCKS} blocks")
+        raise ValueError(f"more than {MAX_BLOCKS} blocks")
     if says is not None and says > bound:
         raise ValueError(f"a frame whose blocks hold {bound} bytes at most says that it holds {says}")
     end = _within(data, position + (4 if descriptor & _HAS_CHECKSUM else 0))
