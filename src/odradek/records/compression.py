@@ -6,6 +6,7 @@ format is packed and unpacked stands in `records.codecs`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -33,7 +34,7 @@ class Codec(IntEnum):
         try:
             return cls(number)
         except ValueError:
-            raise UnsupportedCompressionTypeError(f"unknown compression type {int(number)}") from None
+            raise _unknown(number) from None
 
     @classmethod
     def parse(cls, name: str) -> Codec:
@@ -79,12 +80,11 @@ def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSE
     Raises `KafkaError`: UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, CORRUPT_MESSAGE for data that
     does not unpack, MESSAGE_TOO_LARGE for more than `max_size` bytes.
     """
-    view = memoryview(data)
-    if codec == Codec.NONE:
-        return view
-    unpack = _UNPACK[Codec.of(codec)]
+    unpack = _UNPACK.get(codec)
+    if unpack is None:
+        raise _unknown(codec)
     try:
-        return unpack(view, max_size)
+        return unpack(memoryview(data), max_size)
     except TooLargeError as problem:
         raise RecordTooLargeError(f"compressed records unpack to more than {max_size} bytes") from problem
     except ValueError as problem:
@@ -92,12 +92,17 @@ def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSE
         raise CorruptRecordError(f"{name} data does not unpack: {problem}") from problem
 
 
-_UNPACK = {
+_UNPACK: Mapping[int, Callable[[memoryview, int], memoryview]] = {
+    Codec.NONE: lambda view, max_size: view,
     Codec.GZIP: gzip.unpack,
     Codec.SNAPPY: snappy.unpack,
     Codec.LZ4: lz4.unpack,
     Codec.ZSTD: zstd.unpack,
 }
+
+
+def _unknown(number: int) -> UnsupportedCompressionTypeError:
+    return UnsupportedCompressionTypeError(f"unknown compression type {int(number)}")
 
 
 def _lz4_level(level: int | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, TooLargeError
 
@@ -39,19 +39,24 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
     left = max_size
     position = 0
     for _ in range(MAX_FRAMES):
-        frame = _frame(data, position)
-        if not frame.is_skippable:
-            parts.append(_unpack_frame(data[position : frame.end], frame, left))
+        try:
+            end, bound, says = _walk(data, position)
+        except IndexError:
+            end, bound, says = len(data) + 1, 0, None
+        if end > len(data):
+            raise ValueError("the data is cut off")
+        if says is not None and says > left:
+            raise TooLargeError
+        if bound is not None:
+            parts.append(_unpack_frame(data[position:end], bound, left))
             left -= len(parts[-1])
-        position = frame.end
+        position = end
         if position == len(data):
             return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
     raise ValueError(f"more than {MAX_FRAMES} frames")
 
 
-def _unpack_frame(packed: memoryview, frame: _Frame, left: int) -> bytes:
-    if frame.says is not None and frame.says > left:
-        raise TooLargeError
+def _unpack_frame(frame: memoryview, bound: int, left: int) -> bytes:
     try:
         decompressor: zstandard.ZstdDecompressor = _contexts.decompressor
     except AttributeError:
@@ -60,12 +65,12 @@ def _unpack_frame(packed: memoryview, frame: _Frame, left: int) -> bytes:
         decompressor = _contexts.decompressor = zstandard.ZstdDecompressor()
         _contexts.error = zstandard.ZstdError
     # With no room at all the library would ask the frame for its size.
-    room = max(1, min(frame.bound, left))
+    room = max(1, min(bound, left))
     try:
-        part = decompressor.decompress(packed, max_output_size=room)
+        part = decompressor.decompress(frame, max_output_size=room)
     except _contexts.error as problem:
         # The whole frame is there, so that the room was too little for it.
-        if room < frame.bound and "did not decompress full frame" in str(problem):
+        if room < bound and "did not decompress full frame" in str(problem):
             raise TooLargeError from problem
         raise ValueError(str(problem)) from problem
     if len(part) > left:
@@ -73,51 +78,39 @@ def _unpack_frame(packed: memoryview, frame: _Frame, left: int) -> bytes:
     return part
 
 
-class _Frame(NamedTuple):
-    """The end of a frame, at most how many bytes it unpacks to, and how many it says, if it does."""
-
-    end: int
-    bound: int = 0
-    says: int | None = None
-    is_skippable: bool = False
-
-
-def _frame(data: memoryview, start: int) -> _Frame:
+def _walk(data: memoryview, start: int) -> tuple[int, int | None, int | None]:
     """Walk over a frame.
 
-    Raises `ValueError`: it is none, or is cut off, or says that it holds more than it can.
+    Returns: where it ends, which may be beyond the data; at most how many bytes it unpacks to, None: it is
+    not to be unpacked; and how many it says, if it does.
+
+    Raises `ValueError`: it is no frame, or says that it holds more than it can; `IndexError`: it is cut off.
     """
     magic = int.from_bytes(data[start : start + 4], "little")
-    if magic & ~15 == _SKIPPABLE:
-        size = int.from_bytes(data[start + 4 : start + 8], "little")
-        return _Frame(_within(data, start + 8 + size), is_skippable=True)
-    if magic != _MAGIC or len(data) < start + 6:
-        raise ValueError("no zstd frame")
+    if magic != _MAGIC:
+        if magic & ~15 != _SKIPPABLE:
+            raise ValueError("no zstd frame")
+        return start + 8 + int.from_bytes(data[start + 4 : start + 8], "little"), None, None
     descriptor = data[start + 4]
     single_segment = descriptor & _SINGLE_SEGMENT
     size_bytes = _CONTENT_SIZE_BYTES[descriptor >> 6] or (1 if single_segment else 0)
     position = start + 5 + (0 if single_segment else 1) + _DICTIONARY_ID_BYTES[descriptor & 3]
     says = None
     if size_bytes:
-        says = int.from_bytes(data[position : position + size_bytes], "little") + 256 * (size_bytes == 2)
-    position += size_bytes
+        says = int.from_bytes(data[position : position + size_bytes], "little")
+        if size_bytes == 2:
+            says += 256
+        position += size_bytes
     bound = 0
     for _ in range(MAX_BLOCKS):
-        header = int.from_bytes(data[position : position + 3], "little")
+        header = data[position] | data[position + 1] << 8 | data[position + 2] << 16
         kind, size = header >> 1 & 3, header >> 3
         bound += _BLOCK_BYTES if kind == _COMPRESSED else size
-        position = _within(data, position + 3 + (1 if kind == _RLE else size))
+        position += 3 + (1 if kind == _RLE else size)
         if header & 1:
             break
     else:
         raise ValueError(f"more than {MAX_BLOCKS} blocks")
     if says is not None and says > bound:
         raise ValueError(f"a frame whose blocks hold {bound} bytes at most says that it holds {says}")
-    end = _within(data, position + (4 if descriptor & _HAS_CHECKSUM else 0))
-    return _Frame(end, bound, says)
-
-
-def _within(data: memoryview, position: int) -> int:
-    if position > len(data):
-        raise ValueError("the data is cut off")
-    return position
+    return position + (4 if descriptor & _HAS_CHECKSUM else 0), bound, says
