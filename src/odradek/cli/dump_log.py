@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -346,37 +348,43 @@ def command(
         decoder = decode_transaction_record
     elif print_data_log or value_decoder_class or key_decoder_class:
         decoder = plain_decoder(key_decoder_class or STRING_DECODER, value_decoder_class or STRING_DECODER)
+    names = [name for part in files.split(",") if (name := part.strip())]
+    if not names:
+        raise click.BadParameter("it names no file", param_hint="--files")
     dump = Dump(
         deep=deep_iteration or decoder is not None,
         decoder=decoder,
         skip_metadata=skip_record_metadata,
         as_json=as_json,
     )
-    names = [name for part in files.split(",") if (name := part.strip())]
-    if not names:
-        raise click.BadParameter("it names no file", param_hint="--files")
     for name in names:
-        path = Path(name)
-        dump.say(f"Dumping {path}", type="file", file=name)
-        try:
-            if path.suffix in SUFFIXES:
-                # Before anything is opened: what looks at an index may make one.
-                path.open("rb").close()
-            _dump_file(dump, path, index_sanity_check, verify_index_only, max_message_size, max_bytes)
-        except OSError as error:
-            beside = f" ({error.filename})" if error.filename not in (None, str(path)) else ""
-            dump.fail(f"{path}: {error.strerror or error}{beside}")
-        except UnreadableError as error:
-            dump.fail(f"{path}: {error}")
+        dump.say(f"Dumping {Path(name)}", type="file", file=name)
+        with _failures_told(dump, Path(name)):
+            _dump_file(dump, Path(name), index_sanity_check, verify_index_only, max_message_size, max_bytes)
     for line in dump.complaints:
         click.echo(line, err=True)
     if dump.failed:
         sys.exit(1)
 
 
+@contextmanager
+def _failures_told(dump: Dump, path: Path) -> Iterator[None]:
+    """Tell of a file that cannot be read in the dump, which goes on with the next one."""
+    try:
+        yield
+    except OSError as error:
+        beside = f" ({error.filename})" if error.filename not in (None, str(path)) else ""
+        dump.fail(f"{path}: {error.strerror or error}{beside}")
+    except UnreadableError as error:
+        dump.fail(f"{path}: {error}")
+
+
 def _dump_file(
     dump: Dump, path: Path, sanity: bool, verify_only: bool, max_message_size: int, max_bytes: int
 ) -> None:
+    if path.suffix in SUFFIXES:
+        # Before anything is opened: what looks at an index may make one.
+        path.open("rb").close()
     match path.suffix:
         case ".log":
             dump.log(path, max_bytes)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any
+
+import click
+
+
+def random_aborts(seed: int | None) -> random.Random:
+    """Return what decides about a tool's random aborts; its seed is told on standard error.
+
+    Args:
+        seed: None: a random one.
+    """
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    click.echo(f"--seed {seed}", err=True)
+    return random.Random(seed)
 
 
 class Events:

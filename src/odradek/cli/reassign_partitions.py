@@ -202,6 +202,24 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
     click.echo(f"Proposed partition reassignment configuration\n{work.as_plan(proposed)}")
 
 
+def _throttle(admin: Admin, moves: work.Moves, rate: int) -> None:
+    """Bound the copies of some moves between brokers, in bytes a second."""
+    admin.incremental_alter_configs(
+        {("topic", topic): configs for topic, configs in moves.throttled_replicas().items()}
+    )
+    both = {work.LEADER_RATE: str(rate), work.FOLLOWER_RATE: str(rate)}
+    admin.incremental_alter_configs({("broker", str(one)): both for one in sorted(moves.brokers)})
+    click.echo(f"The inter-broker throttle limit was set to {rate} B/s")
+
+
+def _throttle_log_dirs(admin: Admin, plan: work.Plan, rate: int) -> None:
+    """Bound the copies between the folders of each broker in a plan, in bytes a second."""
+    brokers = sorted({one.broker_id for one in plan.log_dirs})
+    one_rate = {work.LOG_DIRS_RATE: str(rate)}
+    admin.incremental_alter_configs({("broker", str(one)): one_rate for one in brokers})
+    click.echo(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+
+
 def _execute(
     admin: Admin,
     plan: work.Plan,
@@ -230,18 +248,9 @@ def _execute(
     if rate is not None or log_dirs_rate is not None:
         click.echo(_VERIFY_PERIODICALLY)
     if rate is not None:
-        moves = work.moves(plan.replicas, present, under_way)
-        admin.incremental_alter_configs(
-            {("topic", topic): configs for topic, configs in moves.throttled_replicas().items()}
-        )
-        both = {work.LEADER_RATE: str(rate), work.FOLLOWER_RATE: str(rate)}
-        admin.incremental_alter_configs({("broker", str(one)): both for one in sorted(moves.brokers)})
-        click.echo(f"The inter-broker throttle limit was set to {rate} B/s")
+        _throttle(admin, work.moves(plan.replicas, present, under_way), rate)
     if log_dirs_rate is not None:
-        brokers = sorted({one.broker_id for one in plan.log_dirs})
-        one_rate = {work.LOG_DIRS_RATE: str(log_dirs_rate)}
-        admin.incremental_alter_configs({("broker", str(one)): one_rate for one in brokers})
-        click.echo(f"The replica-alter-dir throttle limit was set to {log_dirs_rate} B/s")
+        _throttle_log_dirs(admin, plan, log_dirs_rate)
     try:
         admin.alter_partition_reassignments(plan.replicas)
     except KafkaError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.events import Events
+from odradek.cli.events import Events, random_aborts
 from odradek.cli.tool import NotedSignals, Tool, bootstrap_option, client_configs, command_config_option
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ def command(
         raise click.UsageError("give --input-partition, or --group-mode")
     from odradek import Consumer, Producer, TopicPartition
 
-    chance = None
-    if enable_random_aborts:
-        seed = random.SystemRandom().randrange(2**32) if seed is None else seed
-        click.echo(f"--seed {seed}", err=True)
-        chance = random.Random(seed)
+    chance = random_aborts(seed) if enable_random_aborts else None
     reading: dict[str, Any] = {
         "group_id": consumer_group,
         "isolation_level": "read_committed",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.events import Events, java_class
+from odradek.cli.events import Events, java_class, random_aborts
 from odradek.cli.tool import NotedSignals, Tool, bootstrap_option, client_configs, command_config_option
 from odradek.errors import KafkaError
 
@@ -59,11 +59,7 @@ def command(
     if transactional_id is not None:
         # Transactions need retries, and may have them: the broker tells records that come twice.
         configs = {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout}
-    chance = None
-    if enable_random_aborts:
-        seed = random.SystemRandom().randrange(2**32) if seed is None else seed
-        click.echo(f"--seed {seed}", err=True)
-        chance = random.Random(seed)
+    chance = random_aborts(seed) if enable_random_aborts else None
     with Producer(**client_configs(bootstrap_server, config_file, **configs)) as producer:
         events = Events()
         began = time.time()

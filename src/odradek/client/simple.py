@@ -406,17 +406,13 @@ def read_partition(
         max_bytes: of one fetch.
         configs: as for `SimpleConsumer`.
     """
-    where = find_leader(seeds, topic, partition, **configs)
+    leader = _LeaderConsumer(seeds, topic, partition, sleep, configs)
     errors = 0
     offset = start
-    consumer: SimpleConsumer | None = None
     try:
         while until is None or offset < until:
             try:
-                if where.leader is None:
-                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
-                if consumer is None:
-                    consumer = SimpleConsumer(where.leader.host, where.leader.port, **configs)
+                consumer = leader.consumer()
                 if offset < 0:
                     offset = consumer.last_offset(topic, partition, offset)
                     continue
@@ -427,14 +423,8 @@ def read_partition(
                     raise
                 if problem.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     offset = reset
-                    continue
-                if consumer is not None:
-                    consumer.close()
-                    consumer = None
-                old = where.leader or Node(-1, "nobody", 0)
-                where = find_new_leader(
-                    old, where.replicas or _nodes(seeds), topic, partition, sleep=sleep, **configs
-                )
+                else:
+                    leader.look_again()
                 continue
             errors = 0
             for record in got.records:
@@ -443,8 +433,51 @@ def read_partition(
                 yield record
             offset = got.next_offset
     finally:
-        if consumer is not None:
-            consumer.close()
+        leader.close()
+
+
+class _LeaderConsumer:
+    """A consumer of a partition's leader, who is found anew after a failure. See `read_partition`."""
+
+    def __init__(
+        self,
+        seeds: str | Iterable[Any],
+        topic: str,
+        partition: int,
+        sleep: Callable[[float], None],
+        configs: Mapping[str, Any],
+    ) -> None:
+        self._seeds = seeds
+        self._topic = topic
+        self._partition = partition
+        self._sleep = sleep
+        self._configs = configs
+        self._where = find_leader(seeds, topic, partition, **configs)
+        self._consumer: SimpleConsumer | None = None
+
+    def consumer(self) -> SimpleConsumer:
+        """Return the consumer, made when it is first asked for. Raises `KafkaError` while nobody leads."""
+        leader = self._where.leader
+        if leader is None:
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{self._topic}-{self._partition} has no leader")
+        if self._consumer is None:
+            self._consumer = SimpleConsumer(leader.host, leader.port, **self._configs)
+        return self._consumer
+
+    def look_again(self) -> None:
+        """Ask the replicas who leads now. Raises `KafkaError` as `find_new_leader`."""
+        self.close()
+        old = self._where.leader or Node(-1, "nobody", 0)
+        replicas = self._where.replicas or _nodes(self._seeds)
+        self._where = find_new_leader(
+            old, replicas, self._topic, self._partition, sleep=self._sleep, **self._configs
+        )
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
 
 _LOOK_AGAIN = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})

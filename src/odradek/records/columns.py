@@ -322,13 +322,8 @@ def encode_columns(
     """
     columns = [None if c is None else _one_chunk(c) for c in (keys, values, headers, timestamps)]
     present = [column for column in columns if column is not None]
-    if not present:
-        raise pa.ArrowInvalid("neither keys nor values")
-    rows = len(present[0])
-    if any(len(column) != rows for column in present):
-        raise pa.ArrowInvalid("the columns have unequal numbers of rows")
     batches: list[bytearray] = []
-    for start, stop in _portions(present, rows):
+    for start, stop in _portions(present, _row_count(present)):
         parts = [None if column is None else column.slice(start, stop - start) for column in columns]
         sections = kernel.encode_records(
             _binary_parts(parts[0]),
@@ -364,6 +359,15 @@ def encode_columns(
 
 _PORTION_BYTES = 1 << 30
 """Rows are encoded in portions of at most about this many bytes, so that 32-bit offsets always do."""
+
+
+def _row_count(columns: list[Any]) -> int:
+    if not columns:
+        raise pa.ArrowInvalid("neither keys nor values")
+    rows = len(columns[0])
+    if any(len(column) != rows for column in columns):
+        raise pa.ArrowInvalid("the columns have unequal numbers of rows")
+    return rows
 
 
 def _portions(columns: list[Any], rows: int) -> Iterator[tuple[int, int]]:

@@ -83,11 +83,10 @@ def validate_message_set(
     if not view:
         return ValidMessages(0, Codec.NONE, view, view, 0, NO_TIMESTAMP, -1, True)
     first = MessageHeader.parse(view)
+    earliest, latest = 0, INT64_MAX
     if timestamp_type is TimestampType.CREATE_TIME:
         earliest = max(now_ms - timestamp_before_max_ms, 0)
         latest = min(now_ms + timestamp_after_max_ms, INT64_MAX)
-    else:
-        earliest, latest = 0, INT64_MAX
     flat = view
     codec = Codec.NONE
     if first.attributes & CODEC_MASK:

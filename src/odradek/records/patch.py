@@ -67,10 +67,7 @@ def assign_offsets(
         crc = header.crc
         (stored,) = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_AT)
         if attributes != header.attributes or max_timestamp != stored:
-            _INT16.pack_into(buffer, position + ATTRIBUTES_AT, attributes)
-            _INT64.pack_into(buffer, position + MAX_TIMESTAMP_AT, max_timestamp)
-            crc = compute_crc(view[position : position + size])
-            _UINT32.pack_into(buffer, position + CRC_AT, crc)
+            crc = _stamp(view[position : position + size], attributes, max_timestamp)
         patched.append(
             BatchHeader(
                 base_offset,
@@ -91,3 +88,12 @@ def assign_offsets(
         base_offset += header.last_offset_delta + 1
         position += size
     return patched
+
+
+def _stamp(batch: memoryview, attributes: int, max_timestamp: int) -> int:
+    """Change what the checksum of a batch covers; returns the new one."""
+    _INT16.pack_into(batch, ATTRIBUTES_AT, attributes)
+    _INT64.pack_into(batch, MAX_TIMESTAMP_AT, max_timestamp)
+    crc = compute_crc(batch)
+    _UINT32.pack_into(batch, CRC_AT, crc)
+    return crc

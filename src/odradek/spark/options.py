@@ -167,16 +167,8 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
     if not streaming:
         _check_batch_limits(start, end)
         notes += [f"{name} option ignored in batch queries" for name in STREAM_LIMITS if name in given]
-    least, most = given.integer("minOffsetsPerTrigger", 1), given.integer("maxOffsetsPerTrigger", 1)
-    if least is not None and most is not None and least > most:
-        raise ValueError(
-            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
-        )
-    smallest, largest = given.integer("minRecordsPerPartition", 1), given.integer("maxRecordsPerPartition", 1)
-    if smallest is not None and largest is not None and smallest > largest:
-        raise ValueError(
-            f"minRecordsPerPartition ({smallest}) is higher than maxRecordsPerPartition ({largest})."
-        )
+    least, most = _offsets_per_trigger(given)
+    smallest, largest = _records_per_partition(given)
     retry_interval_ms = given.integer("fetchOffset.retryIntervalMs", 0)
     return SourceOptions(
         client=client,
@@ -202,6 +194,24 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         where=_where(given, streaming),
         notes=tuple(notes),
     )
+
+
+def _offsets_per_trigger(given: Given) -> tuple[int | None, int | None]:
+    """The least and the most offsets of a micro-batch. Raises `ValueError` in Spark's words."""
+    least, most = given.integer("minOffsetsPerTrigger", 1), given.integer("maxOffsetsPerTrigger", 1)
+    if least is not None and most is not None and least > most:
+        raise ValueError(
+            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
+        )
+    return least, most
+
+
+def _records_per_partition(given: Given) -> tuple[int | None, int | None]:
+    """The fewest and the most records of a task. Raises `ValueError`."""
+    fewest, most = given.integer("minRecordsPerPartition", 1), given.integer("maxRecordsPerPartition", 1)
+    if fewest is not None and most is not None and fewest > most:
+        raise ValueError(f"minRecordsPerPartition ({fewest}) is higher than maxRecordsPerPartition ({most}).")
+    return fewest, most
 
 
 def _where(given: Given, streaming: bool) -> Where | None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,29 +58,39 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
         return
     tp = TopicPartition(task.topic, task.partition)
     configs = {"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client}
+    with (
+        _failures_named(task, fail_on_data_loss=options.fail_on_data_loss),
+        borrowed_reader(configs) as reader,
+        shape_of(options, tp) as shape,
+    ):
+        for rows in reader.fetch_columns(
+            task.topic,
+            task.partition,
+            task.start,
+            task.end,
+            BATCH_ROWS,
+            with_headers=options.with_headers,
+            fail_on_data_loss=options.fail_on_data_loss,
+            topic_id=uuid_from_text(task.topic_id) if task.topic_id else NO_TOPIC_ID,
+            timestamp_unit="us",
+            as_timestamp=True,
+            batch_bytes=BATCH_BYTES,
+        ):
+            if options.where is not None:
+                rows = options.where.rows(rows)
+                if not rows.num_rows:
+                    continue
+            yield shape.table_rows(rows)
+
+
+@contextmanager
+def _failures_named(task: RangeToRead, *, fail_on_data_loss: bool) -> Iterator[None]:
+    """Raise the client's errors as Spark's user knows them; what may be lost is skipped, with a warning."""
+    what = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
     try:
-        with borrowed_reader(configs) as reader, shape_of(options, tp) as shape:
-            for rows in reader.fetch_columns(
-                task.topic,
-                task.partition,
-                task.start,
-                task.end,
-                BATCH_ROWS,
-                with_headers=options.with_headers,
-                fail_on_data_loss=options.fail_on_data_loss,
-                topic_id=uuid_from_text(task.topic_id) if task.topic_id else NO_TOPIC_ID,
-                timestamp_unit="us",
-                as_timestamp=True,
-                batch_bytes=BATCH_BYTES,
-            ):
-                if options.where is not None:
-                    rows = options.where.rows(rows)
-                    if not rows.num_rows:
-                        continue
-                yield shape.table_rows(rows)
+        yield
     except TopicRecreatedError as error:
-        what = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
-        if options.fail_on_data_loss:
+        if fail_on_data_loss:
             raise DataLossError(
                 made_again(task.topic, task.topic_id, uuid_to_text(error.topic_id))
             ) from error
@@ -94,10 +104,9 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
             f"{task.topic}-{task.partition}: {error}"
         ) from error
     except KafkaError as error:
-        what = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise ReadError(f"Could not read {what}: {error}") from error
-        if options.fail_on_data_loss:
+        if fail_on_data_loss:
             raise DataLossError(f"Could not read {what}: the topic or partition is gone") from error
         log.warning("skipping %s: the topic or partition is gone", what)
 

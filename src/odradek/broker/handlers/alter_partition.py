@@ -22,6 +22,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
+    PartitionData,
     ResponsePartitionData,
     ResponseTopicData,
 )
@@ -52,29 +53,11 @@ def handle(context: RequestContext, request: AlterPartitionRequest) -> AlterPart
         image.topic_name(topic.topic_id) if version >= _BY_ID_FROM else topic.topic_name
         for topic in request.topics
     ]
-    changes: list[IsrChange] = []
-    for topic, name in zip(request.topics, names, strict=True):
-        for one in topic.partitions:
-            isr = (
-                one.new_isr if version < _WITH_EPOCHS_FROM else [m.broker_id for m in one.new_isr_with_epochs]
-            )
-            epochs = {
-                member.broker_id: member.broker_epoch
-                for member in one.new_isr_with_epochs
-                if member.broker_epoch != _UNKNOWN_EPOCH
-            }
-            changes.append(
-                IsrChange(
-                    name or "",
-                    one.partition_index,
-                    request.broker_id,
-                    one.leader_epoch,
-                    one.partition_epoch,
-                    tuple(isr),
-                    one.leader_recovery_state,
-                    epochs,
-                )
-            )
+    changes = [
+        _change(version, request.broker_id, name or "", one)
+        for topic, name in zip(request.topics, names, strict=True)
+        for one in topic.partitions
+    ]
     outcomes = iter(controller.alter_partitions(changes))
     response = AlterPartitionResponse(topics=[])
     for topic, name in zip(request.topics, names, strict=True):
@@ -85,6 +68,26 @@ def handle(context: RequestContext, request: AlterPartitionRequest) -> AlterPart
             for one in topic.partitions
         ]
     return response
+
+
+def _change(version: int, broker_id: int, topic: str, one: PartitionData) -> IsrChange:
+    """The change that is asked for, of one partition."""
+    isr = one.new_isr if version < _WITH_EPOCHS_FROM else [m.broker_id for m in one.new_isr_with_epochs]
+    epochs = {
+        member.broker_id: member.broker_epoch
+        for member in one.new_isr_with_epochs
+        if member.broker_epoch != _UNKNOWN_EPOCH
+    }
+    return IsrChange(
+        topic,
+        one.partition_index,
+        broker_id,
+        one.leader_epoch,
+        one.partition_epoch,
+        tuple(isr),
+        one.leader_recovery_state,
+        epochs,
+    )
 
 
 def _answer(

@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from odradek.cluster.controller.control_requests import SECURITY_PROTOCOL_IDS
@@ -82,6 +82,24 @@ class MetadataCache:
             one.id: BrokerImage(one.id, _UNKNOWN_EPOCH, _registration(one, version))
             for one in request.live_brokers
         }
+        topics, gone = self._take_over(request, version, brokers.keys())
+        controller = (request.controller_id, request.controller_epoch)
+        known = (image.controller_id, image.controller_epoch)
+        self._apply(
+            ClusterDelta(
+                brokers={b: new for b, new in brokers.items() if image.brokers.get(b) != new},
+                brokers_gone=frozenset(image.brokers) - brokers.keys(),
+                topics=topics,
+                topics_gone=gone,
+                controller=None if controller == known else controller,
+            )
+        )
+
+    def _take_over(
+        self, request: UpdateMetadataRequest, version: int, brokers: Set[int]
+    ) -> tuple[dict[str, TopicImage], dict[str, TopicImage]]:
+        """Note which replicas are offline; return the topics that have changed, and those that are gone."""
+        image = self.image
         topics: dict[str, TopicImage] = {}
         gone: dict[str, TopicImage] = {}
         offline = set(self.offline_replicas)
@@ -111,17 +129,7 @@ class MetadataCache:
         offline = {one for one in offline if one[0] in brokers and one[1] not in gone}
         if offline != self.offline_replicas:
             self.offline_replicas = frozenset(offline)
-        controller = (request.controller_id, request.controller_epoch)
-        known = (image.controller_id, image.controller_epoch)
-        self._apply(
-            ClusterDelta(
-                brokers={b: new for b, new in brokers.items() if image.brokers.get(b) != new},
-                brokers_gone=frozenset(image.brokers) - brokers.keys(),
-                topics=topics,
-                topics_gone=gone,
-                controller=None if controller == known else controller,
-            )
-        )
+        return topics, gone
 
     def update_configs(self, configs: Mapping[EntityPath, Mapping[str, str]]) -> None:
         """Take over the configs of entities that have changed, read from the metadata store."""

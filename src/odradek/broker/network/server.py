@@ -283,7 +283,18 @@ class Listener:
         host, port = same_host(address[0]), address[1]
         if self.connection_quotas is not None and not await self._is_in_time(accepted, host, port):
             return
-        limit = self.slots.limit_of(host)
+        if not self._has_room(accepted, host, port):
+            return
+        try:
+            await self._connect(accepted, host, port)
+        except OSError as error:
+            log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
+            accepted.close()
+            return
+        self.accepted += 1
+
+    def _has_room(self, accepted: socket.socket, host: str, port: int) -> bool:
+        """Return whether there is room for one more connection; it has been refused if there is not."""
         if self.slots.is_full(host):
             self._refuse(accepted)
             self.repeats.log(
@@ -292,9 +303,9 @@ class Listener:
                 "connection refused: max.connections.per.ip reached peer=%s:%d limit=%d",
                 host,
                 port,
-                limit,
+                self.slots.limit_of(host),
             )
-            return
+            return False
         if self._first_reserved is not None and accepted.fileno() >= self._first_reserved:
             self._refuse(accepted)
             self.repeats.log(
@@ -306,28 +317,26 @@ class Listener:
                 port,
                 len(self.connections),
             )
-            return
-        try:
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self.limits.send_buffer_bytes > 0:
-                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
-            local = accepted.getsockname()
-            self._next_id += 1
-            peer = Peer(host, port, f"{local[0]}:{local[1]}-{host}:{port}-{self._next_id}", self.name)
-            connecting = self.loop.create_task(
-                self.loop.connect_accepted_socket(lambda: self._protocol(peer), accepted)
-            )
-            # Of an error nobody else may ask: whoever waits may have been cancelled.
-            connecting.add_done_callback(error_of)
-            # A stop does not break off what has begun: the loop would close the socket and tell nobody, so
-            # that the connection would be waited for until those are cut off that do not end by themselves.
-            await asyncio.shield(connecting)
-        except OSError as error:
-            log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
-            accepted.close()
-            return
-        self.accepted += 1
+            return False
+        return True
+
+    async def _connect(self, accepted: socket.socket, host: str, port: int) -> None:
+        """Begin the connection. Raises `OSError` where the peer is gone already."""
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self.limits.send_buffer_bytes > 0:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+        local = accepted.getsockname()
+        self._next_id += 1
+        peer = Peer(host, port, f"{local[0]}:{local[1]}-{host}:{port}-{self._next_id}", self.name)
+        connecting = self.loop.create_task(
+            self.loop.connect_accepted_socket(lambda: self._protocol(peer), accepted)
+        )
+        # Of an error nobody else may ask: whoever waits may have been cancelled.
+        connecting.add_done_callback(error_of)
+        # A stop does not break off what has begun: the loop would close the socket and tell nobody, so
+        # that the connection would be waited for until those are cut off that do not end by themselves.
+        await asyncio.shield(connecting)
 
     def _protocol(self, peer: Peer) -> SocketProtocol:
         connection = Connection(self, peer)

@@ -41,21 +41,8 @@ def find(facts: Facts) -> Iterator[Anomaly]:
 
 def _of_value(facts: Facts, partition: str, value: Value, write: Write, highest: int) -> Iterator[Anomaly]:
     writers = tuple(operation.event for operation in write.writers)
-    if write.reader is not None and not write.writers:
-        offset = min(write.offsets)
-        yield Anomaly(
-            "unwritten-read",
-            f"{value!r} was polled from {partition} at offset {offset}, and nobody sent it there",
-            (write.reader,),
-        )
-    if write.reader is not None and write.writers and write.fate == "fail":
-        offset = min(write.offsets)
-        why = "was aborted" if write.writers[0].transactional else "failed"
-        yield Anomaly(
-            "G1a",
-            f"{value!r} was polled from {partition} at offset {offset}, but what sent it {why}",
-            (*writers, write.reader),
-        )
+    if write.reader is not None:
+        yield from _read_wrongly(partition, value, write, writers, write.reader)
     if len(write.offsets) > max(write.possible, 1):
         offsets = sorted(write.offsets)
         yield Anomaly(
@@ -65,28 +52,51 @@ def _of_value(facts: Facts, partition: str, value: Value, write: Write, highest:
             tuple(sorted({*writers, *write.offsets.values()})),
         )
     if write.exists and write.reader is None:
-        known = write.acknowledged
-        if known is not None and known <= highest:
-            why = (
-                "was acknowledged"
-                if write.fate == "ok"
-                else "belongs to a transaction of which others were seen"
-            )
-            passed = _passed(facts, partition, known)
-            yield Anomaly(
-                "lost-write",
-                f"{value!r} {why} at offset {known} of {partition}; consumers read up to offset {highest} "
-                "and none has seen it",
-                (*writers, *passed),
-            )
-        else:
-            where = "an unknown offset" if known is None else f"offset {known}"
-            yield Anomaly(
-                "unseen",
-                f"{value!r} was acknowledged at {where} of {partition}; consumers read up to "
-                f"{'nothing' if highest < 0 else f'offset {highest}'}",
-                writers,
-            )
+        yield _not_read(facts, partition, value, write, writers, highest)
+
+
+def _read_wrongly(
+    partition: str, value: Value, write: Write, writers: tuple[int, ...], reader: int
+) -> Iterator[Anomaly]:
+    """The anomaly of a value that was polled although it should not be there, if it is one."""
+    offset = min(write.offsets)
+    if not write.writers:
+        yield Anomaly(
+            "unwritten-read",
+            f"{value!r} was polled from {partition} at offset {offset}, and nobody sent it there",
+            (reader,),
+        )
+    elif write.fate == "fail":
+        why = "was aborted" if write.writers[0].transactional else "failed"
+        yield Anomaly(
+            "G1a",
+            f"{value!r} was polled from {partition} at offset {offset}, but what sent it {why}",
+            (*writers, reader),
+        )
+
+
+def _not_read(
+    facts: Facts, partition: str, value: Value, write: Write, writers: tuple[int, ...], highest: int
+) -> Anomaly:
+    """The anomaly of a value that exists and was not polled: lost where consumers were past it."""
+    known = write.acknowledged
+    if known is not None and known <= highest:
+        why = "belongs to a transaction of which others were seen"
+        if write.fate == "ok":
+            why = "was acknowledged"
+        return Anomaly(
+            "lost-write",
+            f"{value!r} {why} at offset {known} of {partition}; consumers read up to offset {highest} "
+            "and none has seen it",
+            (*writers, *_passed(facts, partition, known)),
+        )
+    where = "an unknown offset" if known is None else f"offset {known}"
+    return Anomaly(
+        "unseen",
+        f"{value!r} was acknowledged at {where} of {partition}; consumers read up to "
+        f"{'nothing' if highest < 0 else f'offset {highest}'}",
+        writers,
+    )
 
 
 def _times(count: int) -> str:
