@@ -105,7 +105,7 @@ def test_a_failed_batch_waits_for_its_backoff_unless_the_leader_is_new() -> None
     accumulator = make(linger_ms=0.0)
     put(accumulator, A, 0.0)
     (batch,) = accumulator.drain(1, [A], 10**6, 0.0)
-    accumulator.requeue(batch, 5.0, 0)
+    accumulator.requeue(batch, 5.0)
     found = accumulator.ready(50.0, one_node)
     assert (found.nodes, found.next_check_ms) == (set(), 105.0)
     assert accumulator.drain(1, [A], 10**6, 50.0) == []

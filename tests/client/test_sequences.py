@@ -263,7 +263,7 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
                 accumulator.split(b)
             else:
                 assert verdict is Verdict.RETRY, (verdict, code)
-                accumulator.requeue(b, now, 0)
+                accumulator.requeue(b, now)
         if calm and not accumulator.incomplete():
             break
     assert not accumulator.incomplete(), f"seed {seed}: it does not come to an end"
@@ -324,7 +324,7 @@ def test_a_refused_batch_of_a_transaction_is_closed_up() -> None:
 def test_what_was_refused_after_a_lost_answer_leaves_a_doubt() -> None:
     sequences = transactional()
     doubtful = leave(sequences, 2)
-    doubtful.returned(0, 0)
+    doubtful.returned(0)
     sequences.failed(doubtful, E.TOPIC_AUTHORIZATION_FAILED, retries_left=True)
     assert not sequences.may_send(batch(1))
     assert sequences.resolve() == {TP}

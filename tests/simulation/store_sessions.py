@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
-from odradek.cluster.store.store import Op, OpResult, Stat, StoreUnavailable, Watcher, WatchEvent
+from odradek.cluster.store.store import NodeContent, Op, OpResult, Stat, StoreUnavailable, Watcher, WatchEvent
 
 from .world import Killed
 
@@ -124,7 +124,7 @@ class Session(MemoryStore):
         """See `MetadataStore.multi`."""
         return self._ask(ops[0].path if ops else "/", lambda: MemoryStore.multi(self, ops))
 
-    def get(self, path: str, watch: Watcher | None = None) -> tuple[bytes | None, Stat]:
+    def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """See `MetadataStore.get`."""
         return self._ask(path, lambda: MemoryStore.get(self, path, watch))
 
@@ -136,7 +136,7 @@ class Session(MemoryStore):
         """See `MetadataStore.children`."""
         return self._ask(path, lambda: MemoryStore.children(self, path, watch))
 
-    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+    def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`."""
         return self._ask(paths[0] if paths else "/", lambda: MemoryStore.get_many(self, paths))
 

@@ -59,7 +59,7 @@ def command(
         raise click.UsageError("give --input-partition, or --group-mode")
     from odradek import Consumer, Producer, TopicPartition
 
-    chance = random_aborts(seed) if enable_random_aborts else None
+    rng = random_aborts(seed) if enable_random_aborts else None
     reading: dict[str, Any] = {
         "group_id": consumer_group,
         "isolation_level": "read_committed",
@@ -75,7 +75,7 @@ def command(
                "batch_size": 512}  # fmt: skip
     base = client_configs(bootstrap_server, config_file)
     with Consumer(**base | reading) as consumer, Producer(**base | writing) as producer:
-        copier = Copier(consumer, producer, output_topic, max_messages, chance)
+        copier = Copier(consumer, producer, output_topic, max_messages, rng)
         with NotedSignals() as signals:
             if group_mode:
                 copier.subscribe(input_topic)
@@ -101,7 +101,7 @@ class Copier:
         producer: has a transactional id.
         topic: where to write.
         most: how many records; negative: what there is at the start or, in a group, at the last rebalance.
-        chance: decides about aborts; None: there are none.
+        rng: decides about aborts; None: there are none.
 
     Attributes:
         total: how many records were copied.
@@ -110,7 +110,7 @@ class Copier:
     """
 
     def __init__(
-        self, consumer: Consumer, producer: Producer, topic: str, most: int, chance: random.Random | None
+        self, consumer: Consumer, producer: Producer, topic: str, most: int, rng: random.Random | None
     ) -> None:
         self.total = 0
         self.consumed = 0
@@ -121,7 +121,7 @@ class Copier:
         self._consumer = consumer
         self._producer = producer
         self._topic = topic
-        self._chance = chance
+        self._rng = rng
         self._events = Events()
 
     def assign(self, tp: TopicPartition) -> None:
@@ -169,7 +169,7 @@ class Copier:
             tried = True
             for record in records:
                 producer.send(self._topic, record.value, key=record.key, partition=record.partition)
-            if self._chance is not None and not self._chance.randrange(3):
+            if self._rng is not None and not self._rng.randrange(3):
                 producer.flush()  # what nobody may read is to be there
                 raise AbortAtWill
 

@@ -59,7 +59,7 @@ def command(
     if transactional_id is not None:
         # Transactions need retries, and may have them: the broker tells records that come twice.
         configs = {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout}
-    chance = random_aborts(seed) if enable_random_aborts else None
+    rng = random_aborts(seed) if enable_random_aborts else None
     with Producer(**client_configs(bootstrap_server, config_file, **configs)) as producer:
         events = Events()
         began = time.time()
@@ -72,7 +72,7 @@ def command(
                     run.send_all(keys_and_values, throughput)
                 else:
                     producer.init_transactions()
-                    run.send_in_transactions(keys_and_values, throughput, transaction_size, chance)
+                    run.send_in_transactions(keys_and_values, throughput, transaction_size, rng)
             finally:
                 producer.close()
                 events.emit("shutdown_complete")
@@ -136,9 +136,9 @@ class Run:
         records: Iterator[tuple[str | None, str]],
         throughput: int,
         size: int,
-        chance: random.Random | None,
+        rng: random.Random | None,
     ) -> None:
-        """Send records in transactions of `size`, every third of which is aborted where there is `chance`.
+        """Send records in transactions of `size`, every third of which is aborted where there is `rng`.
 
         A transaction that cannot be committed is aborted, and the next begins with the next record. Raises
         what a transactional producer cannot go on after.
@@ -154,7 +154,7 @@ class Run:
                     self._wait(throughput)
                     record = next(records, None)
                 whole = record is None or count == size
-                if whole and (chance is None or chance.randrange(3)):
+                if whole and (rng is None or rng.randrange(3)):
                     self._producer.commit_transaction()
                     self._events.emit("transaction_committed", messages=count)
                     continue

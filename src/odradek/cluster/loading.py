@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
-from odradek.cluster.store.store import MetadataStore, NoNode, Stat
+from odradek.cluster.store.store import MetadataStore, NodeContent, NoNode
 from odradek.util.topic_partition import TopicPartition
 
 OnBad = Callable[[nodes.NodeFormatError], None]
@@ -66,7 +66,7 @@ def load_topics(
     for name, found in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
         if found is not None:
             with _telling(on_bad):
-                topic_nodes[name] = nodes.decode_topic(paths.topic(name), found[0])
+                topic_nodes[name] = nodes.decode_topic(paths.topic(name), found.data)
     state_paths = [
         paths.partition_state(name, index) for name, node in topic_nodes.items() for index in node.partitions
     ]
@@ -84,17 +84,17 @@ def load_topics(
             for index in partitions:
                 found = states[paths.partition_state(name, index)]
                 if found is not None:
-                    written[name, index] = found[1].mzxid
+                    written[name, index] = found.stat.mzxid
     return topics
 
 
 def _partition(
-    path: str, assignment: nodes.ReplicaAssignment, states: Mapping[str, tuple[bytes | None, Stat] | None]
+    path: str, assignment: nodes.ReplicaAssignment, states: Mapping[str, NodeContent | None]
 ) -> PartitionImage:
     found = states[path]
     if found is None:
         return PartitionImage.of(assignment, None, -1)
-    return PartitionImage.of(assignment, nodes.decode_partition_state(path, found[0]), found[1].version)
+    return PartitionImage.of(assignment, nodes.decode_partition_state(path, found.data), found.stat.version)
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def load_entities(
     configs: dict[str, Mapping[str, str]] = {}
     for entity, path, found in zip(entities, wanted, store.get_many(wanted), strict=True):
         with _telling(on_bad):
-            configs[entity] = {} if found is None else nodes.decode_config(path, found[0])
+            configs[entity] = {} if found is None else nodes.decode_config(path, found.data)
     return configs
 
 

@@ -400,10 +400,9 @@ class Sender:
             self._manager.batch_failed(error)
 
     def _requeue(self, batch: ProducerBatch, wait_ms: float | None = None) -> None:
-        epoch = self._cluster.metadata.leader_epoch(batch.tp)
         self.records_retried += batch.count
         with self._lock:
-            self._accumulator.requeue(batch, self._cluster.now_ms(), epoch, wait_ms)
+            self._accumulator.requeue(batch, self._cluster.now_ms(), wait_ms)
         self._unmute(batch.tp)
 
     def _expire(self, batch: ProducerBatch) -> None:

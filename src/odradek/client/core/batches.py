@@ -44,7 +44,6 @@ class ProducerBatch(OpenBatch):
         "codec",
         "created_ms",
         "data",
-        "failed_leader_epoch",
         "in_flight",
         "last_attempt_ms",
         "level",
@@ -72,7 +71,6 @@ class ProducerBatch(OpenBatch):
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
-        self.failed_leader_epoch: int | None = None
         self.data: bytes | bytearray | memoryview | None = None
         self.built: bytes | bytearray | None = None
         self.transactional = transactional
@@ -157,12 +155,11 @@ class ProducerBatch(OpenBatch):
         self.sequence_was_reset = False
         self.last_attempt_ms = now_ms
 
-    def returned(self, now_ms: float, leader_epoch: int) -> None:
+    def returned(self, now_ms: float) -> None:
         """A try failed and another will follow."""
         self.in_flight = False
         self.attempts += 1
         self.last_attempt_ms = now_ms
-        self.failed_leader_epoch = leader_epoch
 
     def split(self, max_bytes: int) -> list[ProducerBatch]:
         """Smaller batches with the same records in the same order; sequences follow one another.

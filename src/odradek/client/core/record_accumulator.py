@@ -260,15 +260,13 @@ class RecordAccumulator:
         """The partition's batch was answered."""
         self._muted.discard(tp)
 
-    def requeue(
-        self, batch: ProducerBatch, now_ms: float, leader_epoch: int, wait_ms: float | None = None
-    ) -> None:
+    def requeue(self, batch: ProducerBatch, now_ms: float, wait_ms: float | None = None) -> None:
         """A try failed: back into the queue, where its sequence belongs.
 
         Args:
             wait_ms: the longest pause before the next try.
         """
-        batch.returned(now_ms, leader_epoch)
+        batch.returned(now_ms)
         if wait_ms is not None and (longer := self._wait_ms(batch, False, False, now_ms) - wait_ms) > 0:
             batch.last_attempt_ms -= longer
         self._insert(batch)

@@ -88,7 +88,9 @@ def load_acls(store: MetadataStore) -> dict[ResourcePattern, VersionedAcls]:
             patterns += [ResourcePattern(kind, name, pattern_type) for name in names]
     found = store.get_many([acl_nodes.acls_path(pattern) for pattern in patterns])
     return {
-        pattern: VersionedAcls(acl_nodes.decode_acls(acl_nodes.acls_path(pattern), one[0]), one[1].version)
+        pattern: VersionedAcls(
+            acl_nodes.decode_acls(acl_nodes.acls_path(pattern), one.data), one.stat.version
+        )
         for pattern, one in zip(patterns, found, strict=True)
         if one is not None
     }
@@ -231,7 +233,7 @@ class AclNotices:
                 if found is None:
                     continue
                 try:
-                    changed[acl_nodes.decode_change(path, found[0])] = None
+                    changed[acl_nodes.decode_change(path, found.data)] = None
                 except NodeFormatError as error:
                     log.warning("a notice of changed ACLs is passed over: %s", error)
             _remove_old(store, [f"{root}/{name}" for name in names], now_ms)

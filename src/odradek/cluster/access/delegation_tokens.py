@@ -136,7 +136,7 @@ def load_tokens(store: MetadataStore) -> dict[str, TokenInformation]:
     for token_id, one in zip(ids, store.get_many([token_path(token_id) for token_id in ids]), strict=True):
         if one is not None:
             try:
-                found[token_id] = decode_token(token_path(token_id), one[0])
+                found[token_id] = decode_token(token_path(token_id), one.data)
             except NodeFormatError as error:
                 log.warning("a delegation token is passed over: %s", error)
     return found

@@ -105,7 +105,6 @@ class ContestedController(Controller):
         rng: RandomSource | None = None,
     ) -> None:
         super().__init__(store, broker_id, config, clock, rng)
-        self.single_broker = False
         self.refused: dict[int, int] = {}
         self._control_listeners: list[ControlListener] = []
         self._config_listeners: list[ConfigListener] = []

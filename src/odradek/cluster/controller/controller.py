@@ -73,7 +73,6 @@ class Controller(IsrChanges):
         rng: for topic ids, the cluster id and where round robin starts.
 
     Attributes:
-        single_broker: whether this broker is the whole cluster (`ClusterController` is for several).
         event_queue: runs the work and changes the image; in the caller's thread unless it is replaced.
         offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
         shutting_down: epochs of live brokers that have asked to leave: they are not to lead.
@@ -87,7 +86,6 @@ class Controller(IsrChanges):
         clock: Clock,
         rng: RandomSource | None = None,
     ) -> None:
-        self.single_broker = True
         self.store = store
         self.broker_id = broker_id
         self.config = config
@@ -316,7 +314,7 @@ class Controller(IsrChanges):
         notices = [f"{paths.CONFIG_CHANGES}/{name}" for name in self.store.children(paths.CONFIG_CHANGES)]
         # What is gone by now was old: whoever has changed something since removes those.
         named = dict.fromkeys(
-            self._named_by(path, found[0])
+            self._named_by(path, found.data)
             for path, found in zip(notices, self.store.get_many(notices), strict=True)
             if found is not None
         )

@@ -123,7 +123,7 @@ class IsrChanges(PartitionAdmin):
         for path, found in zip(notices, self.store.get_many(notices), strict=True):
             try:
                 if found is not None:
-                    changed.update(dict.fromkeys(nodes.decode_isr_change(path, found[0])))
+                    changed.update(dict.fromkeys(nodes.decode_isr_change(path, found.data)))
             except NodeFormatError as error:
                 log.warning("a notice of changed in-sync sets is of no use: %s", error)
         topics = self._read_states(list(changed))
@@ -140,13 +140,18 @@ class IsrChanges(PartitionAdmin):
         for (name, index), path, found in zip(keys, states, self.store.get_many(states), strict=True):
             topic = topics.get(name) or self.image.topic(name)
             before = None if topic is None else topic.partitions.get(index)
-            if topic is None or before is None or found is None or found[1].version <= before.partition_epoch:
+            if (
+                topic is None
+                or before is None
+                or found is None
+                or found.stat.version <= before.partition_epoch
+            ):
                 continue
             try:
-                state = nodes.decode_partition_state(path, found[0])
+                state = nodes.decode_partition_state(path, found.data)
             except NodeFormatError as error:
                 log.warning("a changed in-sync set cannot be read: %s", error)
                 continue
-            after = PartitionImage.of(before.assignment, state, found[1].version)
+            after = PartitionImage.of(before.assignment, state, found.stat.version)
             topics[name] = topic._replace(partitions={**topic.partitions, index: after})
         return topics

@@ -94,7 +94,7 @@ class TopicNodes(ContestedController):
                 continue
             path = paths.topic(name)
             try:
-                node = nodes.decode_topic(path, found[0])
+                node = nodes.decode_topic(path, found.data)
                 if node.topic_id not in {topic.topic_id, NO_TOPIC_ID}:
                     continue  # another topic of that name: who follows the names will see
                 added = {
@@ -108,7 +108,7 @@ class TopicNodes(ContestedController):
             writes: tuple[Write, ...] = ()
             if node.topic_id != topic.topic_id and self._has_topic_ids:
                 whole = TopicNode(node.partitions, topic.topic_id)
-                writes = (SetData(path, encode_topic(whole), found[1].version),)
+                writes = (SetData(path, encode_topic(whole), found.stat.version),)
             if added or writes:
                 after = topic._replace(partitions={**topic.partitions, **added})
                 self._commit(Decision(writes, ClusterDelta(topics={name: after} if added else {})))
@@ -141,7 +141,7 @@ class TopicNodes(ContestedController):
                 continue
             path = paths.topic(name)
             try:
-                node = nodes.decode_topic(path, found[0])
+                node = nodes.decode_topic(path, found.data)
             except NodeFormatError as error:
                 self._leave_out(error)
                 continue
@@ -149,5 +149,5 @@ class TopicNodes(ContestedController):
             if node.topic_id == NO_TOPIC_ID:
                 given[name] = self._new_topic_id()
                 whole = node._replace(topic_id=given[name])
-                self._commit(Decision((SetData(path, encode_topic(whole), found[1].version),)))
+                self._commit(Decision((SetData(path, encode_topic(whole), found.stat.version),)))
         return given

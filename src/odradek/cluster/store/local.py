@@ -9,6 +9,7 @@ from odradek.cluster.store.store import (
     ANY_VERSION,
     Create,
     Delete,
+    NodeContent,
     Op,
     OpResult,
     SessionExpired,
@@ -62,21 +63,21 @@ class LocalSession(ABC):
         """See `MetadataStore.delete`."""
         self.multi([Delete(path, version)])
 
-    def get(self, path: str, watch: Watcher | None = None) -> tuple[bytes | None, Stat]:
+    def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """See `MetadataStore.get`."""
         self._check_open(path)
         node = self._tree.get(path)
         if watch is not None:
             self._watches.arm_data(path, watch)
-        return node.data, node.stat()
+        return NodeContent(node.data, node.stat())
 
-    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+    def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`."""
-        found: list[tuple[bytes | None, Stat] | None] = []
+        found: list[NodeContent | None] = []
         for path in paths:
             self._check_open(path)
             node = self._tree.nodes.get(path)
-            found.append(None if node is None else (node.data, node.stat()))
+            found.append(None if node is None else NodeContent(node.data, node.stat()))
         return found
 
     def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:

@@ -6,7 +6,16 @@ import threading
 from collections.abc import Sequence
 
 from odradek.cluster.store.local import LocalSession
-from odradek.cluster.store.store import Delete, Op, OpResult, SessionExpired, Stat, Watcher, WatchEvent
+from odradek.cluster.store.store import (
+    Delete,
+    NodeContent,
+    Op,
+    OpResult,
+    SessionExpired,
+    Stat,
+    Watcher,
+    WatchEvent,
+)
 from odradek.cluster.store.tree import NodeTree
 from odradek.util.clock import Clock, SystemClock
 
@@ -85,7 +94,7 @@ class MemoryStore(LocalSession):
                 raise SessionExpired(where, "the session with the metadata store is over")
             return self.server.commit(ops, self._session_id)
 
-    def get(self, path: str, watch: Watcher | None = None) -> tuple[bytes | None, Stat]:
+    def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """See `MetadataStore.get`."""
         with self.server.lock:
             return super().get(path, watch)
@@ -100,7 +109,7 @@ class MemoryStore(LocalSession):
         with self.server.lock:
             return super().children(path, watch)
 
-    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+    def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`."""
         with self.server.lock:
             return super().get_many(paths)

@@ -24,6 +24,7 @@ from odradek.cluster.store.store import (
     BadArguments,
     Create,
     Delete,
+    NodeContent,
     Op,
     OpResult,
     SessionExpired,
@@ -123,7 +124,7 @@ class RemoteStore:
 
     # ------------------------------------------------------------------ reads
 
-    def get(self, path: str, watch: Watcher | None = None) -> tuple[bytes | None, Stat]:
+    def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """See `MetadataStore.get`."""
         arm = None if watch is None else partial(self._watches.arm_data, path, watch)
         node = node_from_json(self._ask(path, ["get", path, watch is not None], arm))
@@ -142,11 +143,11 @@ class RemoteStore:
         arm = None if watch is None else partial(self._watches.arm_children, path, watch)
         return [text(one) for one in items(self._ask(path, ["children", path, watch is not None], arm))]
 
-    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+    def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`."""
         for path in paths:
             check_path(path)
-        found: list[tuple[bytes | None, Stat] | None] = []
+        found: list[NodeContent | None] = []
         while len(found) < len(paths):
             wanted = list(paths[len(found) : len(found) + _PATHS_AT_ONCE])
             # The answer has as many of them as it has room for, one at least.

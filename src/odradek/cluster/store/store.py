@@ -107,6 +107,13 @@ class Stat(NamedTuple):
     num_children: int
 
 
+class NodeContent(NamedTuple):
+    """A node as it was read."""
+
+    data: bytes | None
+    stat: Stat
+
+
 class Check(NamedTuple):
     """In a multi: the node exists and has this version (`ANY_VERSION`: it exists)."""
 
@@ -184,7 +191,7 @@ class MetadataStore(Protocol):
         """
         ...
 
-    def get(self, path: str, watch: Watcher | None = None) -> tuple[bytes | None, Stat]:
+    def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """A node's data and stat. `watch` fires once, when it is changed or deleted.
 
         Raises:
@@ -206,7 +213,7 @@ class MetadataStore(Protocol):
         """
         ...
 
-    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+    def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """The data and stats of many nodes, each as of its own moment, None for one that is not there. All
         are asked for at once: over a network this takes far less time than one after the other."""
         ...

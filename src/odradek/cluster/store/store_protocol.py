@@ -29,6 +29,7 @@ from odradek.cluster.store.store import (
     Delete,
     EventType,
     NoChildrenForEphemerals,
+    NodeContent,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -185,17 +186,17 @@ def stat_from_json(value: object) -> Stat:
     return Stat(*fields)
 
 
-def node_to_json(node: tuple[bytes | None, Stat] | None) -> list[Any] | None:
+def node_to_json(node: NodeContent | None) -> list[Any] | None:
     """Return what was read of a node as it stands in a message."""
-    return None if node is None else [data_to_json(node[0]), node[1]]
+    return None if node is None else [data_to_json(node.data), node.stat]
 
 
-def node_from_json(value: object) -> tuple[bytes | None, Stat] | None:
+def node_from_json(value: object) -> NodeContent | None:
     """Return what was read of a node, None for "not there", out of a message."""
     if value is None:
         return None
     data, stat = _fields(value, 2)
-    return data_from_json(data), stat_from_json(stat)
+    return NodeContent(data_from_json(data), stat_from_json(stat))
 
 
 def op_to_json(op: Op) -> list[Any]:

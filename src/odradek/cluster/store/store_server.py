@@ -334,7 +334,7 @@ class _Connection:
             for path in items(arguments[0]):
                 (node,) = session.get_many([text(path)])
                 if node is not None:
-                    size += node[1].data_length
+                    size += node.stat.data_length
                     if found and size > BATCH_BYTES:
                         break
                 found.append(node_to_json(node))

@@ -39,6 +39,7 @@ from odradek.cluster.store.store import (
     Create,
     Delete,
     EventType,
+    NodeContent,
     NodeExists,
     NoNode,
     Op,
@@ -179,11 +180,11 @@ class ZooKeeperStore:
 
     # --- reads --------------------------------------------------------------------------------------------
 
-    def get(self, path: str, watch: Watcher | None = None) -> tuple[bytes | None, Stat]:
+    def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """See `MetadataStore.get`."""
         full, once = self._full(path), self._once(path, watch, False)
         data, stat = self._read(path, lambda: self._connection.get(full, once))
-        return data, self._kazoo.stat_of(stat)
+        return NodeContent(data, self._kazoo.stat_of(stat))
 
     def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
         """See `MetadataStore.exists`."""
@@ -197,13 +198,13 @@ class ZooKeeperStore:
         names, _ = self._read(path, lambda: self._connection.children(full, once))
         return sorted(names)
 
-    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+    def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`. Each request reads many nodes if the server can do that."""
         stat_of = self._kazoo.stat_of
         answers = self._get_together(paths) if self._reads_together and len(paths) > 1 else None
         if answers is None:
             answers = self._read_many(paths, self._connection.get)
-        return [None if answer is None else (answer[0], stat_of(answer[1])) for answer in answers]
+        return [None if answer is None else NodeContent(answer[0], stat_of(answer[1])) for answer in answers]
 
     def _get_together(self, paths: Sequence[str]) -> list[Any] | None:
         """The answers; None, from then on, if the server knows no such request."""
@@ -411,7 +412,7 @@ class ZooKeeperStore:
                 continue
             if found is None or not self._is_left_by(op, *found):
                 return None
-            stats[path] = found[1]
+            stats[path] = found.stat
         transactions = {stat.mzxid for stat in stats.values()}
         if len(transactions) > 1 or any(mzxid <= zxid for mzxid in transactions):
             return None

@@ -51,7 +51,6 @@ class CleanerStats:
     last_run_ms: int = 0
     recopy_percent: float = 0.0
     map_percent: float = 0.0
-    passes: int = 0
 
 
 class LogCleaner:
@@ -144,7 +143,6 @@ class LogCleaner:
         finally:
             self._in_progress.discard(task.key)
         stats = self.stats
-        stats.passes += 1
         stats.map_percent = 100 * result.map_utilization
         stats.recopy_percent = 100 * result.bytes_kept / max(result.bytes_read, 1)
         logger.info(

@@ -39,7 +39,7 @@ class Copier:
         self._notes = site.notes
         self._who = who
         self._life = life
-        self._chance = site.chance(f"{who}/{life}")
+        self._rng = site.rng(f"{who}/{life}")
         self._made = 0
 
     async def run(self) -> None:
@@ -51,7 +51,7 @@ class Copier:
 
     async def _live(self, me: str) -> None:
         producer = self._site.producer(self._who)
-        consumer = self._site.consumer(GROUP, max_poll_records=self._chance.choice((10, 40, 100)))
+        consumer = self._site.consumer(GROUP, max_poll_records=self._rng.choice((10, 40, 100)))
         try:
             await again(producer.init_transactions)
             await subscribe(consumer, self._notes, me, COPIES)
@@ -62,7 +62,7 @@ class Copier:
             self._notes.count(f"crash: copier {death}")
         except OdradekError as problem:
             self._notes.count(f"copier given up: {type(problem).__name__}")
-        if self._site.ended.is_set() or self._chance.random() < 0.5:
+        if self._site.ended.is_set() or self._rng.random() < 0.5:
             # In half of its deaths the group learns at once that it is gone.
             with contextlib.suppress(OdradekError):
                 await consumer.close(1_000)
@@ -74,8 +74,8 @@ class Copier:
         self, consumer: AsyncConsumer, producer: AsyncProducer, me: str, records: list[ConsumerRecord]
     ) -> None:
         """Raises Crash, or an OdradekError if the producer is of no more use."""
-        chance, notes = self._chance, self._notes
-        death = chance.choice(DEATHS) if chance.random() < self._site.plan.crashes else ""
+        rng, notes = self._rng, self._notes
+        death = rng.choice(DEATHS) if rng.random() < self._site.plan.crashes else ""
         sends = self._copies(me, records)
         micro: list[Micro] = [polled(records), *sends]
         notes.invoke(me, "txn", micro)
@@ -88,9 +88,9 @@ class Copier:
                 topic, partition = place_of(send.partition)
                 futures.append(await producer.send(topic, str(send.value), partition=partition))
             if death == "sent":
-                await a_moment(chance)
+                await a_moment(rng)
                 raise Crash(death)
-            if chance.random() < 0.05:
+            if rng.random() < 0.05:
                 await self._take_back(consumer, producer, records)
                 notes.complete(me, "fail", "txn", micro)
                 return
@@ -112,7 +112,7 @@ class Copier:
             await again(producer.commit_transaction)
             return
         committing = asyncio.ensure_future(producer.commit_transaction())
-        await a_moment(self._chance)
+        await a_moment(self._rng)
         committing.cancel()
         with contextlib.suppress(asyncio.CancelledError, OdradekError):
             await committing
@@ -136,7 +136,7 @@ class Copier:
             target = COPIES[record.topic]
             if target is not None:
                 self._made += 1
-                partition = partition_name(target, self._chance.randrange(self._site.plan.partitions[target]))
+                partition = partition_name(target, self._rng.randrange(self._site.plan.partitions[target]))
                 sends.append(Send(partition, f"{record.value.decode()}>{me}:{self._made}"))
         return sends
 

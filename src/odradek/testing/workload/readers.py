@@ -34,7 +34,7 @@ class _Reader:
     def __init__(self, site: Site, who: str) -> None:
         self._site = site
         self._who = who
-        self._chance = site.chance(who)
+        self._rng = site.rng(who)
 
     async def run(self) -> None:
         """Live until the round has ended."""
@@ -51,20 +51,20 @@ class Member(_Reader):
     """A member of a group that reads everything, commits now and then, and dies at random."""
 
     async def _live(self, me: str) -> None:
-        site, chance = self._site, self._chance
-        consumer = site.consumer("readers", max_poll_records=chance.choice((5, 50, 500)))
+        site, rng = self._site, self._rng
+        consumer = site.consumer("readers", max_poll_records=rng.choice((5, 50, 500)))
         await subscribe(consumer, site.notes, me, COPIES)
         while not site.ended.is_set():
             try:
                 await poll(site, consumer, me)
-                if chance.random() < 0.3:
+                if rng.random() < 0.3:
                     await consumer.commit(timeout_ms=500)
             except OdradekError as problem:
                 site.notes.count(f"reader: {type(problem).__name__}")
-            if chance.random() < _DEATH:
+            if rng.random() < _DEATH:
                 site.notes.count("crash: reader")
                 break
-        if site.ended.is_set() or chance.random() < 0.5:
+        if site.ended.is_set() or rng.random() < 0.5:
             with contextlib.suppress(OdradekError):
                 await consumer.close(1_000)
         await kill(consumer)
@@ -79,7 +79,7 @@ class Assigned(_Reader):
         self._seen: dict[str, int] = {}
 
     async def _live(self, me: str) -> None:
-        site, chance = self._site, self._chance
+        site, rng = self._site, self._rng
         consumer = site.consumer(None)
         partitions = await take_all(site, consumer, me)
         seen = self._seen
@@ -89,9 +89,9 @@ class Assigned(_Reader):
             while not site.ended.is_set():
                 for record in await poll(site, consumer, me):
                     seen[record.partition] = record.offset
-                if seen and chance.random() < 0.05:
-                    await self._go_back(consumer, me, partitions, chance.choice(sorted(seen)))
-                if chance.random() < _DEATH:
+                if seen and rng.random() < 0.05:
+                    await self._go_back(consumer, me, partitions, rng.choice(sorted(seen)))
+                if rng.random() < _DEATH:
                     site.notes.count("crash: assigned reader")
                     break
         except OdradekError as problem:
@@ -102,7 +102,7 @@ class Assigned(_Reader):
     async def _go_back(
         self, consumer: AsyncConsumer, me: str, partitions: dict[str, TopicPartition], name: str
     ) -> None:
-        back = self._chance.randrange(max(0, self._seen[name] - 300), self._seen[name] + 1)
+        back = self._rng.randrange(max(0, self._seen[name] - 300), self._seen[name] + 1)
         self._site.notes.control(me, "seek", [name])
         await consumer.seek(partitions[name], back)
 

@@ -40,7 +40,7 @@ class Brokers(Protocol):
     async def start(self) -> None:
         """Return when clients are served."""
 
-    async def strike(self, chance: random.Random) -> str:
+    async def strike(self, rng: random.Random) -> str:
         """Have something fail, and undo it. Returns what it was, for the round's numbers."""
 
     async def kill(self) -> None:
@@ -97,9 +97,9 @@ async def _on(plan: Plan, server: Brokers, journal: LocalJournal) -> Verdict:
 
 async def _kill_now_and_then(plan: Plan, server: Brokers, host: Host, journal: LocalJournal) -> None:
     """Wait until that many transactions have ended; meanwhile have brokers and the host fail."""
-    chance = random.Random(f"{plan.seed} kills")
+    rng = random.Random(f"{plan.seed} kills")
     hosted = plan.host_kills if plan.hosted else 0
-    whens = chance.sample(range(plan.transactions // 20, plan.transactions), plan.broker_kills + hosted)
+    whens = rng.sample(range(plan.transactions // 20, plan.transactions), plan.broker_kills + hosted)
     kills = sorted(zip(whens, ["broker"] * plan.broker_kills + ["host"] * hosted, strict=True))
     for when, what in kills:
         await _reached(journal, when)
@@ -107,7 +107,7 @@ async def _kill_now_and_then(plan: Plan, server: Brokers, host: Host, journal: L
             journal.count("kill -9: host")
             host.kill()
         else:
-            journal.count(await server.strike(chance))
+            journal.count(await server.strike(rng))
     await _reached(journal, plan.transactions)
 
 

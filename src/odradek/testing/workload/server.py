@@ -51,7 +51,7 @@ class Server:
         if not line.startswith(b"ready "):
             raise RuntimeError(f"the broker did not start, see {self._folder / 'server.log'}")
 
-    async def strike(self, chance: random.Random) -> str:  # noqa: ARG002
+    async def strike(self, rng: random.Random) -> str:  # noqa: ARG002
         """SIGKILL, and start it again."""
         await self.kill()
         await self.start()

@@ -48,7 +48,7 @@ class Site:
         self.finishing = asyncio.Event()
         self.ended = asyncio.Event()
 
-    def chance(self, who: str) -> random.Random:
+    def rng(self, who: str) -> random.Random:
         """A client's own dice."""
         return random.Random(f"{self.plan.seed} {who}")
 

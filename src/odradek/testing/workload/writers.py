@@ -50,7 +50,7 @@ class Writer:
         self._life = life
         self._times_out = number == 0
         self._two_phase = number == 1 and site.plan.two_phase
-        self._chance = site.chance(f"{who}/{life}")
+        self._rng = site.rng(f"{who}/{life}")
         self._zombies: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -85,30 +85,30 @@ class Writer:
         await kill(producer)
 
     def _fate(self) -> str:
-        chance = self._chance
-        if chance.random() < self._site.plan.crashes:
-            return chance.choice(DEATHS)
-        if self._two_phase and chance.random() < 0.1:
+        rng = self._rng
+        if rng.random() < self._site.plan.crashes:
+            return rng.choice(DEATHS)
+        if self._two_phase and rng.random() < 0.1:
             return PREPARE
-        if self._times_out and chance.random() < 0.01:
+        if self._times_out and rng.random() < 0.01:
             return STALL
-        return COMMIT if chance.random() < 0.75 else ABORT
+        return COMMIT if rng.random() < 0.75 else ABORT
 
     def _sends(self, me: str, number: int) -> list[Send]:
-        chance = self._chance
+        rng = self._rng
         partitions = self._site.plan.partitions[IN]
         return [
-            Send(partition_name(IN, chance.randrange(partitions)), f"{me}:{number}:{n}")
-            for n in range(chance.choice((1, 1, 2, 3, 8)))
+            Send(partition_name(IN, rng.randrange(partitions)), f"{me}:{number}:{n}")
+            for n in range(rng.choice((1, 1, 2, 3, 8)))
         ]
 
     async def _transaction(self, producer: AsyncProducer, me: str, number: int) -> None:
         """One transaction. Raises Crash, or an OdradekError if the producer is of no more use."""
-        chance, notes = self._chance, self._notes
+        rng, notes = self._rng, self._notes
         fate = self._fate()
         sends = self._sends(me, number)
         late = [Send(sends[0].partition, f"{me}:{number}:late")]
-        if fate != "zombie" or chance.random() < 0.5:
+        if fate != "zombie" or rng.random() < 0.5:
             late = []
         notes.invoke(me, "txn", sends + late)
         asked = False
@@ -118,9 +118,9 @@ class Writer:
                 raise Crash(fate)
             futures = await self._send(producer, sends, fate)
             if fate == "sent":
-                await a_moment(chance)
+                await a_moment(rng)
                 raise Crash(fate)
-            if fate in ("acknowledged", "zombie", STALL) or chance.random() < 0.5:
+            if fate in ("acknowledged", "zombie", STALL) or rng.random() < 0.5:
                 for future in futures:
                     await future
             if fate == "acknowledged":
@@ -153,12 +153,12 @@ class Writer:
         futures = []
         for place, send in enumerate(sends):
             if fate == "sending" and place == len(sends) // 2:
-                await a_moment(self._chance)
+                await a_moment(self._rng)
                 raise Crash(fate)
             topic, partition = place_of(send.partition)
             futures.append(await producer.send(topic, str(send.value), partition=partition))
-            if self._chance.random() < 0.1:
-                await a_moment(self._chance)
+            if self._rng.random() < 0.1:
+                await a_moment(self._rng)
         return futures
 
     async def _end(self, call: Any, dies: bool) -> None:
@@ -166,7 +166,7 @@ class Writer:
             await again(call)
             return
         ending = asyncio.ensure_future(call())
-        await a_moment(self._chance)
+        await a_moment(self._rng)
         if ending.done() and ending.exception() is None:
             return
         ending.cancel()
@@ -178,7 +178,7 @@ class Writer:
         """Go on as if there were no successor."""
         notes = self._notes
         try:
-            await asyncio.sleep(self._chance.random() * 0.5)
+            await asyncio.sleep(self._rng.random() * 0.5)
             for future in await self._send(producer, late, ""):
                 await future
             notes.deciding(me)
@@ -192,9 +192,9 @@ class Writer:
 
     async def _prepare(self, producer: AsyncProducer, me: str, sends: list[Send]) -> None:
         """Prepare, decide, die; successors carry out what was decided."""
-        chance, notes = self._chance, self._notes
+        rng, notes = self._rng, self._notes
         prepared = await producer.prepare_transaction()
-        commit = chance.random() < 0.6
+        commit = rng.random() < 0.6
         notes.deciding(me)
         await kill(producer)
         while True:
@@ -224,6 +224,6 @@ async def told(send: Send, future: Any) -> Send:
     return Send(send.partition, send.value, offset if offset >= 0 else None)
 
 
-async def a_moment(chance: random.Random) -> None:
+async def a_moment(rng: random.Random) -> None:
     """Now or a few requests later."""
-    await asyncio.sleep(chance.choice((0, 0.001, 0.003, 0.01, 0.03)) * chance.random())
+    await asyncio.sleep(rng.choice((0, 0.001, 0.003, 0.01, 0.03)) * rng.random())
