@@ -134,6 +134,7 @@ class RawReader:
         Waits until the end of the range has been written, at most `default_api_timeout_ms` without progress.
 
         Args:
+            with_headers: whether there is a column for them.
             fail_on_data_loss: an offset of the range that is gone raises; if False, reading goes on at the
                 first offset that is left.
             topic_id: the topic must have this id (`look_up_topics`), where the broker has ids.
@@ -170,6 +171,11 @@ class RawReader:
         """As `fetch_columns`, several ranges at once: one connection and one request per broker at a time.
 
         The next request is on its way while the rows of the last answer are decoded and used.
+
+        Args:
+            ranges: topic, number, first offset, and the offset to end before.
+            batch_rows, with_headers, fail_on_data_loss, columns: see `fetch_columns`.
+            topic_ids: the ids that topics must have, by name.
 
         Yields (topic, partition, rows); rows of one partition come in offset order, partitions interleave. A
         partition may occur once.
@@ -221,7 +227,11 @@ class RawReader:
     def offsets_for_times(
         self, timestamps_ms: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], int | None]:
-        """The first offset at or after a time (epoch ms), None where no record is that new."""
+        """The first offset at or after a time (epoch ms), None where no record is that new.
+
+        Args:
+            timestamps_ms: (topic, number) → time, epoch milliseconds.
+        """
         found = list_offsets(self._cluster, self._config.isolation, timestamps_ms)
         return {tp: None if offset < 0 else offset for tp, offset in found.items()}
 

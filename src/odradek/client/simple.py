@@ -176,6 +176,7 @@ class SimpleConsumer:
         log for LATEST: how exact they are depends on the size of segments. EARLIEST gives the log's start.
 
         Args:
+            topic, partition: of which log.
             time_ms: epoch milliseconds, LATEST or EARLIEST.
             max_offsets: how many at most.
 
@@ -202,7 +203,12 @@ class SimpleConsumer:
         return list(data.old_style_offsets) if version == 0 else [offset_in(data)]
 
     def last_offset(self, topic: str, partition: int, time_ms: int = LATEST) -> int:
-        """The first of `offsets_before`; the log's start where nothing is as old as that."""
+        """The first of `offsets_before`; the log's start where nothing is as old as that.
+
+        Args:
+            topic, partition: of which log.
+            time_ms: epoch milliseconds, LATEST or EARLIEST.
+        """
         found = self.offsets_before(topic, partition, time_ms)
         return found[0] if found else self.offsets_before(topic, partition, EARLIEST)[0]
 
@@ -212,6 +218,8 @@ class SimpleConsumer:
         """Keep offsets for a group that has no members; ask its coordinator.
 
         Args:
+            group: its id.
+            offsets: (topic, number) → the next offset to read.
             in_zookeeper: where Kafka 0.8 kept them (any broker will do then), not in the topic.
         """
         wanted = {TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
@@ -260,6 +268,12 @@ class SimpleConsumer:
 
         A broker gives out compressed sets whole, so older records may come with those asked for: they are
         skipped, and counted.
+
+        Args:
+            topic, partition, offset: where to begin.
+            max_bytes: of the answer.
+            max_wait_ms: how long the broker may wait for `min_bytes`, milliseconds.
+            min_bytes: how much is worth an answer at once.
 
         Raises `OffsetOutOfRangeError`, `NotLeaderOrFollowerError`, `RecordTooLargeError` (a record larger
         than `max_bytes`, by brokers before 0.10.1).

@@ -161,7 +161,12 @@ class TransactionalWriter:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
     ) -> None:
-        """Commit a group's offsets with the transaction."""
+        """Commit a group's offsets with the transaction.
+
+        Args:
+            offsets: the next offset to read, by partition.
+            group: by it the coordinator refuses a member that was rebalanced out (KIP-447).
+        """
         if offsets:
             self._wait(self._manager.send_offsets(offsets, group))
 

@@ -29,16 +29,19 @@ class ProgressListener(StreamingQueryListener):
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name, as below)
+        """Say so."""
         self._names[str(event.id)] = name = event.name or str(event.id)
         self._say(f"{name} started")
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Say a line of the batch: rows, rate, lag."""
         self._say(line_of(sight_of(event.progress)))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """A trigger found nothing new; not worth a line."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Say that the query has ended, with the first line of its error if it has failed."""
         name = self._names.pop(str(event.id), str(event.id))
         reason = (event.exception or "").strip().splitlines()
         self._say(f"{name} failed: {reason[0]}" if reason else f"{name} ended")
@@ -94,6 +97,7 @@ class PrometheusListener(StreamingQueryListener):
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name, as below)
+        """Say so."""
         self._names[str(event.id)] = name = event.name or str(event.id)
         self._active.labels(name).set(1)
 

@@ -30,9 +30,15 @@ class OdradekDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The word for `format`."""
         return "odradek"
 
     def schema(self) -> "StructType":
+        """Return the columns that the options ask for.
+
+        Raises:
+            ValueError: an option that cannot be; it is named.
+        """
         from odradek.spark.columns import chosen_columns
         from odradek.spark.formats.options import wants_types
         from odradek.spark.garbage import freeze_what_stays
@@ -50,16 +56,19 @@ class OdradekDataSource(DataSource):
         return spark_schema(chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)))
 
     def reader(self, schema: "StructType") -> "BatchReader":
+        """Return what plans and reads a batch. Raises `ValueError` naming the option."""
         from odradek.spark.batch_reader import BatchReader
 
         return BatchReader(self._source_options(schema, streaming=False))
 
     def streamReader(self, schema: "StructType") -> "StreamReader":  # noqa: N802 (Spark's name, as below)
+        """Return what plans and reads micro-batches. Raises `ValueError` naming the option."""
         from odradek.spark.stream_reader import StreamReader
 
         return StreamReader(self._source_options(schema, streaming=True))
 
     def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":
+        """Return what writes a batch. Raises `ValueError` naming the option, or for `overwrite`."""
         from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_sink
         from odradek.spark.writer import BatchWriter

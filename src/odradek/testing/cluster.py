@@ -167,7 +167,11 @@ class Cluster(InBlock):
         return ",".join(member.address for member in self.brokers)
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return the configs of a client of this cluster; see `odradek.testing.Broker.client_configs`."""
+        """Return the configs of a client of this cluster; see `odradek.testing.Broker.client_configs`.
+
+        Args:
+            user, mechanism: see `odradek.testing.security.Security.client_configs`.
+        """
         return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     @property
@@ -194,7 +198,11 @@ class Cluster(InBlock):
         return found
 
     def partition(self, topic: str, index: int = 0) -> PartitionImage:
-        """A partition as the controller sees it."""
+        """A partition as the controller sees it.
+
+        Args:
+            topic, index: its name and number.
+        """
 
         def look() -> tuple[PartitionImage | None] | None:
             # Who has just ceased to be the controller, or has not begun, knows of nobody.
@@ -207,7 +215,11 @@ class Cluster(InBlock):
         return found
 
     def leader(self, topic: str, index: int = 0) -> int:
-        """The id of the broker that leads a partition, once one does and knows it."""
+        """The id of the broker that leads a partition, once one does and knows it.
+
+        Args:
+            topic, index: the partition.
+        """
 
         def look() -> int | None:
             for one in self.live:
@@ -224,7 +236,12 @@ class Cluster(InBlock):
         return partition is not None and partition.leader == broker_id
 
     def wait_for_isr(self, topic: str, isr: set[int], index: int = 0) -> None:
-        """Wait until a partition's in-sync replicas are these."""
+        """Wait until a partition's in-sync replicas are these.
+
+        Args:
+            topic, index: the partition.
+            isr: broker ids.
+        """
 
         def look() -> bool:
             # Who has just ceased to be the controller knows of no partitions any more.
@@ -242,6 +259,12 @@ class Cluster(InBlock):
         replication_factor: int | None = None,
     ) -> None:
         """Create a topic without a client, and return when it is led and all brokers know it.
+
+        Args:
+            name: of the topic.
+            partitions: how many.
+            configs: its own, under Kafka's names.
+            replication_factor: replicas of each partition; None: 3, or as many as run.
 
         Raises:
             KafkaError: it exists, or its name or configs are not allowed.

@@ -172,7 +172,11 @@ class ProcessCluster(InBlock):
         return ",".join(f"127.0.0.1:{member.port}" for member in self._members)
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return the configs of a client of this cluster; see `odradek.testing.Broker.client_configs`."""
+        """Return the configs of a client of this cluster; see `odradek.testing.Broker.client_configs`.
+
+        Args:
+            user, mechanism: see `odradek.testing.security.Security.client_configs`.
+        """
         return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     @property
@@ -232,7 +236,11 @@ class ProcessCluster(InBlock):
             self.leader(name, index)
 
     def partition(self, topic: str, index: int = 0) -> PartitionInfo:
-        """A partition, once some broker knows it."""
+        """A partition, once some broker knows it.
+
+        Args:
+            topic, index: its name and number.
+        """
 
         def look() -> PartitionInfo | None:
             with self.admin() as admin:
@@ -243,7 +251,11 @@ class ProcessCluster(InBlock):
         return found
 
     def leader(self, topic: str, index: int = 0) -> int:
-        """The id of the broker that leads a partition, once one that runs does."""
+        """The id of the broker that leads a partition, once one that runs does.
+
+        Args:
+            topic, index: the partition.
+        """
 
         def look() -> int | None:
             found = self.partition(topic, index).leader
@@ -253,7 +265,12 @@ class ProcessCluster(InBlock):
         return found
 
     def wait_for_isr(self, topic: str, isr: set[int], index: int = 0) -> None:
-        """Wait until a partition's in-sync replicas are these."""
+        """Wait until a partition's in-sync replicas are these.
+
+        Args:
+            topic, index: the partition.
+            isr: broker ids.
+        """
         self.wait_until(lambda: set(self.partition(topic, index).in_sync_replicas) == isr)
 
     def wait_until(self, look: Callable[[], Any]) -> Any:

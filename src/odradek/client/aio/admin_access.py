@@ -64,6 +64,10 @@ class AccessAdmin(AdminBase):
     ) -> None:
         """Set quotas of entities, such as `(("user", "bob"),)`; None removes one.
 
+        Args:
+            quotas: entity → quota → value: bytes a second, per cent, requests a second (KIP-546, KIP-599).
+            validate_only: only say whether they could be set.
+
         Raises `InvalidRequestError` for what cannot be.
         """
         from odradek.wire.messages import alter_client_quotas as messages

@@ -31,6 +31,9 @@ class AclAdmin(AdminBase):
     async def describe_acls(self, wanted: AclBindingFilter = EVERYTHING) -> list[AclBinding]:
         """The ACLs that a filter lets through; all of them without.
 
+        Args:
+            wanted: the filter.
+
         Raises:
             ClusterAuthorizationError: whoever asks may not describe the cluster.
             SecurityDisabledError: the brokers have no authorizer.
@@ -45,6 +48,9 @@ class AclAdmin(AdminBase):
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         """Add ACLs; those that are there already stay.
+
+        Args:
+            bindings: what is added (KIP-140).
 
         Raises:
             InvalidRequestError: one cannot be; the others are added.

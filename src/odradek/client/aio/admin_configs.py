@@ -50,6 +50,12 @@ class ConfigAdmin(AdminBase):
         """Configs of topics, brokers and broker loggers: ('topic', name), ('broker', id),
         ('broker-logger', id).
 
+        Args:
+            resources: (type, name) pairs.
+            names: only these configs; None: all.
+            synonyms: also what else would set a config, strongest first (KIP-226).
+            documentation: also what it is for (KIP-569).
+
         Returns: resource, as it was asked for → config name → entry.
         """
         asked = {resource_key(resource): resource for resource in resources}
@@ -88,6 +94,10 @@ class ConfigAdmin(AdminBase):
         """Replace the configs of resources: what is not named goes back to its default.
 
         `incremental_alter_configs` changes single ones, and is what new code wants.
+
+        Args:
+            configs: resource → config → value.
+            validate_only: only say whether they could be set.
         """
         wanted = {resource_key(resource): dict(values) for resource, values in configs.items()}
         await self._alter(wanted, lambda part: alter_configs_request(part, validate_only), "alter configs")
@@ -101,6 +111,7 @@ class ConfigAdmin(AdminBase):
         """Change single configs.
 
         Args:
+            validate_only: only say whether they could be changed.
             configs: resource → config → value to set, None to delete it, or ('append' | 'subtract', value)
                 for configs that are lists.
         """

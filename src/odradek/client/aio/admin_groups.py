@@ -30,7 +30,12 @@ class GroupAdmin(AdminBase):
     async def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> list[GroupListing]:
-        """All groups of all brokers, by id; with filters as far as brokers know them."""
+        """All groups of all brokers, by id; with filters as far as brokers know them.
+
+        Args:
+            states: only groups in one of these, such as 'Stable' (KIP-518); nothing: in any.
+            types: only groups of these, such as 'classic' (KIP-848); nothing: of any.
+        """
         from odradek.wire.messages.list_groups import ListGroupsRequest
 
         cluster = self._started()
@@ -70,7 +75,11 @@ class GroupAdmin(AdminBase):
         return await self._retry(f"group {group_id!r}: {what}", step, retriable)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """State, members and their partitions. A group that does not exist has the state 'Dead'."""
+        """State, members and their partitions. A group that does not exist has the state 'Dead'.
+
+        Args:
+            group_ids: their ids; each is asked of its coordinator.
+        """
         from odradek.wire.messages.describe_groups import DescribeGroupsRequest
 
         described: dict[str, GroupDescription] = {}
@@ -115,14 +124,24 @@ class GroupAdmin(AdminBase):
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[Any] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, of all partitions or the given ones that have any."""
+        """Return the committed offsets of a group, of all partitions or the given ones that have any.
+
+        Args:
+            group_id: its id.
+            partitions: (topic, number) pairs; None: all.
+        """
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         return await self._coordinator(
             group_id, "offsets", lambda connection: fetch_committed(connection, group_id, wanted, False)
         )
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
-        """Commit in a group's name while it has no members. Raises `UnknownMemberIdError` while it has."""
+        """Commit in a group's name while it has no members. Raises `UnknownMemberIdError` while it has.
+
+        Args:
+            group_id: its id.
+            offsets: (topic, number) → the next offset to read, or an `OffsetAndMetadata` (KIP-396).
+        """
         wanted = {
             TopicPartition(*tp): value
             if isinstance(value, OffsetAndMetadata)
@@ -141,6 +160,10 @@ class GroupAdmin(AdminBase):
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[Any]) -> None:
         """Forget committed offsets of topics that the group does not subscribe to (KIP-496).
+
+        Args:
+            group_id: its id.
+            partitions: (topic, number) pairs.
 
         Raises `GroupSubscribedToTopicError`, `GroupIdNotFoundError` and the like.
         """
@@ -174,7 +197,12 @@ class GroupAdmin(AdminBase):
         raise_first(problems)
 
     async def remove_members(self, group_id: str, group_instance_ids: Iterable[str]) -> None:
-        """Take static members out of a group (KIP-345)."""
+        """Take static members out of a group (KIP-345).
+
+        Args:
+            group_id: its id.
+            group_instance_ids: what the members have as `group.instance.id`.
+        """
         from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
         members = [MemberIdentity(member_id="", group_instance_id=name) for name in group_instance_ids]

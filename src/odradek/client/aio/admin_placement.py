@@ -113,6 +113,11 @@ class PlacementAdmin(AdminBase):
         """Have partitions (None: all) led by their preferred replicas or, `unclean`, by anybody alive where
         nobody leads, which may lose records.
 
+        Args:
+            partitions: (topic, number) pairs; None: all.
+            election_type: 'preferred' or 'unclean' (KIP-460).
+            timeout_ms: how long the controller may take, milliseconds; None: `request_timeout_ms`.
+
         Returns: what became of each partition; None: it has a new leader. Asked for all, brokers name only
             those that needed an election.
 
@@ -153,6 +158,10 @@ class PlacementAdmin(AdminBase):
     ) -> None:
         """Begin to move partitions to other brokers, the preferred leader first; None takes a move back.
 
+        Args:
+            reassignments: (topic, number) → broker ids (KIP-455).
+            timeout_ms: how long the controller may take, milliseconds; None: `request_timeout_ms`.
+
         Raises `InvalidReplicaAssignmentError`, `NoReassignmentInProgressError` and the like.
         """
         from odradek.wire.messages import alter_partition_reassignments as messages
@@ -182,7 +191,12 @@ class PlacementAdmin(AdminBase):
     async def list_partition_reassignments(
         self, partitions: Iterable[Any] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The moves that are under way, of these partitions or of all."""
+        """The moves that are under way, of these partitions or of all.
+
+        Args:
+            partitions: (topic, number) pairs; None: all.
+            timeout_ms: how long the controller may take, milliseconds; None: `request_timeout_ms`.
+        """
         from odradek.wire.messages import list_partition_reassignments as messages
 
         wanted = None

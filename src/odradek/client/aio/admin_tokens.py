@@ -72,7 +72,12 @@ class TokenAdmin(AdminBase):
         return int(response.expiry_timestamp_ms)
 
     async def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1) -> int:
-        """Have a token end after `period_ms`, at once if that is negative; returns when."""
+        """Have a token end after `period_ms`, at once if that is negative; returns when.
+
+        Args:
+            hmac: the token's.
+            period_ms: milliseconds from now on.
+        """
         from odradek.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 
         request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
@@ -81,7 +86,11 @@ class TokenAdmin(AdminBase):
         return int(response.expiry_timestamp_ms)
 
     async def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
-        """The tokens that some principals own or may renew (None: of all), as far as one may see them."""
+        """The tokens that some principals own or may renew (None: of all), as far as one may see them.
+
+        Args:
+            owners: principals, such as 'User:alice'.
+        """
         from odradek.wire.messages import describe_delegation_token as messages
 
         request = messages.DescribeDelegationTokenRequest(owners=None)

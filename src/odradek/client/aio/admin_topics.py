@@ -219,6 +219,7 @@ class TopicAdmin(AdminBase):
         """Raise topics to the given numbers of partitions.
 
         Args:
+            counts: topic → how many partitions it has then.
             assignments: topic → for each new partition its broker ids.
             validate_only, retry_on_quota_violation: see `create_topics`.
         """
@@ -243,7 +244,11 @@ class TopicAdmin(AdminBase):
         raise_first(problems)
 
     async def delete_records(self, offsets: Mapping[Any, int]) -> dict[TopicPartition, int]:
-        """Delete what lies before an offset (-1: everything); returns the new first offsets."""
+        """Delete what lies before an offset (-1: everything); returns the new first offsets.
+
+        Args:
+            offsets: (topic, number) → the first offset to keep (KIP-107).
+        """
         from odradek.wire.messages.delete_records import (
             DeleteRecordsPartition,
             DeleteRecordsRequest,
@@ -293,6 +298,10 @@ class TopicAdmin(AdminBase):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp; offset -1:
         none.
+
+        Args:
+            timestamps: (topic, number) → a time, or one of those numbers.
+            isolation_level: with 'read_committed' the latest is the last stable offset.
         """
         wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         isolation = 1 if isolation_level == "read_committed" else 0

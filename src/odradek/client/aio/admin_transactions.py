@@ -86,7 +86,11 @@ class TransactionAdmin(AdminBase):
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Describe transactional ids. Raises `TransactionalIdNotFoundError` and the like."""
+        """Describe transactional ids. Raises `TransactionalIdNotFoundError` and the like.
+
+        Args:
+            transactional_ids: those; each is asked of its coordinator (KIP-664).
+        """
         from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 
         async def ask(node: Node, connection: Any, name: str) -> TransactionDescription:
@@ -193,6 +197,9 @@ class TransactionAdmin(AdminBase):
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an abort marker into one partition, past the coordinator: for transactions that hang.
+
+        Args:
+            spec: the partition and the producer, as `describe_producers` shows them (KIP-664).
 
         Raises `InvalidProducerEpochError`, `TransactionCoordinatorFencedError` and the like.
         """

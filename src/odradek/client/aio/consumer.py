@@ -96,12 +96,21 @@ class AsyncConsumer:
 
         Topics that come to match later are found within `metadata_max_age_ms`. An empty list unsubscribes.
 
+        Args:
+            topics: their names.
+            pattern: a regular expression, in place of names.
+            listener: is told of partitions that come and go, within `poll`.
+
         Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
         """
         await (await self._started()).subscribe(topics, pattern, listener)
 
     async def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed."""
+        """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed.
+
+        Args:
+            partitions: (topic, number) pairs.
+        """
         (await self._started()).assign(partitions)
 
     async def unsubscribe(self) -> None:
@@ -167,7 +176,12 @@ class AsyncConsumer:
     async def seek(
         self, partition: TopicPartition | tuple[str, int], offset: int, leader_epoch: int = -1
     ) -> None:
-        """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned."""
+        """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned.
+
+        Args:
+            partition: (topic, number).
+            leader_epoch: of the record before it, by which a cut log is noticed (KIP-320); -1: unknown.
+        """
         (await self._started()).seek(TopicPartition(*partition), offset, leader_epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -181,7 +195,12 @@ class AsyncConsumer:
     async def position(
         self, partition: TopicPartition | tuple[str, int], timeout_ms: float | None = None
     ) -> int:
-        """The offset of the next record. Raises `ClientTimeoutError`."""
+        """The offset of the next record. Raises `ClientTimeoutError`.
+
+        Args:
+            partition: (topic, number).
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         return await (await self._started()).position(TopicPartition(*partition), timeout_ms)
 
     async def pause(self, *partitions: TopicPartition) -> None:
@@ -199,6 +218,10 @@ class AsyncConsumer:
     async def commit(self, offsets: Mapping[Any, Any] | None = None, timeout_ms: float | None = None) -> None:
         """Commit positions, or the given {partition: offset or OffsetAndMetadata}, and wait.
 
+        Args:
+            offsets: (topic, number) → the next offset to read; None: all positions.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+
         Raises:
             CommitFailedError: the partitions belong to another member by now.
             KafkaError, ClientTimeoutError.
@@ -215,7 +238,12 @@ class AsyncConsumer:
     async def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets, None where there is none."""
+        """The group's committed offsets, None where there is none.
+
+        Args:
+            partitions: (topic, number) pairs.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         engine = await self._started()
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         return await engine.group_needed().commits.committed(
@@ -225,30 +253,54 @@ class AsyncConsumer:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each."""
+        """The first offset of each.
+
+        Args:
+            partitions: (topic, number) pairs.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         found = await (await self._started()).offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms)
         return {tp: entry.offset for tp, entry in found.items()}
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last record that can be read of each."""
+        """The offset after the last record that can be read of each.
+
+        Args:
+            partitions: (topic, number) pairs.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         found = await (await self._started()).offsets(dict.fromkeys(partitions, LATEST), timeout_ms)
         return {tp: entry.offset for tp, entry in found.items()}
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[Any, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first offset at or after a time (epoch ms) of each, None where no record is that new."""
+        """The first offset at or after a time (epoch ms) of each, None where no record is that new.
+
+        Args:
+            timestamps_ms: (topic, number) → time, epoch milliseconds.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         found = await (await self._started()).offsets(timestamps_ms, timeout_ms)
         return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic."""
+        """The partitions of a topic.
+
+        Args:
+            topic: its name.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         return await (await self._started()).partitions_for(topic, timeout_ms)
 
     async def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
-        """Records between the position and the end as of the last fetch; None before the first."""
+        """Records between the position and the end as of the last fetch; None before the first.
+
+        Args:
+            partition: (topic, number).
+        """
         return (await self._started()).lag(TopicPartition(*partition))
 
     async def metrics(self) -> dict[str, float]:
@@ -271,7 +323,11 @@ class AsyncConsumer:
         return member.generation.number, member.member_id
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit (with auto-commit), leave the group, close. See `Consumer.close`."""
+        """Commit (with auto-commit), leave the group, close. See `Consumer.close`.
+
+        Args:
+            timeout_ms: how long the leave may take, milliseconds.
+        """
         await self._close(timeout_ms, failed=self._handled.new_one(), tell=logging.WARNING)
 
     async def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:

@@ -182,7 +182,11 @@ class AsyncProducer:
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **more: Any
     ) -> RecordMetadata:
-        """`send`, and wait for the acknowledgement."""
+        """`send`, and wait for the acknowledgement.
+
+        Args:
+            topic, value, key, more: see `send`.
+        """
         return await (await self.send(topic, value, key, **more))
 
     async def send_arrow(
@@ -232,7 +236,11 @@ class AsyncProducer:
     # Transactions: see `odradek.client.Producer`.
 
     async def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:
-        """Get a producer id, and fence whoever had the `transactional_id` before."""
+        """Get a producer id, and fence whoever had the `transactional_id` before.
+
+        Args:
+            keep_prepared: see `Producer.init_transactions`, also for what is returned and raised.
+        """
         return await self._started().transactions.init(keep_prepared)
 
     def begin_transaction(self) -> AsyncTransaction:
@@ -248,7 +256,11 @@ class AsyncProducer:
         offsets: Mapping[Any, OffsetAndMetadata | int],
         group: ConsumerGroupMetadata | str,
     ) -> None:
-        """Commit a consumer's offsets with the transaction."""
+        """Commit a consumer's offsets with the transaction.
+
+        Args:
+            offsets, group: see `Producer.send_offsets_to_transaction`.
+        """
         await self._started().transactions.send_offsets(offsets, group)
 
     async def commit_transaction(self) -> None:

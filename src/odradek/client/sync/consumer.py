@@ -182,12 +182,21 @@ class Consumer:
 
         Topics that come to match later are found within `metadata_max_age_ms`. An empty list unsubscribes.
 
+        Args:
+            topics: their names.
+            pattern: a regular expression, in place of names.
+            listener: is told of partitions that come and go, within `poll`.
+
         Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
         """
         self._run(self._engine.subscribe(topics, pattern, listener))
 
     def assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
-        """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed."""
+        """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed.
+
+        Args:
+            partitions: (topic, number) pairs.
+        """
         self._call(self._engine.assign, list(partitions))
 
     def unsubscribe(self) -> None:
@@ -256,6 +265,8 @@ class Consumer:
         struct<key, value>, null without). Deserializers and interceptors are not asked.
 
         Args:
+            timeout_ms: milliseconds to wait for the first rows.
+            with_headers: False: there is no column for them.
             max_rows: default 100,000.
             columns: `timestamp_unit` ("us"), `as_timestamp` (True; False: int64), `nullable_headers` (True)
                 of `odradek.records.columns.ColumnDecoder`.
@@ -281,7 +292,12 @@ class Consumer:
     # Positions
 
     def seek(self, partition: TopicPartitionLike, offset: int, leader_epoch: int = -1) -> None:
-        """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned."""
+        """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned.
+
+        Args:
+            partition: (topic, number).
+            leader_epoch: of the record before it, by which a cut log is noticed (KIP-320); -1: unknown.
+        """
         self._call(self._engine.seek, TopicPartition(*partition), offset, leader_epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartitionLike) -> None:
@@ -293,7 +309,12 @@ class Consumer:
         self._call(self._engine.seek_to, LATEST, partitions)
 
     def position(self, partition: TopicPartitionLike, timeout_ms: float | None = None) -> int:
-        """The offset of the next record. Raises `ClientTimeoutError`."""
+        """The offset of the next record. Raises `ClientTimeoutError`.
+
+        Args:
+            partition: (topic, number).
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         return self._run(self._engine.position(TopicPartition(*partition), timeout_ms))
 
     def pause(self, *partitions: TopicPartitionLike) -> None:
@@ -313,6 +334,10 @@ class Consumer:
     def commit(self, offsets: Mapping[Any, Any] | None = None, timeout_ms: float | None = None) -> None:
         """Commit positions, or the given {partition: offset or OffsetAndMetadata}, and wait.
 
+        Args:
+            offsets: (topic, number) → the next offset to read; None: all positions.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+
         Raises:
             CommitFailedError: the partitions belong to another member by now.
             KafkaError, ClientTimeoutError.
@@ -330,7 +355,12 @@ class Consumer:
     def committed(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets, None where there is none."""
+        """The group's committed offsets, None where there is none.
+
+        Args:
+            partitions: (topic, number) pairs.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         group = self._engine.group_needed()
         return self._run(group.commits.committed([TopicPartition(*tp) for tp in partitions], timeout))
@@ -340,30 +370,54 @@ class Consumer:
     def beginning_offsets(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each."""
+        """The first offset of each.
+
+        Args:
+            partitions: (topic, number) pairs.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         found = self._run(self._engine.offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms))
         return {tp: entry.offset for tp, entry in found.items()}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last record that can be read of each."""
+        """The offset after the last record that can be read of each.
+
+        Args:
+            partitions: (topic, number) pairs.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         found = self._run(self._engine.offsets(dict.fromkeys(partitions, LATEST), timeout_ms))
         return {tp: entry.offset for tp, entry in found.items()}
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[Any, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first offset at or after a time (epoch ms) of each, None where no record is that new."""
+        """The first offset at or after a time (epoch ms) of each, None where no record is that new.
+
+        Args:
+            timestamps_ms: (topic, number) → time, epoch milliseconds.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         found = self._run(self._engine.offsets(timestamps_ms, timeout_ms))
         return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
 
     def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic."""
+        """The partitions of a topic.
+
+        Args:
+            topic: its name.
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
         return self._run(self._engine.partitions_for(topic, timeout_ms))
 
     def lag(self, partition: TopicPartitionLike) -> int | None:
-        """Records between the position and the end as of the last fetch; None before the first."""
+        """Records between the position and the end as of the last fetch; None before the first.
+
+        Args:
+            partition: (topic, number).
+        """
         return self._engine.lag(TopicPartition(*partition))
 
     def metrics(self) -> dict[str, float]:
@@ -393,6 +447,9 @@ class Consumer:
         may not have been processed: those of the last `poll`, or the one that an iteration handed out last. A
         line in the log names them. An exception that was handled already when they were given out does not
         count, nor do records count that `commit` was called for.
+
+        Args:
+            timeout_ms: how long the leave may take, milliseconds.
         """
         self._close(timeout_ms, failed=self._handled.new_one(), tell=logging.WARNING)
 
