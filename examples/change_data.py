@@ -31,6 +31,30 @@ def number_of(version: Path) -> int:
     return int(version.name.removeprefix("version="))
 
 
+def merge(table: Path, batch: DataFrame, number: int) -> None:
+    """Make version `number` of the table: the one before it, with the changes of a batch."""
+    # All changes of a key are in one partition: the highest offset is the latest.
+    latest = batch.groupBy(f.col("key").cast("string").alias("customer")).agg(
+        f.max_by("value", "offset").alias("value")
+    )
+    # Used twice below, read once: compaction may take a record between one read and the next.
+    latest.persist()
+    rows = latest.where("value is not null").select(
+        "customer", f.from_json(f.col("value").cast("string"), CUSTOMER).alias("state")
+    )
+    merged = rows.select("customer", "state.*")
+    before = max((v for v in table.glob("version=*") if number_of(v) < number), key=number_of, default=None)
+    if before is not None:
+        stays = batch.sparkSession.read.parquet(str(before)).join(latest, "customer", "left_anti")
+        merged = stays.unionByName(merged)
+    merged.coalesce(1).write.mode("overwrite").parquet(str(table / f"version={number}"))
+    latest.unpersist()
+    # Whoever reads the version before this one may finish; older ones go.
+    for version in table.glob("version=*"):
+        if before is not None and number_of(version) < number_of(before):
+            shutil.rmtree(version)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--servers", default="127.0.0.1:9092")
@@ -49,31 +73,9 @@ def main() -> None:
         .load()
     )
 
-    def merge(batch: DataFrame, number: int) -> None:
-        """Make version `number` of the one before it."""
-        # All changes of a key are in one partition: the highest offset is the latest.
-        latest = batch.groupBy(f.col("key").cast("string").alias("customer")).agg(
-            f.max_by("value", "offset").alias("value")
-        )
-        rows = latest.where("value is not null").select(
-            "customer", f.from_json(f.col("value").cast("string"), CUSTOMER).alias("state")
-        )
-        merged = rows.select("customer", "state.*")
-        before = max(
-            (v for v in table.glob("version=*") if number_of(v) < number), key=number_of, default=None
-        )
-        if before is not None:
-            stays = spark.read.parquet(str(before)).join(latest, "customer", "left_anti")
-            merged = stays.unionByName(merged)
-        merged.coalesce(1).write.mode("overwrite").parquet(str(table / f"version={number}"))
-        # Whoever reads the version before this one may finish; older ones go.
-        for version in table.glob("version=*"):
-            if before is not None and number_of(version) < number_of(before):
-                shutil.rmtree(version)
-
     query = (
         changes.select("key", "value", "offset")
-        .writeStream.foreachBatch(merge)
+        .writeStream.foreachBatch(lambda batch, number: merge(table, batch, number))
         .option("checkpointLocation", f"{args.output}/checkpoint")
         .trigger(**({"availableNow": True} if args.once else {"processingTime": "1 second"}))
         .start()

@@ -61,6 +61,8 @@ def main() -> None:
         latest = batch.groupBy(f.col("key").cast("string").alias("customer")).agg(
             f.max_by("value", "offset").alias("value")
         )
+        # The merge reads it more than once; compaction may take a record between one read and the next.
+        latest.persist()
         state = f.from_json(f.col("value").cast("string"), CUSTOMER).alias("state")
         latest.select("customer", f.col("value").isNull().alias("gone"), state).select(
             "customer", "gone", "state.*"
@@ -72,6 +74,7 @@ def main() -> None:
             WHEN NOT MATCHED AND NOT l.gone THEN
                 INSERT (customer, name, city, change) VALUES (l.customer, l.name, l.city, l.change)
         """)
+        latest.unpersist()
 
     query = (
         changes.select("key", "value", "offset")
