@@ -18,8 +18,9 @@ _EXPORTS = {
     "AsyncProducer": "odradek.client.aio.producer",
     "AsyncConsumer": "odradek.client.aio.consumer",
     "AsyncAdmin": "odradek.client.aio.admin",
-    "RawReader": "odradek.client.raw",
-    "RawWriter": "odradek.client.raw",
+    # A reader starts without what writes: that is half of what it would import.
+    "RawReader": "odradek.client.raw_reader",
+    "RawWriter": "odradek.client.raw_writer",
     "SimpleConsumer": "odradek.client.simple",
     "TransactionalWriter": "odradek.client.transactional",
     "AccessControlEntry": "odradek.util.acl",
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin as AsyncAdmin
     from odradek.client.aio.consumer import AsyncConsumer as AsyncConsumer
     from odradek.client.aio.producer import AsyncProducer as AsyncProducer
-    from odradek.client.raw import RawReader as RawReader
-    from odradek.client.raw import RawWriter as RawWriter
+    from odradek.client.raw_reader import RawReader as RawReader
+    from odradek.client.raw_writer import RawWriter as RawWriter
     from odradek.client.simple import SimpleConsumer as SimpleConsumer
     from odradek.client.sync.admin import Admin as Admin
     from odradek.client.sync.consumer import Consumer as Consumer
