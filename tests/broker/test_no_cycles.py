@@ -1,4 +1,4 @@
-"""Requests leave nothing behind that only the garbage collector could free.
+"""Requests, logins and handshakes leave nothing behind that only the garbage collector could free.
 
 What hangs in a cycle keeps its buffers, a whole response among them, until the collector comes by; and its
 coming is a pause for everybody.
@@ -6,15 +6,20 @@ coming is a pause for everybody.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import gc
 import socket
+import ssl
 import struct
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from odradek.records.builder import build_batch
-from odradek.testing import Broker
+from odradek.testing import Broker, Security
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages import (
@@ -27,6 +32,8 @@ from odradek.wire.messages import (
     offset_commit,
     offset_fetch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
 )
 
 ROUNDS = 40
@@ -166,13 +173,175 @@ def test_nothing_is_left_for_the_collector(world: World, work: Callable[[World],
     for _ in range(3):
         work(world)  # what is made once and kept
     world.metadata()
+    left = left_by(world.broker, lambda: work(world))
+    assert left < ROUNDS, f"{left / ROUNDS:.1f} objects per request"
+
+
+def left_by(broker: Broker, work: Callable[[], None]) -> int:
+    """How many objects only the collector could free after so many rounds of this."""
     gc.collect()
     gc.disable()
     try:
         for _ in range(ROUNDS):
-            work(world)
-        world.broker.call(lambda broker: None)
-        left = gc.collect()
+            work()
+        everybody_has_gone(broker)
+        return gc.collect()
     finally:
         gc.enable()
-    assert left < ROUNDS, f"{left / ROUNDS:.1f} objects per request"
+
+
+def everybody_has_gone(broker: Broker) -> None:
+    """Wait until the broker has noticed the end of all connections but those that stay open."""
+    limit = time.monotonic() + 30
+    while broker.call(lambda broker: sum(len(one.connections) for one in broker.listeners)) > 2:
+        assert time.monotonic() < limit
+
+
+# ---------------------------------------------------------------------------- at the door
+
+
+class Door(Client):
+    """A connection that logs in."""
+
+    def shake_hands(self, mechanism: str) -> None:
+        self.call(ApiKey.SASL_HANDSHAKE, 1, sasl_handshake.SaslHandshakeRequest(mechanism=mechanism))
+
+    def show(self, token: bytes) -> bytes:
+        request = sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token)
+        answer = self.call(ApiKey.SASL_AUTHENTICATE, 1, request)
+        return bytes(answer.auth_bytes)  # type: ignore[attr-defined]
+
+    def end(self) -> None:
+        """Wait for the broker to close, which is part of being refused."""
+        assert self._stream.read() == b""
+        self.close()
+
+
+def logs_in(broker: Broker) -> None:
+    door = Door(broker)
+    door.shake_hands("PLAIN")
+    door.show(b"\0alice\0secret")
+    door.call(ApiKey.API_VERSIONS, 2, api_versions.ApiVersionsRequest())
+    door.close()
+
+
+def has_a_wrong_password(broker: Broker) -> None:
+    door = Door(broker)
+    door.shake_hands("PLAIN")
+    door.show(b"\0alice\0wrong")
+    door.end()
+
+
+def is_nobody(broker: Broker) -> None:
+    door = Door(broker)
+    door.shake_hands("SCRAM-SHA-256")
+    challenge = door.show(b"n,,n=nobody,r=0123456789")
+    proof = b",p=" + base64.b64encode(bytes(32))
+    door.show(b"c=biws," + challenge.split(b",")[0] + proof)
+    door.end()
+
+
+def leaves_in_the_middle(broker: Broker) -> None:
+    door = Door(broker)
+    door.shake_hands("SCRAM-SHA-512")
+    door.close()
+
+
+def asks_before_it_logs_in(broker: Broker) -> None:
+    door = Door(broker)
+    door.send(ApiKey.METADATA, 1, metadata.MetadataRequest(topics=None))
+    door.end()
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Broker]:
+    security = Security(
+        users={"admin": "master", "alice": "secret"},
+        configs={"connection.failed.authentication.delay.ms": "1"},
+    )
+    with Broker(security=security) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize(
+    "work", [logs_in, has_a_wrong_password, is_nobody, leaves_in_the_middle, asks_before_it_logs_in]
+)
+def test_logins_leave_nothing_for_the_collector(guarded: Broker, work: Callable[[Broker], None]) -> None:
+    for _ in range(3):
+        work(guarded)
+    left = left_by(guarded, lambda: work(guarded))
+    assert left < ROUNDS, f"{left / ROUNDS:.1f} objects per login"
+
+
+class Handshakes:
+    """A broker with TLS, and what peers do at its door."""
+
+    def __init__(self, broker: Broker, authority: Path) -> None:
+        self.broker = broker
+        self._context = ssl.create_default_context(cafile=str(authority))
+
+    def _begin(self) -> tuple[socket.socket, ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO, bytes]:
+        raw = socket.create_connection((self.broker.host, self.broker.port), timeout=30)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = self._context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            session.do_handshake()
+        return raw, session, incoming, outgoing, outgoing.read()
+
+    def gone_through_with(self) -> None:
+        raw, session, incoming, outgoing, hello = self._begin()
+        raw.sendall(hello)
+        while True:
+            incoming.write(raw.recv(65_536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                session.do_handshake()
+                break
+        raw.sendall(outgoing.read())
+        raw.close()
+
+    def left_after_the_hello(self) -> None:
+        raw, *_, hello = self._begin()
+        raw.sendall(hello)
+        raw.recv(65_536)
+        raw.close()
+
+    def left_in_the_hello(self) -> None:
+        raw, *_, hello = self._begin()
+        raw.sendall(hello[:50])
+        raw.close()
+
+    def damaged(self) -> None:
+        raw, *_ = self._begin()
+        raw.sendall(b"x" * 200)
+        with contextlib.suppress(ConnectionError):
+            while raw.recv(4096):
+                pass
+        raw.close()
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handshakes]:
+    pytest.importorskip("cryptography")
+    with Broker(security=Security(tls=True)) as broker:
+        assert broker.security is not None
+        authority = tmp_path_factory.mktemp("authority") / "ca.pem"
+        broker.security.authority.write_trust_store(authority)
+        yield Handshakes(broker, authority)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        Handshakes.gone_through_with,
+        Handshakes.left_after_the_hello,
+        Handshakes.left_in_the_hello,
+        Handshakes.damaged,
+    ],
+)
+def test_handshakes_leave_nothing_for_the_collector(
+    encrypted: Handshakes, work: Callable[[Handshakes], None]
+) -> None:
+    for _ in range(3):
+        work(encrypted)
+    left = left_by(encrypted.broker, lambda: work(encrypted))
+    assert left < ROUNDS, f"{left / ROUNDS:.1f} objects per handshake"

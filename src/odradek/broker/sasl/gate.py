@@ -69,6 +69,22 @@ class Gated(Protocol):
         ...
 
 
+class _Gone:
+    """In the place of a connection that has ended."""
+
+    peer: Peer
+    gate: Any = None
+
+    def abort(self, reason: str, *, warn: bool = False) -> None:
+        """Nothing is left to close."""
+
+    def limit_frames(self, max_bytes: int) -> None:
+        """Nothing comes any more."""
+
+
+_GONE = _Gone()
+
+
 class AuthenticationMetrics:
     """Counts of logins at one listener, under the names of Kafka's `socket-server-metrics`."""
 
@@ -219,12 +235,13 @@ class SaslGate:
             if step.mechanism.blocks:
                 self._evaluate_in_thread(authenticator, step, later)
                 return None
-            outcome: bytes | Exception
             try:
                 outcome = step.mechanism.evaluate(step.token)
             except Exception as error:
-                outcome = error
-            step = authenticator.evaluated(step, outcome)
+                # It must stay in no variable: its traceback knows this call, a cycle with all that is here.
+                step = authenticator.evaluated(step, error)
+            else:
+                step = authenticator.evaluated(step, outcome)
         return self._finish(authenticator, step, later)
 
     def _evaluate_in_thread(self, authenticator: Authenticator, step: Evaluation, later: Later) -> None:
@@ -328,6 +345,10 @@ class SaslGate:
         """The connection has ended."""
         self._is_closed = True
         self._stop_timer()
+        self._authenticator = None
+        # It knows this gate, by its peer, who may outlive it: a cycle, of which a storm would leave thousands.
+        self._connection.gate = None
+        self._connection = _GONE
 
     # ------------------------------------------------------------------ again
 
@@ -338,7 +359,7 @@ class SaslGate:
             IllegalSaslStateError: the login does not run out, or the last one was a moment ago.
         """
         login, now_ms = self.login, self._listener.clock.monotonic_ms()
-        if login is None or login.lifetime_ms is None:
+        if login is None or login.lifetime_ms is None or self._is_closed:
             raise IllegalSaslStateError
         if self._last_begun_ms is not None and now_ms - self._last_begun_ms < MIN_REAUTHENTICATION_MS:
             raise IllegalSaslStateError
