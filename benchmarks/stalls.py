@@ -78,8 +78,9 @@ class Running:
         broker.controller.create_topic(NewTopic(many_items.TOPIC, many_items.PARTITIONS, 1))
         broker.groups.ensure_topic()
         broker.transactions.ensure_topic()
-        broker.slicer.on_busy = collector.hold_full_rounds_back
-        collector.settle()
+        long_lived = collector.LongLived()
+        broker.slicer.on_busy = long_lived.hold_back
+        long_lived.start()
         self.port, self.topic_id = broker.port, broker.image.topic_id(many_items.TOPIC)
         self.over, self.loop = asyncio.Event(), asyncio.get_running_loop()
         self.ready.set()

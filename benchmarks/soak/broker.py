@@ -30,6 +30,12 @@ MOST_TYPES = 60
 MOST_LINES = 25
 
 
+def _look_at_all() -> None:
+    """Have the collector look at everything, what a broker has taken out of its sight as well."""
+    gc.unfreeze()
+    gc.collect()
+
+
 class Answers:
     """Answers questions in the loop's thread."""
 
@@ -47,14 +53,14 @@ class Answers:
         return values
 
     def types(self, broker: Broker) -> dict[str, Any]:
-        """Objects that the collector knows, by type; those of before the start are frozen and not counted."""
-        gc.collect()
+        """Objects that the collector knows, by type; those of before the start are among them."""
+        _look_at_all()
         counts = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
         return dict(counts.most_common(MOST_TYPES))
 
     def memory(self, broker: Broker) -> dict[str, Any]:
         """Where memory has been taken since the question before: bytes by file and line."""
-        gc.collect()
+        _look_at_all()
         if not tracemalloc.is_tracing():
             return {}
         snapshot = tracemalloc.take_snapshot()
@@ -66,7 +72,7 @@ class Answers:
 
     def cycles(self, broker: Broker) -> dict[str, Any]:
         """Members of cycles by type, and who holds one of each; the question before turned the watch on."""
-        gc.collect()
+        _look_at_all()
         found = [one for one in gc.garbage if one is not gc.garbage]
         gc.garbage.clear()
         gc.set_debug(0 if found else gc.DEBUG_SAVEALL)

@@ -93,11 +93,13 @@ async def _main(
     except StoppedWhileStarting:
         await broker.stop()  # it may have been ready already
         raise
-    collector.settle()
-    broker.slicer.on_busy = collector.hold_full_rounds_back
+    long_lived = collector.LongLived()
+    long_lived.start()
+    broker.slicer.on_busy = long_lived.hold_back
     watching = _watch(loop, broker, config.odradek_event_loop_stall_ms)
     warm_up = WarmUp(loop, broker.handlers)
     counts = Periodic(loop, "counts of log lines", _COUNTS_INTERVAL_MS, _tell_counts)
+    looks = Periodic(loop, "looks at what lives long", collector.LOOK_MS, long_lived.look)
     try:
         if observe is not None:
             observe(broker)
@@ -110,6 +112,8 @@ async def _main(
     finally:
         warm_up.stop()
         counts.stop()
+        looks.stop()
+        long_lived.stop()
         await broker.stop()
         _tell_counts(at_once=True)
         watching.close()

@@ -346,7 +346,7 @@ class SaslGate:
         self._is_closed = True
         self._stop_timer()
         self._authenticator = None
-        # It knows this gate, by its peer, who may outlive it: a cycle, of which a storm would leave thousands.
+        # It knows this gate, by its peer: a cycle, of which a storm would leave thousands.
         self._connection.gate = None
         self._connection = _GONE
 
