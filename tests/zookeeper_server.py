@@ -85,7 +85,8 @@ class ZooKeeperServer:
         directory: gets its data and log.
         jars: the class path; default: PySpark's.
         port: where to listen; default: a free port.
-        sasl: take DIGEST-MD5, for `kafka` with the password `secret`.
+        sasl: take DIGEST-MD5, for `kafka` with the password `secret`; or what this login module takes.
+        options: further ones of Java's virtual machine.
         tls: lines of the configuration that name its stores; it then listens to TLS on `tls_port`, too.
         member: of an ensemble: its number, from 1, and the lines of the configuration that name all.
     """
@@ -95,9 +96,10 @@ class ZooKeeperServer:
         directory: Path,
         jars: Sequence[Path] | None = None,
         port: int = 0,
-        sasl: bool = False,
+        sasl: bool | str = False,
         member: tuple[int, str] | None = None,
         tls: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.port = port or free_port()
@@ -108,7 +110,7 @@ class ZooKeeperServer:
             "admin.enableServer=false\ntickTime=500\nminSessionTimeout=500\nmaxSessionTimeout=60000\n"
             "maxClientCnxns=0\n4lw.commands.whitelist=ruok\n"
         )
-        words = [*OPTIONS]
+        words = [*OPTIONS, *options]
         self.tls_port = free_port() if tls else 0
         if tls:
             factory = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"
@@ -121,7 +123,7 @@ class ZooKeeperServer:
             (directory / "data").mkdir()
             (directory / "data" / "myid").write_text(str(number))
         if sasl:
-            (directory / "jaas.conf").write_text(SASL)
+            (directory / "jaas.conf").write_text(SASL if sasl is True else f"Server {{\n  {sasl}\n}};\n")
             words += [
                 f"-Djava.security.auth.login.config={directory / 'jaas.conf'}",
                 "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",

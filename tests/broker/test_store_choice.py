@@ -90,12 +90,87 @@ def test_zookeeper_is_connected_to_as_configured(tmp_path: Path, monkeypatch: py
                 "tls": None,
             },
         )
-    for scheme, auth in (
-        ("DIGEST-MD5", SaslAuth("kafka", "secret")),
-        ("GSSAPI", SaslAuth(mechanism="GSSAPI", service="zookeeper")),
-    ):
-        open_store(BrokerConfig(given | {"odradek.zookeeper.auth": scheme}), tmp_path, ManualClock())
-        assert calls.pop()[1]["auth"] == auth
+    open_store(BrokerConfig(given | {"odradek.zookeeper.auth": "DIGEST-MD5"}), tmp_path, ManualClock())
+    assert calls.pop()[1]["auth"] == SaslAuth("kafka", "secret")
+
+
+class Kerberos:
+    """Stands for `GssapiLogin`, which needs a library."""
+
+    def __init__(self, *given: str | None) -> None:
+        self.given = given
+
+
+KERBEROS = """com.sun.security.auth.module.Krb5LoginModule required
+  useKeyTab=true keyTab="/etc/kafka.keytab" principal="kafka/one@REALM";"""
+DIGEST = 'org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="secret";'
+
+
+def auth_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, client: str | None, more: dict[str, str]
+) -> object:
+    """Who the broker is at ZooKeeper, with this context `Client` in its JAAS file."""
+    calls: list[object] = []
+    monkeypatch.setattr(
+        "odradek.cluster.store.zookeeper.ZooKeeperStore", lambda *_, auth, **__: calls.append(auth)
+    )
+    monkeypatch.setattr("odradek.sasl.gssapi.GssapiLogin", Kerberos)
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text("KafkaServer { x.PlainLoginModule required; };")
+    if client is not None:
+        jaas.write_text(f"Client {{ {client} }};")
+    configs = {"zookeeper.connect": "h:1", "odradek.jaas.config.file": str(jaas), **more}
+    open_store(BrokerConfig(configs), tmp_path, ManualClock())
+    return calls.pop()
+
+
+def login_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, client: str | None, more: dict[str, str]
+) -> object:
+    auth = auth_with(monkeypatch, tmp_path, client, more)
+    assert isinstance(auth, SaslAuth) and isinstance(auth.login, Kerberos)
+    return auth.login.given
+
+
+def test_who_a_broker_is_at_zookeeper_may_stand_in_the_jaas_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with_key = ("zookeeper", "kafka/one@REALM", "/etc/kafka.keytab")
+    gssapi = {"odradek.zookeeper.auth": "GSSAPI"}
+    assert login_with(monkeypatch, tmp_path, KERBEROS, {}) == with_key
+    assert login_with(monkeypatch, tmp_path, KERBEROS, gssapi) == with_key
+    ticket = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;"
+    zoo = {"odradek.zookeeper.service.name": "zoo"}
+    assert login_with(monkeypatch, tmp_path, ticket, zoo) == ("zoo", None, None)
+    assert login_with(monkeypatch, tmp_path, None, gssapi) == ("zookeeper", None, None)
+    assert auth_with(monkeypatch, tmp_path, DIGEST, {}) == SaslAuth("kafka", "secret")
+    # What the configs say comes first.
+    digest = {
+        "odradek.zookeeper.auth": "digest",
+        "odradek.zookeeper.username": "a",
+        "odradek.zookeeper.password": "b",
+    }
+    assert auth_with(monkeypatch, tmp_path, KERBEROS, digest) == DigestAuth("a", "b")
+    assert auth_with(monkeypatch, tmp_path, None, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("client", "told"),
+    [
+        ("x.PlainLoginModule required;", "Client has PlainLoginModule; what ZooKeeper takes"),
+        (
+            'x.DigestLoginModule required username="kafka";',
+            "Client has DigestLoginModule; what ZooKeeper takes",
+        ),
+        ('x.Krb5LoginModule required useKeyTab=true keyTab="/k";', "a keyTab, and no principal"),
+        ("what is this", "jaas.conf: "),
+    ],
+)
+def test_a_context_that_zookeeper_does_not_take_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, client: str, told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        auth_with(monkeypatch, tmp_path, client, {})
 
 
 @pytest.mark.parametrize(

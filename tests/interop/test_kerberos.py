@@ -23,12 +23,13 @@ from interop.secured_programs import secured_program
 from interop.test_sasl import spark_copies
 from interop.test_spark_connector import CONNECTOR
 from ports import free_port
-from zookeeper_server import available
+from zookeeper_server import Unavailable, ZooKeeperServer, available
 
 pytestmark = pytest.mark.interop
 
 REALM = "ODRADEK.TEST"
 BROKER = f"kafka/localhost@{REALM}"
+ZOOKEEPER = f"zookeeper/localhost@{REALM}"
 KAFKA = f"kafka/127.0.0.1@{REALM}"
 """Java's brokers here advertise an address."""
 
@@ -109,6 +110,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     made.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
     made.add(BROKER, "broker")
     made.add(KAFKA, "kafka")
+    made.add(ZOOKEEPER, "zookeeper")
     made.add(f"alice@{REALM}", "alice")
     with (made.folder / "kdc.log").open("w") as log:
         child = subprocess.Popen(["krb5kdc", "-n"], env=made.environment, stdout=log, stderr=log)
@@ -332,3 +334,87 @@ def test_brokers_log_in_at_each_other(kdc: Kdc, tmp_path: Path) -> None:
             assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
     finally:
         zookeeper.kill()
+
+
+# ---------------------------------------------------------------------------- at ZooKeeper
+
+
+@pytest.fixture(scope="module")
+def keeper(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A ZooKeeper that takes tickets."""
+    pytest.importorskip("kazoo")
+    folder = tmp_path_factory.mktemp("keeper")
+    try:
+        server = ZooKeeperServer(folder, sasl=kdc.module(ZOOKEEPER, "zookeeper"), options=[kdc.of_java])
+    except Unavailable as why:
+        pytest.skip(str(why))
+    server.start()
+    yield server
+    server.kill()
+
+
+def at_keeper(kdc: Kdc, keeper: ZooKeeperServer, folder: Path, client: str) -> dict[str, str]:
+    """Configs of a broker that logs in at it by this module, or by the ticket of the cache without one."""
+    configs = {
+        "zookeeper.connect": f"localhost:{keeper.port}/{folder.name}",
+        "zookeeper.set.acl": "true",
+        "broker.id": "0",
+        "offsets.topic.replication.factor": "1",
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+    }
+    if not client:
+        return {**configs, "odradek.zookeeper.auth": "GSSAPI"}
+    jaas = folder / "jaas.conf"
+    jaas.write_text(f"Client {{\n  {client}\n}};\n")
+    return {**configs, "odradek.jaas.config.file": str(jaas)}
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_a_broker_logs_in_at_zookeeper(
+    by_key: bool, kdc: Kdc, keeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    """And what it writes is its own: others may not read where credentials are."""
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import NoAuthError
+
+    client = kdc.module(BROKER, "broker") if by_key else ""
+    owner = BROKER if by_key else f"alice@{REALM}"  # whose ticket the cache has
+    configs = at_keeper(kdc, keeper, tmp_path, client)
+    with serving(kdc, tmp_path / "broker", configs) as server:
+        done = run_ours(kdc, at(server), "kept", f"alice@{REALM}", kdc.keytab("alice"))
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+        stranger = KazooClient(keeper.address)
+        stranger.start(30)
+        try:
+            acls, _ = stranger.get_acls(f"/{tmp_path.name}/brokers/topics/kept")
+            assert {(one.id.scheme, one.id.id) for one in acls if one.perms == 31} == {("sasl", owner)}
+            with pytest.raises(NoAuthError):
+                stranger.get_children(f"/{tmp_path.name}/config/users")
+            with pytest.raises(NoAuthError):
+                stranger.set(f"/{tmp_path.name}/brokers/topics/kept", b"")
+        finally:
+            stranger.stop()
+            stranger.close()
+
+
+def test_a_broker_logs_in_at_zookeeper_again_when_the_connection_is_back(
+    kdc: Kdc, keeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    configs = at_keeper(kdc, keeper, tmp_path, kdc.module(BROKER, "broker"))
+    with serving(kdc, tmp_path / "broker", configs) as server:
+        keeper.kill()
+        keeper.start()
+        done = run_ours(kdc, at(server), "again", f"alice@{REALM}", kdc.keytab("alice"))
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+
+def test_a_broker_without_a_key_that_fits_does_not_start(
+    kdc: Kdc, keeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    configs = at_keeper(kdc, keeper, tmp_path, kdc.module(f"nobody@{REALM}", "broker"))
+    told = pytest.raises(AssertionError, match="no login at ZooKeeper host=localhost: Kerberos: ")
+    with told, serving(kdc, tmp_path / "broker", configs):
+        pass
+    log = (tmp_path / "broker" / "log").read_text()
+    assert "refuses the credentials" in log and "Traceback" not in log

@@ -56,7 +56,8 @@ def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
     if config.zookeeper_set_acl and auth is None:
         raise ConfigError(
             "zookeeper.set.acl=true: the nodes would be nobody's. Say who the broker is, by "
-            "odradek.zookeeper.auth, .username and .password. Nothing was started."
+            "odradek.zookeeper.auth, .username and .password, or by the context Client of "
+            "odradek.jaas.config.file. Nothing was started."
         )
     session_timeout_ms = config.zookeeper_session_timeout_ms
     connection_timeout_ms = config.zookeeper_connection_timeout_ms
@@ -131,10 +132,8 @@ def _auth(config: BrokerConfig) -> Auth | None:
         config.odradek_zookeeper_username,
         config.odradek_zookeeper_password,
     )
-    if scheme is None:
-        return None
-    if scheme == "GSSAPI":
-        return SaslAuth(mechanism=scheme, service=config.odradek_zookeeper_service_name)
+    if scheme in (None, "GSSAPI"):
+        return _auth_of_file(config, wants_ticket=scheme is not None)
     if not username or password is None:
         raise ConfigError(
             f"odradek.zookeeper.auth={scheme} needs odradek.zookeeper.username and "
@@ -142,4 +141,40 @@ def _auth(config: BrokerConfig) -> Auth | None:
         )
     if scheme == "digest":
         return DigestAuth(username, password)
-    return SaslAuth(username, password, scheme)
+    return SaslAuth(username, password)
+
+
+def _auth_of_file(config: BrokerConfig, *, wants_ticket: bool) -> Auth | None:
+    """Who the JAAS file's context `Client` says that the broker is, as Java's ZooKeeper client has it.
+
+    Args:
+        config: the broker's.
+        wants_ticket: whether it is to be Kerberos: by the ticket of the cache where the file has no key.
+    """
+    from odradek.broker.sasl.jaas_file import modules_in_file
+    from odradek.cluster.store.zookeeper_access import SaslAuth
+    from odradek.sasl.gssapi import GssapiLogin
+    from odradek.sasl.mechanisms import SaslError
+
+    modules = {module.short_name: module.options for module in modules_in_file(config, "Client")}
+    options = modules.get("Krb5LoginModule", {})
+    if options or wants_ticket:
+        keytab = options.get("keyTab") if options.get("useKeyTab", "").lower() == "true" else None
+        if keytab is not None and not options.get("principal"):
+            raise ConfigError(
+                "odradek.jaas.config.file: Client: the login module has a keyTab, and no principal"
+            )
+        try:
+            login = GssapiLogin(config.odradek_zookeeper_service_name, options.get("principal"), keytab)
+        except SaslError as error:
+            raise ConfigError(f"the login at ZooKeeper: {error}") from error
+        return SaslAuth(login=login)
+    options = modules.get("DigestLoginModule", {})
+    if options.get("username") and "password" in options:
+        return SaslAuth(options["username"], options["password"])
+    if modules:
+        raise ConfigError(
+            f"odradek.jaas.config.file: Client has {', '.join(modules)}; what ZooKeeper takes is "
+            "Krb5LoginModule, or DigestLoginModule with a username and a password"
+        )
+    return None

@@ -8,12 +8,12 @@ login module is looked for in `listener.name.<listener>.<mechanism>.sasl.jaas.co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.listener_overrides import listener_config
+from odradek.broker.sasl.jaas_file import modules_in_file
 from odradek.cluster.configs.config_def import ConfigError
-from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
+from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas
 from odradek.sasl.mechanisms import GSSAPI, MODULE_OF, OAUTHBEARER, PLAIN, SaslError, ServerMechanism
 from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import FindCredential, ScramServer
@@ -104,7 +104,8 @@ def server_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginM
             raise ConfigError(f"{name}: {error}") from error
         where = name
     else:
-        modules, where = _from_file(config, listener), "the JAAS file"
+        modules = modules_in_file(config, f"{listener.lower()}.KafkaServer", "KafkaServer")
+        where = "the JAAS file"
     for module in modules:
         if module.short_name == wanted:
             return module
@@ -116,19 +117,6 @@ def server_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginM
         f"listener {listener}: {mechanism} is enabled and has no login module{found}. Give it one: "
         f"{name}=org.apache.kafka.common.security.….{wanted} required …;"
     )
-
-
-def _from_file(config: BrokerConfig, listener: str) -> list[LoginModule]:
-    path = config.odradek_jaas_config_file
-    if not path:
-        return []
-    try:
-        contexts = parse_jaas_file(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"odradek.jaas.config.file: {path} cannot be read: {error}") from error
-    except JaasError as error:
-        raise ConfigError(f"odradek.jaas.config.file: {path}: {error}") from error
-    return contexts.get(f"{listener.lower()}.KafkaServer") or contexts.get("KafkaServer") or []
 
 
 def _maker(

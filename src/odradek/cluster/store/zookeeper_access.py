@@ -6,7 +6,7 @@ Both are Kafka's: `zookeeper.connect` and `zookeeper.set.acl`.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from odradek.cluster import paths
 from odradek.cluster.store.store import BadArguments, check_path
@@ -37,27 +37,40 @@ class DigestAuth(NamedTuple):
     password: str
 
 
+class StoreExchange(Protocol):
+    """A login on one connection, such as `odradek.sasl.gssapi.GssapiClient`.
+
+    Attributes:
+        is_complete: whether the server has been shown everything.
+    """
+
+    is_complete: bool
+
+    def evaluate(self, challenge: bytes) -> bytes | None:
+        """Take the server's message, empty at first; returns the next of ours. Raises whatever is wrong."""
+        ...
+
+
+class StoreLogin(Protocol):
+    """Begins logins, such as `odradek.sasl.gssapi.GssapiLogin`."""
+
+    def start(self, host: str) -> StoreExchange:
+        """Return a new exchange with the server that the connect string calls so."""
+        ...
+
+
 class SaslAuth(NamedTuple):
     """SASL, by the `pure-sasl` package.
 
     Attributes:
         username: for DIGEST-MD5.
         password: for DIGEST-MD5.
-        mechanism: `DIGEST-MD5`; `GSSAPI` takes the ticket of the process instead of a password.
-        service: the name of ZooKeeper's Kerberos principal.
+        login: in their place, who logs in, by whatever mechanism.
     """
 
     username: str = ""
     password: str = ""
-    mechanism: str = "DIGEST-MD5"
-    service: str = "zookeeper"
-
-    def options(self) -> dict[str, str]:
-        """Return the options as kazoo takes them."""
-        options = {"mechanism": self.mechanism, "service": self.service}
-        if self.mechanism != "GSSAPI":
-            options |= {"username": self.username, "password": self.password}
-        return options
+    login: StoreLogin | None = None
 
 
 Auth = DigestAuth | SaslAuth

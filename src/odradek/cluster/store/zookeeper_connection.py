@@ -114,7 +114,7 @@ class ZooKeeperConnection:
             auth_data=[("digest", f"{auth.username}:{auth.password}")]
             if isinstance(auth, DigestAuth)
             else None,
-            sasl_options=auth.options() if isinstance(auth, SaslAuth) else None,
+            sasl_options=_sasl_options(auth),
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
             logger=self._log,
         )
@@ -268,6 +268,15 @@ class ZooKeeperConnection:
                 self._client.stop()
         finally:
             self._client.close()
+
+
+def _sasl_options(auth: DigestAuth | SaslAuth | None) -> dict[str, Any] | None:
+    if not isinstance(auth, SaslAuth):
+        return None
+    # Its package is needed here alone.
+    from odradek.cluster.store.zookeeper_sasl import options_of
+
+    return options_of(auth)
 
 
 class _MultiRead:

@@ -72,7 +72,8 @@ class OwnConfigs(Declarations, section=OWN):
         None,
         MEDIUM,
         doc="A JAAS file, as Java reads it by java.security.auth.login.config, with the login modules that "
-        "no sasl.jaas.config gives: in its contexts <listener>.KafkaServer and KafkaServer.",
+        "no sasl.jaas.config gives: in its contexts <listener>.KafkaServer and KafkaServer. Its context "
+        "Client says who the broker is to ZooKeeper, unless odradek.zookeeper.auth says it.",
     )
     odradek_event_loop_stall_ms = integer(
         "50",
@@ -158,7 +159,9 @@ class OwnConfigs(Declarations, section=OWN):
         MEDIUM,
         one_of("digest", "DIGEST-MD5", "GSSAPI"),
         doc="How the broker says to ZooKeeper who it is: `digest` is ZooKeeper's own scheme, the others are "
-        "SASL (Kafka takes these from a JAAS file). `zookeeper.set.acl` needs one of them.",
+        "SASL. Without it, that is what the context Client of odradek.jaas.config.file says, as in Kafka; "
+        "from there `GSSAPI` takes its key table, too, and without one the ticket of the cache. "
+        "`zookeeper.set.acl` needs one of them.",
     )
     odradek_zookeeper_username = string(
         None, MEDIUM, doc="The broker's name at ZooKeeper, for `digest` and `DIGEST-MD5`."
