@@ -29,7 +29,7 @@ class ProgressListener(StreamingQueryListener):
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name, as below)
-        """Say so."""
+        """Say that the query has started."""
         self._names[str(event.id)] = name = event.name or str(event.id)
         self._say(f"{name} started")
 
@@ -97,11 +97,12 @@ class PrometheusListener(StreamingQueryListener):
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name, as below)
-        """Say so."""
+        """Count the query as active."""
         self._names[str(event.id)] = name = event.name or str(event.id)
         self._active.labels(name).set(1)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Set the figures to those of the batch."""
         sight = sight_of(event.progress)
         name = sight.name
         self._active.labels(name).set(1)
@@ -118,6 +119,7 @@ class PrometheusListener(StreamingQueryListener):
         """A trigger found nothing new: the figures stay as they are."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Count the query as ended, and as failed if it has."""
         name = self._names.pop(str(event.id), str(event.id))
         self._active.labels(name).set(0)
         if event.exception:
