@@ -1,4 +1,4 @@
-"""Which Python Spark's workers and planners are: this one, with PySpark from where it is installed.
+"""The Python of Spark's workers and planners: this one, with PySpark from where it is installed.
 
 Spark has them import PySpark from `pyspark.zip`, which holds sources alone. A first query starts four kinds
 of them, one after the other, and each compiled PySpark for 0.45 s of CPU: a third of what the query took.
@@ -43,7 +43,7 @@ def choose(environment: MutableMapping[str, str], master: str) -> None:
 
 
 def _usable(environment: MutableMapping[str, str]) -> bool:
-    """Whether a Python without Spark's zip finds the PySpark whose zip that is, and the script can be run."""
+    """Return whether a Python without Spark's zip finds the PySpark that it is of, and the script can run."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None or not os.access(PROGRAM, os.X_OK):
         return False
