@@ -369,3 +369,30 @@ def test_transactions_survive_a_kill(seed):
     assert facts(log) == before
     manager.close()
     assert facts(start(files, clock)[1]) == before
+
+
+def test_a_process_that_dies_loses_nothing_and_one_without_power_may():
+    files = MemoryFileSystem()
+    manager, log = start(files, ManualClock(NOW_MS))
+    key = log.topic, log.partition
+    manager.checkpoint()
+    files.fsync_dir(DATA)
+    files.restart()
+    for noted, power_fails, unlost in (
+        (False, False, False),
+        (True, False, True),
+        (False, False, True),
+        # What was lost is lost for whoever comes after the first that finds it, too, until others know of it.
+        (True, True, False),
+        (False, False, False),
+        (True, False, True),
+    ):
+        manager, _ = start(files, ManualClock(NOW_MS))
+        if noted:
+            manager.note_boot()
+        if power_fails:
+            files.lose_power()
+        files.restart()
+        manager, _ = start(files, ManualClock(NOW_MS))
+        assert (key in manager.unlost) is unlost
+        files.restart()

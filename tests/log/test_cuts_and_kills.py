@@ -9,6 +9,7 @@ import random
 import pytest
 
 from odradek.log import LogManager, PartitionLog
+from odradek.log.storage.file_names import LEADER_EPOCHS
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
 from seeds import each_seed
@@ -93,6 +94,31 @@ def test_the_power_fails_after_it(offset: int, fully: bool, seed: int) -> None:
     assert found is not None
     if seed % 2:
         assert found.log_end_offset == log.log_end_offset
+
+
+@each_seed(40)
+@pytest.mark.parametrize("offset", [6, 20, 33])
+def test_what_was_cut_does_not_come_back_under_the_epoch_that_came_in_its_place(
+    offset: int, seed: int
+) -> None:
+    """The leader would be told that the log goes on from its own last epoch, and what was cut would stay."""
+    files = MemoryFileSystem(random.Random(seed))
+    log = fill(files)
+    log.truncate_to(offset)
+    end = log.log_end_offset
+    for number in range(4):
+        append_follower(log, batch([b"new"], base_offset=end + number, leader_epoch=1))
+    # As at the beginning of a flush that comes no further.
+    files.fsync(log.directory / LEADER_EPOCHS)
+    files.fsync_dir(log.directory)
+    files.lose_power()
+    found = manager_of(files).get("t", 0)
+    assert found is not None
+    began = {one.epoch: one.start_offset for one in found.epochs.entries}
+    if 1 in began:
+        assert began[1] == end
+        for entry in records_of(found):
+            assert (entry.offset < end) is (entry.value != b"new"), seed
 
 
 @each_seed(20)

@@ -62,6 +62,33 @@ def test_a_locked_folder_names_the_file_and_the_holder(tmp_path):
     manager_of(tmp_path).close()
 
 
+def test_the_lock_tells_whether_the_machine_has_booted_since_it_was_noted(tmp_path):
+    if not Path("/proc/sys/kernel/random/boot_id").exists():
+        pytest.skip("the system does not tell which boot it is")
+    lock = tmp_path / ".lock"
+
+    def unlost() -> bool:
+        manager = manager_of(tmp_path)
+        manager.load()
+        manager.create("t", 0, None, TOPIC_ID)
+        found = ("t", 0) in manager.unlost
+        manager.unlock()  # and it dies
+        return found
+
+    assert [unlost(), unlost()] == [False, False], "it was not noted"
+    manager = manager_of(tmp_path)
+    manager.load()
+    manager.note_boot()
+    manager.unlock()
+    assert [unlost(), unlost()] == [True, True]
+    for text in (b"", b"123", b"123\n", b"123\n0\n", b"\xff\xff\n\xff", b"\0" * 50):
+        noted = lock.read_bytes()
+        lock.write_bytes(text)
+        assert [unlost(), unlost()] == [False, False], text
+        lock.write_bytes(noted)
+        assert unlost()
+
+
 HOLDER = """
 import sys, time
 from pathlib import Path

@@ -62,6 +62,27 @@ def test_a_replica_given_back_while_its_folder_is_away_is_there_once() -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
 
 
+ALL_DIE_AND_ONE_LOSES_POWER = {
+    "comes back with the others": (
+        "1.996/reset/0/1/8.515/14,3.032/isolate/0/2/2.808/51,6.026/isolate/0/2/7.775/16,9.662/stop/1/2/1.397/60,"
+        "9.91/crash/1/2/0.532/56,10.935/crash/0/2/3.95/43,11.592/crash/2/1/1.318/20,13.849/reset/1/2/0.808/56,"
+        "14.268/power/1/0/5.492/5,15.892/isolate/1/0/0.358/1,17.779/isolate/1/0/2.139/4"
+    ),
+    "has what was cut from its log again": (
+        "3.032/isolate/0/2/2.808/51,6.026/isolate/0/2/7.775/16,9.662/stop/1/2/1.397/60,9.91/crash/1/2/0.532/56,"
+        "10.935/crash/0/2/0.061/43,11.592/crash/2/1/0.083/20,13.849/reset/1/2/0.051/56,14.268/power/1/0/0.086/5"
+    ),
+}
+"""No seed of the sample comes to it. The first was elected, and others cut their logs to its own; the second
+took what had come back for records of the epoch that had come in their place."""
+
+
+@pytest.mark.parametrize("what", ALL_DIE_AND_ONE_LOSES_POWER)
+def test_all_die_and_one_loses_power_and(what: str) -> None:
+    done = _simulate("--seed", "999", "--faults", ALL_DIE_AND_ONE_LOSES_POWER[what])
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", FOUND_BY)
 def test_a_rule_left_out_is_found(mutant: str) -> None:

@@ -259,9 +259,13 @@ class Membership:
             self._run_in_store,
             self._config.broker_id,
             self._logs.stopped_cleanly,
+            self._logs.unlost,
             patience_s=_MISSED_WITHIN_SESSIONS * self._config.zookeeper_session_timeout_ms / 1000,
+            alone_s=self._config.zookeeper_session_timeout_ms / 1000,
             is_stopped=lambda: self._stopped,
         )
+        if not self._stopped:
+            self._logs.note_boot()
         await self._register()
         if self._stopped:
             return

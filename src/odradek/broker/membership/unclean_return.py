@@ -7,8 +7,10 @@ one that dies in that very moment, and whose successor finds the broker register
 gap that KIP-966 describes). So the broker itself looks into the partition states in the store, and
 registers when it is in no ISR with somebody who lives.
 
-Where nobody else of an ISR lives nothing is gained by waiting: who was last in it is elected, as in
-Kafka.
+Where nobody else of an ISR lives, who was last in it is elected, as in Kafka. But where all of an ISR have
+died at about the same time, some by a loss of power and others not, those who have lost nothing are to come
+first. A machine that has not booted since has lost nothing (`LogManager.unlost`): its broker registers. One
+that has waits for one of the others, for a while: when nobody comes, all may have lost power.
 """
 
 from __future__ import annotations
@@ -41,32 +43,52 @@ log = logging.getLogger(__name__)
 
 async def be_missed(
     run_in_store: Callable[
-        [Callable[[MetadataStore], list[TopicPartition]]], Awaitable[list[TopicPartition]]
+        [Callable[[MetadataStore], dict[TopicPartition, bool]]], Awaitable[dict[TopicPartition, bool]]
     ],
     broker_id: int,
     trusted: Container[TopicPartition],
+    unlost: Container[TopicPartition] = (),
     *,
     patience_s: float,
+    alone_s: float = 0.0,
     is_stopped: Callable[[], bool],
 ) -> None:
     """Wait until this broker is in no ISR that it may not deserve any more.
 
     Args:
         run_in_store: does something with the metadata store, beside the event loop.
-        broker_id, trusted: see `not_missed_in`.
+        broker_id, trusted: see `doubtful_isrs`.
+        unlost: partitions that have all that was written to them.
         patience_s: for how long, in seconds; then it goes on, with an error in the log: a controller that
             does not do its duty must not keep a broker away for good.
+        alone_s: how long others of an ISR are waited for while none lives, in seconds.
         is_stopped: whether nobody waits for this any more.
 
     Raises `StoreError`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
-    is_told = False
+    is_told = is_alone_told = False
+    alone_until: float | None = None
     while not is_stopped():
-        found = await run_in_store(lambda store: not_missed_in(store, broker_id, trusted))
+        doubtful = await run_in_store(lambda store: doubtful_isrs(store, broker_id, trusted))
+        found = [one for one, others_live in doubtful.items() if others_live]
         if not found:
-            return
+            alone = [one for one in doubtful if one not in unlost]
+            alone_until = loop.time() + alone_s if alone_until is None else alone_until
+            if not alone or loop.time() >= alone_until:
+                return
+            if not is_alone_told:
+                log.warning(
+                    "the machine has booted since the last stop, which was not clean: records of %d"
+                    " partitions may be lost (%s …), and nobody else of their ISRs lives: waiting %.0f s",
+                    len(alone),
+                    f"{alone[0][0]}-{alone[0][1]}",
+                    alone_s,
+                )
+                is_alone_told = True
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            continue
         some = ", ".join(f"{topic}-{partition}" for topic, partition in found[:5])
         if loop.time() > deadline:
             log.error(
@@ -86,10 +108,10 @@ async def be_missed(
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-def not_missed_in(
+def doubtful_isrs(
     store: MetadataStore, broker_id: int, trusted: Container[TopicPartition]
-) -> list[TopicPartition]:
-    """The partitions in whose ISR a broker is beside one that lives, while its log may lack records.
+) -> dict[TopicPartition, bool]:
+    """The partitions in whose ISR a broker is beside others, while its log may lack records; does one live?
 
     Args:
         broker_id: of the broker that is about to register.
@@ -110,12 +132,12 @@ def not_missed_in(
     states = store.get_many([paths.partition_state(*one) for one in doubtful])
     # After the states: who lives by then may have been elected by what they say.
     live = {int(name) for name in store.children(paths.BROKER_IDS)} - {broker_id}
-    found = []
+    found = {}
     for one, node in zip(doubtful, states, strict=True):
         if node is not None:
             isr = _read(decode_partition_state, paths.partition_state(*one), node[0], _NO_STATE).isr
-            if broker_id in isr and not live.isdisjoint(isr):
-                found.append(one)
+            if broker_id in isr and len(isr) > 1:
+                found[one] = not live.isdisjoint(isr)
     return found
 
 

@@ -72,7 +72,8 @@ class LogManager:
     `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there;
     `gives_up_full_disks`: whether a full disk fails its folder. Without it what was asked for fails, and
     nothing else, until there is room again; `stopped_cleanly`: partitions whose logs were at the start as a
-    clean stop had left them.
+    clean stop had left them; `unlost`: those whose last user has died, perhaps, but not the machine since
+    `note_boot`: all that was written is there, synced or not.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class LogManager:
         """Folders that had failed before it was known what is in them."""
         self._removals = Removals(files)
         self.stopped_cleanly: set[TopicPartition] = set()
+        self.unlost: set[TopicPartition] = set()
         self._stale: set[TopicPartition] = set()
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
         self._taken_out = TakenOut(files)
@@ -227,6 +229,15 @@ class LogManager:
         """See `Identity.check`."""
         self._identity.check(broker_id, cluster_id, self._clock.now_ms())
 
+    def note_boot(self) -> None:
+        """Have the next start know that nothing was lost, unless the machine boots before.
+
+        To be called when others know by the in-sync sets what may have been lost so far.
+        """
+        for directory in self._dirs:
+            if directory.lock is not None:
+                directory.lock.note_boot()
+
     # Loading.
 
     def load(self, topic_configs: Mapping[str, Mapping[str, str]] | None = None) -> list[PartitionLog]:
@@ -259,6 +270,8 @@ class LogManager:
         settle_duplicates(views.values(), refuses=self.refuses_damage)
         self._in_each_folder(lambda directory: self._begin_in(directory.path, views[directory.path]))
         self._in_each_folder(open_logs)
+        same_boot = {one.path for one in self._dirs if one.lock is not None and one.lock.same_boot}
+        self.unlost.update(key for key, log in self._logs.items() if log.directory.parent in same_boot)
         if self._logs:
             scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
             logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)

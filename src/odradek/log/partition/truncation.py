@@ -88,6 +88,9 @@ class TruncatableLog(AppendableLog):
         self._drop_from_end(later)
         active = self.segments.active
         active.truncate_to(offset)
+        # Before an epoch is noted that comes in its place: if what was cut came back after a loss of power,
+        # it would be taken for a part of that epoch, and not be cut again.
+        self.files.fsync(active.path)
         has_hole = _end_of(active) < offset
         if has_hole:
             # A batch goes whole, also if records of it are before the offset; the log goes on there all the

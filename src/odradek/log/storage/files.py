@@ -113,7 +113,17 @@ class File(Protocol):
 
 
 class DirectoryLock(Protocol):
-    """A lock held on a data folder."""
+    """A lock held on a data folder.
+
+    Attributes: `same_boot`: whether `note_boot` was called, by whoever held it before, since the machine has
+    booted: all that was written then is there, synced or not.
+    """
+
+    same_boot: bool
+
+    def note_boot(self) -> None:
+        """Have `same_boot` be true for whoever holds it next, unless the machine boots before."""
+        ...
 
     def release(self) -> None:
         """Let go of the lock."""

@@ -151,6 +151,11 @@ class MemoryLock:
     def __init__(self, files: MemoryFileSystem, path: Path) -> None:
         self._files = files
         self._path = path
+        self.same_boot = files.boot_of.get(path) == files.boots
+
+    def note_boot(self) -> None:
+        """See `DirectoryLock.note_boot`."""
+        self._files.boot_of[self._path] = self._files.boots
 
     def release(self) -> None:
         """See `DirectoryLock.release`."""
@@ -168,7 +173,8 @@ class MemoryFileSystem:
     Attributes for tests: `operations` counts what changes the disk; `kill_at` is the number of the operation
     at which `Killed` is raised, `fail_at` that at which `OSError(EIO)` is, `rng` decides how much of that
     operation is done; `capacity` is the number of bytes that fit in all, None for any; `failing` maps an
-    operation's name to a predicate on the path: true raises `failing_with`, EIO.
+    operation's name to a predicate on the path: true raises `failing_with`, EIO; `boots` is how often power
+    was lost, `boot_of` what the locks' files say of it.
     """
 
     def __init__(self, rng: random.Random | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -179,6 +185,8 @@ class MemoryFileSystem:
         self._durable_names: dict[Path, Inode] = {}
         self._durable_dirs: set[Path] = {Path("/")}
         self.locked: set[Path] = set()
+        self.boots = 0
+        self.boot_of: dict[Path, int] = {}
         self.operations = 0
         self.history: list[tuple[str, Path]] = []
         self.kill_at: int | None = None
@@ -240,6 +248,7 @@ class MemoryFileSystem:
     def lose_power(self) -> None:
         """Forget what did not get to the disk, and start again."""
         self.restart()
+        self.boots += 1
         rng = self.rng
         names = dict(self._durable_names)
         for path in sorted(set(names) | set(self.files)):

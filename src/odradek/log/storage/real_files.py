@@ -30,6 +30,22 @@ class RealDirectoryLock:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._boot = _boot_id()
+        _, noted = _read_lock(fd)
+        self.same_boot = bool(noted) and noted == self._boot
+        self._write(noted)
+
+    def note_boot(self) -> None:
+        """See `DirectoryLock.note_boot`."""
+        self._write(self._boot)
+
+    def _write(self, boot: str) -> None:
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n{boot}\n".encode(), 0)
+        except OSError:
+            # The lock is what counts; on a full disk nobody learns our process id.
+            pass
 
     def release(self) -> None:
         """See `DirectoryLock.release`."""
@@ -228,12 +244,6 @@ class RealFileSystem:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise LockHeldError(path, holder) from None
             raise
-        try:
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        except OSError:
-            # The lock is what counts; on a full disk nobody learns our process id.
-            pass
         return RealDirectoryLock(fd)
 
 
@@ -259,9 +269,23 @@ def _copy(source: int, target: int, position: int, size: int) -> int:
     return copied
 
 
+def _read_lock(fd: int) -> tuple[str, str]:
+    """The process id and the boot id that were left in a lock's file; empty where there is none."""
+    pid, _, boot = os.pread(fd, 128, 0).decode("ascii", "replace").partition("\n")
+    return pid.strip(), boot.strip()
+
+
+def _boot_id() -> str:
+    """Which boot of the machine this is; empty where the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
 def _holder_pid(fd: int) -> int | None:
     """Return who holds the lock: the id left in the file, else what the kernel knows of its POSIX lock."""
-    text = os.pread(fd, 32, 0).strip()
+    text, _ = _read_lock(fd)
     if text.isdigit():
         return int(text)
     if sys.platform != "linux":
