@@ -40,7 +40,7 @@ class Sender:
 
     def __init__(self, site: Site, who: str, *, is_idempotent: bool) -> None:
         self._site, self._who, self._is_idempotent = site, who, is_idempotent
-        self._chance: random.Random = site.chance(who)
+        self._chance: random.Random = site.rng(who)
 
     async def run(self) -> None:
         """Send until the writers are to finish."""
@@ -102,7 +102,7 @@ class Passer:
     """Writes to the topic that comes and goes; no history has it."""
 
     def __init__(self, site: Site) -> None:
-        self._site, self._chance = site, site.chance(PASSING)
+        self._site, self._chance = site, site.rng(PASSING)
 
     async def run(self) -> None:
         """Send until the writers are to finish."""
