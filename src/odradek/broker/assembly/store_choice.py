@@ -145,7 +145,7 @@ def _auth(config: BrokerConfig) -> Auth | None:
 
 
 def _auth_of_file(config: BrokerConfig, *, wants_ticket: bool) -> Auth | None:
-    """Who the JAAS file's context `Client` says that the broker is, as Java's ZooKeeper client has it.
+    """Return who the JAAS file's context `Client` says that the broker is, as Java's ZooKeeper client has it.
 
     Args:
         config: the broker's.

@@ -35,7 +35,7 @@ _LASTING = 2
 
 
 class LongLived:
-    """What has outlived a look at the middle generation is not looked at again, until much of it has stayed.
+    """The objects that outlived a look at the middle generation: not looked at again until many have stayed.
 
     Taking it out costs microseconds. It dies by its reference counts like anything else; only a cycle among
     it would stay. So it is counted now and then, and when there was half as much again as after the last look

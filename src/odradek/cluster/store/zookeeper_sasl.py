@@ -1,4 +1,4 @@
-"""How a session logs in at ZooKeeper by SASL: what kazoo is told, and our own mechanisms in pure-sasl's form.
+"""The login of a session at ZooKeeper by SASL: what kazoo is told, our own mechanisms in pure-sasl's form.
 
 pure-sasl's GSSAPI needs another library for Kerberos than brokers and clients use here, and takes no key
 tables; so the exchange is ours, and pure-sasl, which kazoo asks, hands tokens on.

@@ -276,7 +276,7 @@ def _read_lock(fd: int) -> tuple[str, str]:
 
 
 def _boot_id() -> str:
-    """Which boot of the machine this is; empty where the system does not tell."""
+    """Return the id of the machine's boot; empty where the system does not tell."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
