@@ -760,17 +760,20 @@ class Side:
     Args:
         connect: makes one of a user's.
         admin: one of somebody who may do everything.
+
+    Attributes:
+        admin: as given.
     """
 
     def __init__(self, connect: Callable[[str, str], Connection], admin: Connection) -> None:
         self._connect = connect
         self._connections: dict[tuple[str, str], Connection] = {}
-        self._admin = admin
+        self.admin = admin
         self._ids: dict[str, bytes] = {}
 
     def prepare(self) -> None:
         """Create topics, groups, transactional ids and ACLs."""
-        admin = self._admin
+        admin = self.admin
         topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in TOPICS]
         self._settled(Asked(_A.CREATE_TOPICS, 7, lambda *_: {"topics": topics, "timeout_ms": 30_000}), 36)
         for name in TOPICS:
@@ -805,7 +808,7 @@ class Side:
         """Ask until it is done: coordinators and leaders take their time."""
         for tried in range(1200):
             time.sleep(0.05 if tried else 0)
-            answer = self._admin.call(asked.request(resource, _NO_ID), asked.version).to_json(asked.version)
+            answer = self.admin.call(asked.request(resource, _NO_ID), asked.version).to_json(asked.version)
             codes = set(_codes(answer))
             if codes <= {0, *good}:
                 return
@@ -835,7 +838,7 @@ class Side:
         """Close all connections."""
         for connection in self._connections.values():
             connection.close()
-        self._admin.close()
+        self.admin.close()
 
 
 _AGAIN = {

@@ -147,8 +147,8 @@ def test_alter_configs_implies_describe_configs() -> None:
 def test_the_rule_of_a_decision_is_in_kafkas_words() -> None:
     index = index_of({prefix("we"): [entry()]})
     assert decide(index, "web").rule == (
-        "MatchingAcl(acl=StandardAcl(resourceType=TOPIC, resourceName=we, patternType=PREFIXED, "
-        "principal=User:alice, host=*, operation=READ, permissionType=ALLOW))"
+        "MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=we, patternType=PREFIXED, "
+        "principal=User:alice, host=*, operation=READ, permissionType=ALLOW])"
     )
 
 

@@ -389,8 +389,8 @@ def test_the_audit_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
         denied[0],
         "Principal = User:alice is Allowed operation = READ from host = 1.2.3.4 on resource = "
         "Topic:LITERAL:ab for request = Fetch with resourceRefCount = 1 based on rule "
-        "MatchingAcl(acl=StandardAcl(resourceType=TOPIC, resourceName=ab, patternType=PREFIXED, "
-        "principal=User:alice, host=*, operation=READ, permissionType=ALLOW))",
+        "MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=ab, patternType=PREFIXED, "
+        "principal=User:alice, host=*, operation=READ, permissionType=ALLOW])",
         "Principal = User:admin is Allowed operation = DESCRIBE_CONFIGS from host = 1.2.3.4 on resource = "
         "Topic:LITERAL:a for request = DescribeConfigs with resourceRefCount = 1 based on rule SuperUser",
         denied[1],

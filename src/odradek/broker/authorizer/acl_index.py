@@ -281,10 +281,10 @@ def _is_below(name: str, prefixes: set[str]) -> bool:
 
 def _matching(pattern: ResourcePattern, entry: AccessControlEntry) -> str:
     return (
-        f"MatchingAcl(acl=StandardAcl(resourceType={pattern.resource_type.name}, "
+        f"MatchingAcl(acl=StandardAcl[resourceType={pattern.resource_type.name}, "
         f"resourceName={pattern.name}, patternType={pattern.pattern_type.name}, "
         f"principal={entry.principal}, host={entry.host}, operation={entry.operation.name}, "
-        f"permissionType={entry.permission_type.name}))"
+        f"permissionType={entry.permission_type.name}])"
     )
 
 

@@ -118,14 +118,16 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState
 
 
 def _check(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult:
-    image, name, topic_id = context.broker.controller.image, topic.name, topic.topic_id
+    image, topic_id = context.broker.controller.image, topic.topic_id
+    name = image.topic_name(topic_id) if topic.name is None else topic.name
     if name is None:
-        name = image.topic_name(topic_id)
-        if name is None:
-            return _result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        if not context.authorize(Operation.DESCRIBE, topic_resource(name)):
-            return _result(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if not context.authorize(Operation.DELETE, topic_resource(name)):
+        return _result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+    # Both are asked of all topics, as Kafka does: whoever reads the audit log counts on it.
+    may_describe = context.authorize(Operation.DESCRIBE, topic_resource(name))
+    may_delete = context.authorize(Operation.DELETE, topic_resource(name))
+    if topic.name is None and not may_describe:
+        return _result(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not may_delete:
         return _result(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name not in image.topics:
         return _result(name, topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
