@@ -415,7 +415,7 @@ def test_a_real_loop_that_is_held_up(
             watchdog.start()
             hold_up_the_loop(held_up_ms)
             held_until_ms = time.monotonic_ns() / 1e6
-            while watchdog.detector._alive[0] < held_until_ms:
+            while watchdog.detector._last_beat.at_ms < held_until_ms:
                 await asyncio.sleep(0.001)
             watchdog.stop()
             watchdog.stop()

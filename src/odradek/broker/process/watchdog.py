@@ -90,6 +90,13 @@ class Usage(NamedTuple):
     process_ms: float = 0.0
 
 
+class Beat(NamedTuple):
+    """A sign of life of the loop: when it came (monotonic ms), and the usage of its thread by then."""
+
+    at_ms: float
+    usage: Usage
+
+
 class Stall(NamedTuple):
     """A stall to be told of.
 
@@ -137,8 +144,8 @@ class StallDetector:
         self.max_ms = 0.0
         self.total_ms = 0.0
         self.resting = False
-        self._alive = (now_ms, usage)
-        self._answer: tuple[float, Usage] | None = None
+        self._last_beat = Beat(now_ms, usage)
+        self._answer: Beat | None = None
         self._asked = False
         self._asked_ms = now_ms
         self._stack: Stack = ()
@@ -151,7 +158,7 @@ class StallDetector:
 
     def beat(self, now_ms: float, usage: Usage) -> None:
         """The loop answers, in its own thread."""
-        self._answer = (now_ms, usage)
+        self._answer = Beat(now_ms, usage)
 
     def look(self, now_ms: float, usage: Usage, stack: Callable[[], Stack]) -> tuple[bool, Stall | None]:
         """Look at the loop, once per `period_ms`.
@@ -166,7 +173,7 @@ class StallDetector:
         stall = None
         if self._asked and self._answer is not None:
             stall = self._take_answer(now_ms, self._answer)
-        silent_ms = now_ms - self._alive[0]
+        silent_ms = now_ms - self._last_beat.at_ms
         if silent_ms >= self._next_stack_ms:
             # Soon, as the stall may be over at the next look; and once more where it surely is one.
             self._next_stack_ms = self.threshold_ms if silent_ms < self.threshold_ms else math.inf
@@ -176,22 +183,22 @@ class StallDetector:
         if self._asked:
             if silent_ms >= self._next_alarm_ms:
                 self._next_alarm_ms *= 2
-                stall = _stall(silent_ms, self._alive[1], usage, stack(), over=False)
+                stall = _stall(silent_ms, self._last_beat.usage, usage, stack(), over=False)
                 return False, self._told(now_ms, stall)
             return False, None
         self._asked = not self.resting
         self._asked_ms = now_ms
         return self._asked, stall
 
-    def _take_answer(self, now_ms: float, answer: tuple[float, Usage]) -> Stall | None:
-        stall = _stall(answer[0] - self._alive[0], self._alive[1], answer[1], self._stack)
+    def _take_answer(self, now_ms: float, answer: Beat) -> Stall | None:
+        stall = _stall(answer.at_ms - self._last_beat.at_ms, self._last_beat.usage, answer.usage, self._stack)
         # A question that came late, as this thread had no processor, is not the loop's silence; but what kept
         # this thread may be the loop, which computed and did not let go of the interpreter's lock.
-        late_ms = max(0.0, self._asked_ms - self._alive[0] - self.period_ms)
+        late_ms = max(0.0, self._asked_ms - self._last_beat.at_ms - self.period_ms)
         stall = stall._replace(
             stalled_ms=stall.stalled_ms - max(0.0, late_ms - stall.cpu_ms - stall.starved_ms)
         )
-        self._alive = answer
+        self._last_beat = answer
         self._answer = None
         self._stack = ()
         self._asked = False
@@ -210,8 +217,8 @@ class StallDetector:
             now_ms, usage: as above.
             activity: the loop has something to do; else the rest was long enough.
         """
-        worked_ms = usage.cpu_ms - self._alive[1].cpu_ms
-        self._alive = (now_ms, usage)
+        worked_ms = usage.cpu_ms - self._last_beat.usage.cpu_ms
+        self._last_beat = Beat(now_ms, usage)
         self.resting = not activity and worked_ms < _QUIET_CPU_MS * _QUIET_LOOKS
         if not self.resting:
             self._quiet_looks = 0

@@ -144,7 +144,7 @@ class RemoteMarkers:
         partitions = 0
         while queue.entries:
             entry = queue.entries.popleft()
-            markers = entry[0]
+            markers, _ = entry
             size = len(markers.partitions)
             if not self._owes(markers):
                 # Given up, or the next leader's to write.

@@ -69,7 +69,7 @@ class Removals:
 
     def forget(self, parent: Path) -> None:
         """A data folder has failed: nothing is removed from it."""
-        self._folders = [entry for entry in self._folders if entry[1].parent != parent]
+        self._folders = [(at_ms, folder) for at_ms, folder in self._folders if folder.parent != parent]
         heapify(self._folders)
 
     def begin(self, now_ms: int, paths: Iterable[Path], most: int | None) -> RemovalJob:

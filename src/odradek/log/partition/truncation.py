@@ -182,7 +182,7 @@ class TruncatableLog(AppendableLog):
         if not self._removals:
             return []
         due = [path for at_ms, paths in self._removals if at_ms <= now_ms for path in paths]
-        self._removals = [entry for entry in self._removals if entry[0] > now_ms]
+        self._removals = [(at_ms, paths) for at_ms, paths in self._removals if at_ms > now_ms]
         return due
 
 
