@@ -228,6 +228,11 @@ class Machine:
         broker = self.broker
         return self.is_alive and broker is not None and broker.machine_life == self.lives and broker._started
 
+    @property
+    def serves(self) -> bool:
+        """Return whether a broker is there that has started, and is not about to stop."""
+        return self.is_started and not self._is_stopping
+
     def start(self) -> None:
         """Start a broker, again and again until it has started; when it has stopped, if it is about to."""
         if self.is_alive:

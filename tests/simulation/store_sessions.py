@@ -110,6 +110,9 @@ class Session(MemoryStore):
             raise Killed
         executor = next((one for one in self._loop.executors if one.is_here), None)
         if executor is None:
+            if self._machine.serves and not self._loop.is_elsewhere:
+                asks = f"{self._loop.name} asks the store for {path} in its event loop"
+                self._world.problems.append(f"at {self._world.now_s:.3f} s: {asks}")
             if not self.is_reached:
                 raise StoreUnavailable(path, "the metadata store is out of reach")
             return

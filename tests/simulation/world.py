@@ -166,6 +166,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         executors: its threads.
         is_dead: it is never turned again.
         is_paused: its events wait.
+        is_elsewhere: what runs now would run in another thread.
         busy_until_s: it does nothing before: a disk makes it wait.
         executor_delay_s_max: how long work in an executor takes at most.
     """
@@ -175,7 +176,7 @@ class MachineLoop(asyncio.BaseEventLoop):
         self.world = world
         self.name = self.host = name
         self.network: Network | None = None
-        self.is_dead = self.is_paused = False
+        self.is_dead = self.is_paused = self.is_elsewhere = False
         self.busy_until_s = 0.0
         self.executor_delay_s_max = EXECUTOR_DELAY_S_MAX
         self.executors: list[VirtualExecutor] = []
@@ -231,8 +232,17 @@ class MachineLoop(asyncio.BaseEventLoop):
         if executor in self.executors:
             return asyncio.wrap_future(executor.submit(func, *args), loop=self)
         done: asyncio.Future[Any] = self.create_future()
-        self.call_later(self.delay_s(0, self.executor_delay_s_max), _run, done, func, args)
+        self.call_later(self.delay_s(0, self.executor_delay_s_max), self._run_elsewhere, done, func, args)
         return done
+
+    def _run_elsewhere(
+        self, done: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]
+    ) -> None:
+        self.is_elsewhere = True
+        try:
+            _run(done, func, args)
+        finally:
+            self.is_elsewhere = False
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:  # type: ignore[override]
         """See `asyncio.AbstractEventLoop.getaddrinfo`: machines are known by their names."""

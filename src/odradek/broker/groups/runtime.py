@@ -57,7 +57,7 @@ class GroupRuntime(CoordinatorShell):
         config: BrokerConfig,
     ) -> None:
         super().__init__(GROUP_METADATA_TOPIC, broker_id, replicas, controller, config)
-        self.stored_offsets = StoredOffsets(controller.store)
+        self.stored_offsets = StoredOffsets(lambda: controller.store)
         self.coordinator: GroupCoordinator = GroupCoordinator(
             config=group_config(config),
             log=ReplicatedLog(replicas, purgatory, clock),

@@ -6,14 +6,20 @@ in ZooKeeper; they and Kafka's old tools read it there.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from odradek.cluster.store.store import BadArguments, MetadataStore, NoNode, ensure_path
 from odradek.errors import InvalidGroupIdError
 
 
 class StoredOffsets:
-    """The offsets of version 0."""
+    """The offsets of version 0. Waits for the store: not to be used in the event loop's thread.
 
-    def __init__(self, store: MetadataStore) -> None:
+    Args:
+        store: gives the present session.
+    """
+
+    def __init__(self, store: Callable[[], MetadataStore]) -> None:
         self._store = store
 
     def commit(self, group_id: str, topic: str, partition: int, offset: int) -> None:
@@ -25,30 +31,33 @@ class StoredOffsets:
         """
         path = _path(group_id, topic, partition)
         data = str(offset).encode()
+        store = self._store()
         try:
-            self._store.set(path, data)
+            store.set(path, data)
         except NoNode:
-            ensure_path(self._store, path)
-            self._store.set(path, data)
+            ensure_path(store, path)
+            store.set(path, data)
 
-    def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The offset, or `None`.
+    def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """The offsets of some partitions; those that have none are left out.
 
         Raises:
             InvalidGroupIdError: the group's name cannot be the name of a node.
             StoreError: the store did not answer.
         """
+        nodes = [_path(group_id, topic, partition) for partition in partitions]
         try:
-            data, _ = self._store.get(_path(group_id, topic, partition))
-        except NoNode:
-            return None
+            found = self._store().get_many(nodes)
         except BadArguments:
             raise InvalidGroupIdError from None
-        try:
-            return int(data or b"")
-        except ValueError:
-            # Not an offset: whoever wrote it, there is none here.
-            return None
+        offsets: dict[int, int] = {}
+        for partition, node in zip(partitions, found, strict=True):
+            try:
+                offsets[partition] = int((node and node[0]) or b"")
+            except ValueError:
+                # Not an offset: whoever wrote it, there is none here.
+                continue
+        return offsets
 
 
 def _path(group_id: str, topic: str, partition: int) -> str:

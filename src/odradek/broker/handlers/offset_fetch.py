@@ -41,6 +41,7 @@ from odradek.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
+    from odradek.broker.groups.stored_offsets import StoredOffsets
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.handler_types import Refused
     from odradek.coordinators.groups.coordinator import GroupCoordinator
@@ -282,28 +283,43 @@ def _fetch_from_store(
         elif not context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
-            stored = yield from each(
-                topic.partition_indexes, partial(_stored, context, group.group_id, topic.name)
-            )
+            stored = yield from _stored(context, group.group_id, topic.name, topic.partition_indexes)
             topics.append(OffsetFetchResponseTopics(name=topic.name, partitions=stored))
             continue
         topics.append((yield from _refused(topic.name, topic.topic_id, topic.partition_indexes, error)))
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 
-def _stored(context: RequestContext, group_id: str, topic: str, index: int) -> OffsetFetchResponsePartitions:
-    if context.broker.image.partition(topic, index) is None:
-        return _partition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+def _stored(
+    context: RequestContext, group_id: str, topic: str, indexes: list[int]
+) -> Steps[list[OffsetFetchResponsePartitions]]:
+    """The offsets of a topic's partitions. The store is waited for in the controller's thread."""
+    answered: list[OffsetFetchResponsePartitions] = []
+    offsets, queue = context.broker.groups.stored_offsets, context.broker.controller.event_queue
+    for start in range(0, len(indexes), PARTITIONS_AT_ONCE):
+        some = indexes[start : start + PARTITIONS_AT_ONCE]
+        image = context.broker.image
+        known = [index for index in some if image.partition(topic, index) is not None]
+        read = yield from wait(queue.run(partial(_read, offsets, group_id, topic, known)))
+        if isinstance(read, ErrorCode):
+            found = {index: _partition(index, read) for index in known}
+        else:
+            found = {index: _partition(index, ErrorCode.NONE, offset) for index, offset in read.items()}
+        # Version 0 knows no other way to say that there is none.
+        none = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answered += [found[index] if index in found else _partition(index, none) for index in some]
+    return answered
+
+
+def _read(
+    offsets: StoredOffsets, group_id: str, topic: str, indexes: list[int]
+) -> dict[int, int] | ErrorCode:
     try:
-        offset = context.broker.groups.stored_offsets.fetch(group_id, topic, index)
+        return offsets.fetch(group_id, topic, indexes)
     except KafkaError as error:
-        return _partition(index, error.code)
+        return error.code
     except StoreError as error:
         repeats.log(
-            logging.WARNING, topic, "stored offset not read group=%s topic=%s: %s", group_id, topic, error
+            logging.WARNING, topic, "stored offsets not read group=%s topic=%s: %s", group_id, topic, error
         )
-        return _partition(index, ErrorCode.UNKNOWN_SERVER_ERROR)
-    if offset is None:
-        # Version 0 knows no other way to say that there is none.
-        return _partition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _partition(index, ErrorCode.NONE, offset)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
