@@ -356,3 +356,15 @@ def test_dynamic_configs_that_can_be() -> None:
     assert BrokerConfig({"odradek.kafka.version": "3.9"}).update_mode("advertised.listeners") == "per-broker"
     assert update_mode("num.partitions") is None
     assert base_name("listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config") == "sasl.jaas.config"
+
+
+def test_a_broker_of_a_cluster_has_a_listener_for_the_others() -> None:
+    """As in Kafka; one that is alone needs none."""
+    alone = {"listeners": "SASL_PLAINTEXT://127.0.0.1:9092"}
+    BrokerConfig(alone)
+    with pytest.raises(
+        ConfigError, match=r"options .* are SASL_PLAINTEXT, and brokers talk by PLAINTEXT where"
+    ):
+        BrokerConfig({**alone, "zookeeper.connect": "h:1"})
+    BrokerConfig({**alone, "zookeeper.connect": "h:1", "security.inter.broker.protocol": "SASL_PLAINTEXT"})
+    BrokerConfig({**alone, "zookeeper.connect": "h:1", "inter.broker.listener.name": "SASL_PLAINTEXT"})

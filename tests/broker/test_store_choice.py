@@ -88,6 +88,7 @@ def test_zookeeper_is_connected_to_as_configured(tmp_path: Path, monkeypatch: py
                 "auth": DigestAuth("kafka", "secret"),
                 "set_acl": True,
                 "tls": None,
+                "has_certificate": False,
             },
         )
     open_store(BrokerConfig(given | {"odradek.zookeeper.auth": "DIGEST-MD5"}), tmp_path, ManualClock())

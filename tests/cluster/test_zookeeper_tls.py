@@ -10,7 +10,8 @@ import pytest
 
 from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.cluster.store.store import StoreUnavailable
+from odradek.cluster.store.store import NotPermitted, StoreUnavailable
+from odradek.cluster.store.zookeeper import ZooKeeperStore
 from odradek.testing.certificates import CertificateAuthority
 from odradek.util.clock import SystemClock
 from zookeeper_server import Unavailable, ZooKeeperServer
@@ -71,6 +72,28 @@ def test_a_session_over_mutual_tls(secured: Secured) -> None:
     store.watch_persistent("/a", lambda event: seen.append(event.path))
     store.delete("/a/0")
     store.close()
+
+
+def test_who_shows_a_certificate_owns_what_it_writes(secured: Secured) -> None:
+    """As Kafka has it: `zookeeper.set.acl` needs no login beside a certificate."""
+    configs = {
+        **secured.configs,
+        "zookeeper.connect": f"127.0.0.1:{secured.server.tls_port}/owned",
+        "zookeeper.set.acl": "true",
+    }
+    store = open_store(BrokerConfig(configs), secured.folder, SystemClock())
+    store.create("/config")
+    store.create("/config/users", b"salt")
+    store.close()
+    again = open_store(BrokerConfig(configs), secured.folder, SystemClock())
+    assert again.get("/config/users")[0] == b"salt"
+    again.close()
+    other = ZooKeeperStore(f"{secured.server.address}/owned")
+    with pytest.raises(NotPermitted):
+        other.get("/config/users")
+    with pytest.raises(NotPermitted):
+        other.set("/config", b"")
+    other.close()
 
 
 @pytest.mark.parametrize("what", ["nobody", "another authority"])

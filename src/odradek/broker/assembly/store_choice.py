@@ -53,11 +53,15 @@ def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
     from odradek.cluster.store.zookeeper import ZooKeeperStore
 
     auth = _auth(config)
-    if config.zookeeper_set_acl and auth is None:
+    has_certificate = (
+        config.zookeeper_ssl_client_enable and config.zookeeper_ssl_keystore_location is not None
+    )
+    if config.zookeeper_set_acl and auth is None and not has_certificate:
         raise ConfigError(
             "zookeeper.set.acl=true: the nodes would be nobody's. Say who the broker is, by "
             "odradek.zookeeper.auth, .username and .password, or by the context Client of "
-            "odradek.jaas.config.file. Nothing was started."
+            "odradek.jaas.config.file, or by a certificate, zookeeper.ssl.keystore.location. "
+            "Nothing was started."
         )
     session_timeout_ms = config.zookeeper_session_timeout_ms
     connection_timeout_ms = config.zookeeper_connection_timeout_ms
@@ -68,6 +72,7 @@ def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
         auth=auth,
         set_acl=config.zookeeper_set_acl,
         tls=_tls(config),
+        has_certificate=has_certificate,
     )
 
 

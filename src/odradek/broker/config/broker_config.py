@@ -308,11 +308,18 @@ class BrokerConfig(ConfigAttributes):
                 "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
             )
         listener = self.inter_broker_listener
-        if (by_name or by_protocol) and listener not in advertised:
+        # A broker that is alone talks to nobody. One of a cluster that nobody could reach, itself neither,
+        # would tell its clients of no brokers, for ever.
+        if (by_name or by_protocol or self.zookeeper_connect) and listener not in advertised:
             raise ConfigError(
                 "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
                 "The valid options based on currently configured listeners are "
                 f"{','.join(sorted(advertised))}"
+                + (
+                    ""
+                    if by_name or by_protocol
+                    else f", and brokers talk by {listener} where no config says so"
+                )
             )
         control = self.control_plane_listener_name
         if control is None:

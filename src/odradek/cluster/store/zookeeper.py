@@ -78,12 +78,13 @@ class ZooKeeperStore:
         request_timeout_ms: how long an operation waits for a lost connection to come back and for its
             answer; default: the session's timeout.
         auth: who this session is.
-        set_acl: give new nodes Kafka's ACLs (`zookeeper.set.acl`): all for their creator, which needs `auth`,
-            and reading for the world, but for those that hold credentials.
+        set_acl: give new nodes Kafka's ACLs (`zookeeper.set.acl`): all for their creator, which needs `auth`
+            or a certificate, and reading for the world, but for those that hold credentials.
         tls: how connections are encrypted; None for plain ones.
+        has_certificate: whether `tls` shows one, which says who this session is, too.
 
     Raises:
-        BadArguments: `connect` names no server, or `set_acl` without `auth`.
+        BadArguments: `connect` names no server, or `set_acl` without `auth` or a certificate.
         StoreUnavailable: no server answered.
         SessionExpired: the servers refuse the credentials.
         NotPermitted: the chroot is missing and may not be created.
@@ -100,9 +101,10 @@ class ZooKeeperStore:
         auth: Auth | None = None,
         set_acl: bool = False,
         tls: ssl.SSLContext | None = None,
+        has_certificate: bool = False,
     ) -> None:
         self._servers, self._chroot = ConnectString.parse(connect)
-        if set_acl and auth is None:
+        if set_acl and auth is None and not has_certificate:
             raise BadArguments(
                 connect, "zookeeper.set.acl=true: nodes of which nobody is the owner; give credentials, too"
             )
