@@ -10,10 +10,12 @@ import pytest
 
 from odradek.broker.membership import unclean_return
 from odradek.broker.membership.unclean_return import be_missed
+from odradek.cluster.store.store import StoreUnavailable
 from odradek.util.topic_partition import TopicPartition
 
 KEY = ("t", 0)
-ALONE, BESIDE_ONE_THAT_LIVES = {KEY: False}, {KEY: True}
+ALONE: dict[TopicPartition, bool] = {KEY: False}
+BESIDE_ONE_THAT_LIVES: dict[TopicPartition, bool] = {KEY: True}
 LONG_S = 3600.0
 
 
@@ -22,8 +24,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unclean_return, "_LOOK_AGAIN_S", 0.0)
 
 
+Found = dict[TopicPartition, bool]
+
+
 def looks(
-    found: list[dict[TopicPartition, bool]],
+    found: list[Found | StoreUnavailable],
     unlost: set[TopicPartition],
     alone_s: float,
     patience_s: float = LONG_S,
@@ -31,10 +36,13 @@ def looks(
     """How often a broker looks before it registers, finding one after the other; the last again and again."""
     count = 0
 
-    async def run_in_store(work: Callable[[Any], Any]) -> dict[TopicPartition, bool]:
+    async def run_in_store(work: Callable[[Any], Any]) -> Found:
         nonlocal count
         count += 1
-        return found[min(count, len(found)) - 1]
+        one = found[min(count, len(found)) - 1]
+        if isinstance(one, Exception):
+            raise one
+        return one
 
     asyncio.run(
         be_missed(
@@ -69,6 +77,13 @@ def test_where_nobody_comes_it_waits_no_longer(caplog: pytest.LogCaptureFixture)
 
 def test_another_one_that_comes_and_goes_does_not_begin_the_wait_anew() -> None:
     assert looks([ALONE, BESIDE_ONE_THAT_LIVES, ALONE], set(), 1e-6) == 3
+
+
+def test_a_moment_without_the_store_does_not_end_the_start() -> None:
+    away = StoreUnavailable("/", "no answer")
+    assert looks([away, away, BESIDE_ONE_THAT_LIVES, away, {}], set(), LONG_S) == 5
+    with pytest.raises(StoreUnavailable, match="no answer"):
+        looks([away], set(), LONG_S, patience_s=0.0)
 
 
 def test_a_stop_ends_the_wait() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .cluster import SimulatedCluster
 
 BROKERS = 3
+HOUR_MS = 3_600_000
 FROM_S, UNTIL_S = 1.0, 21.0
 
 
@@ -290,7 +291,7 @@ def schedule(seed: int) -> list[Fault]:
         broker, other = rng.sample(range(BROKERS), 2)
         (kind,) = rng.choices(kinds, weights)
         lasts_s = rng.choice((rng.uniform(0.1, 2), rng.uniform(1, 8), rng.uniform(5, 14)))
-        amount = rng.choice((-60_000, -2_000, 2_000, 600_000)) if kind == "jump" else rng.randint(0, 60)
+        amount = rng.choice((-60_000, -2_000, 2_000, 6 * HOUR_MS)) if kind == "jump" else rng.randint(0, 60)
         faults.append(
             Fault(round(rng.uniform(FROM_S, until_s), 3), kind, broker, other, round(lasts_s, 3), amount)
         )

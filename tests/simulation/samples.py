@@ -15,7 +15,7 @@ FOUND_BY = {
     "isr-without-epoch-start": 14,
     "high-watermark-ahead": 1,
     "high-watermark-by-one": 1,
-    "high-watermark-by-committed-isr": 7,
+    "high-watermark-by-committed-isr": 1,
     "truncation-to-high-watermark": 2,
     "stale-controller": 6,
     "min-isr-ignored": 1,
