@@ -106,6 +106,7 @@ def asked_of_ours(**config: Any) -> Iterator[tuple[Side, Recording]]:
         "super_users": "User:admin",
         "offsets_topic_num_partitions": 1,
         "transaction_state_log_num_partitions": 1,
+        "log_retention_ms": -1,  # its records are years old
     }
     with Broker(**config) as broker:
         side = Side(lambda user, host: _as_user(broker, user, host), _as_user(broker, ADMIN, "127.0.0.1"))

@@ -50,6 +50,8 @@ def asked_of_kafka(version: str, authorizer: str, folder: Path) -> Iterator[Side
         "super.users": "User:admin;User:ANONYMOUS",
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
+        # The matrix' records are years old, and Kafka begins to look for such half a minute after its start.
+        "log.retention.ms": "-1",
     }
     with kafka_peer.RealKafka(version, folder, settings) as kafka:
         side = Side(lambda user, host: _logged_in(port, user, host), Connection(kafka.port))
