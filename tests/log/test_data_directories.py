@@ -334,3 +334,17 @@ def test_a_later_checkpoint_is_not_replaced_by_an_earlier_one() -> None:
     append(logs[0])
     manager.checkpoint()
     assert files.read(FIRST / "replication-offset-checkpoint") == b"0\n1\nt 0 3\n"
+
+
+def test_a_folder_that_failed_may_have_lost_records_without_a_boot() -> None:
+    """After a failed sync the kernel has what it could not write no more."""
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    manager.note_boot()
+    files.restart()
+    assert start(files).unlost == {("t", log.partition) for log in logs}
+    files.restart()
+    manager = start(files)
+    manager.fail_directory(FIRST, "for the test")
+    files.restart()
+    assert start(files).unlost == {("t", log.partition) for log in logs if log.directory.parent == SECOND}

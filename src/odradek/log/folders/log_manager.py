@@ -146,7 +146,7 @@ class LogManager:
 
     def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
         """Go on without a folder, while there is another. Raises `DataDirectoryError`."""
-        directory.failure = str(error)
+        directory.fail(str(error))
         self._unread.add(directory.path)
         directory.unlock()
         for key in [key for key, log in self._logs.items() if log.directory.parent == directory.path]:
@@ -171,7 +171,7 @@ class LogManager:
         directory = next((one for one in self._dirs if one.path == path and one.is_online), None)
         if directory is None:
             return
-        directory.failure = reason
+        directory.fail(reason)
         keys = [key for key, log in self._logs.items() if log.directory.parent == path]
         logger.error(
             "the data folder %s has failed and is offline until the next start, with %d partitions: %s",

@@ -56,6 +56,12 @@ class DataDirectory:
         except LockHeldError as error:
             raise DataDirectoryInUseError(self.path / LOCK, error.holder_pid) from None
 
+    def fail(self, reason: str) -> None:
+        """Give it up. What could not be written the kernel may have dropped, with no boot in between."""
+        self.failure = reason
+        if self.lock is not None:
+            self.lock.forget_boot()
+
     def unlock(self) -> None:
         """Let go of the lock. Harmless twice."""
         lock, self.lock = self.lock, None

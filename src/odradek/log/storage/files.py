@@ -125,6 +125,10 @@ class DirectoryLock(Protocol):
         """Have `same_boot` be true for whoever holds it next, unless the machine boots before."""
         ...
 
+    def forget_boot(self) -> None:
+        """Have it not be true: what could not be written may be lost without a boot as well."""
+        ...
+
     def release(self) -> None:
         """Let go of the lock."""
         ...

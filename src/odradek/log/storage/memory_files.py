@@ -157,6 +157,10 @@ class MemoryLock:
         """See `DirectoryLock.note_boot`."""
         self._files.boot_of[self._path] = self._files.boots
 
+    def forget_boot(self) -> None:
+        """See `DirectoryLock.forget_boot`."""
+        self._files.boot_of.pop(self._path, None)
+
     def release(self) -> None:
         """See `DirectoryLock.release`."""
         self._files.locked.discard(self._path)

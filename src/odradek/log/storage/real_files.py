@@ -39,6 +39,10 @@ class RealDirectoryLock:
         """See `DirectoryLock.note_boot`."""
         self._write(self._boot)
 
+    def forget_boot(self) -> None:
+        """See `DirectoryLock.forget_boot`."""
+        self._write("")
+
     def _write(self, boot: str) -> None:
         try:
             os.ftruncate(self._fd, 0)
