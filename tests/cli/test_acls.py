@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from click.testing import Result
@@ -22,6 +23,7 @@ from odradek import (
     ResourcePatternFilter,
     ResourceType,
 )
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.cli import acls_in_store
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.errors import InvalidRequestError, SecurityDisabledError
@@ -191,7 +193,7 @@ def test_an_acl_that_cannot_be(acls: RunTool) -> None:
 
 def test_without_brokers(run: RunTool, monkeypatch: pytest.MonkeyPatch) -> None:
     server = MemoryServer(ManualClock())
-    monkeypatch.setattr(acls_in_store, "ZooKeeperStore", lambda connect: MemoryStore(server))
+    monkeypatch.setattr(acls_in_store, "open_store", lambda *_: MemoryStore(server))
     in_store = ("--authorizer-properties", "zookeeper.connect=zk:2181")
     added = run("acls", *in_store, *_ADD, "--topic", "t", "--topic", "u", "--operation", "Read")
     assert added.exit_code == 0, added.output
@@ -207,3 +209,29 @@ def test_without_brokers(run: RunTool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a/b" in refused.stderr
     missing = run("acls", "--authorizer-properties", "zookeeper.url=zk", "--list")
     assert "zookeeper.connect=HOST:PORT is missing" in missing.stderr
+
+
+def test_zookeeper_is_reached_as_brokers_reach_it(
+    run: RunTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file that asks for TLS was not read once: passwords would have gone in clear."""
+    server = MemoryServer(ManualClock())
+    given: list[BrokerConfig] = []
+
+    def opened(config: BrokerConfig, *_: object) -> MemoryStore:
+        given.append(config)
+        return MemoryStore(server)
+
+    monkeypatch.setattr(acls_in_store, "open_store", opened)
+    file = tmp_path / "zk.properties"
+    file.write_text("zookeeper.ssl.client.enable=true\nzookeeper.ssl.truststore.location=/ca.pem\n")
+    words = ["--authorizer-properties", "zookeeper.connect=zk:2181", "--zk-tls-config-file", str(file)]
+    more = ["--authorizer-properties", "zookeeper.set.acl=true"]
+    assert run("acls", *words, *more, "--list").exit_code == 0
+    (config,) = given
+    assert config.zookeeper_ssl_client_enable and config.zookeeper_set_acl
+    assert (config.zookeeper_connect, config.zookeeper_ssl_truststore_location) == ("zk:2181", "/ca.pem")
+    alone = run("acls", "--bootstrap-server", "x:1", "--zk-tls-config-file", str(file), "--list")
+    assert "can only be specified with --authorizer-properties" in alone.stderr
+    absent = run("acls", *words[:3], str(tmp_path / "absent"), "--list")
+    assert absent.exit_code != 0 and "absent" in absent.stderr

@@ -9,7 +9,14 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, key_values
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    key_values,
+    read_properties,
+)
 from odradek.util.acl import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -61,9 +68,15 @@ def _words(*names: str, **more: Any) -> Callable[[_F], _F]:
 @_words(
     "--authorizer-properties",
     metavar="KEY=VALUE",
-    help="zookeeper.connect=HOST:PORT[/chroot]: where the ACLs are, instead of brokers.",
+    help="zookeeper.connect=HOST:PORT[/chroot]: where the ACLs are, instead of brokers. Further configs of a "
+    "broker say how ZooKeeper is reached.",
 )
-@click.option("--zk-tls-config-file", hidden=True)
+@click.option(
+    "--zk-tls-config-file",
+    "zk_config_file",
+    metavar="FILE",
+    help="With --authorizer-properties: a file with such configs, zookeeper.ssl.client.enable and the like.",
+)
 @click.option("--add", "adds", is_flag=True, help="Add ACLs.")
 @click.option("--remove", "removes", is_flag=True, help="Remove ACLs.")
 @click.option("--list", "lists", is_flag=True, help="List the ACLs of the resources that are named, or all.")
@@ -111,6 +124,7 @@ class _Words:
     bootstrap_server: str | None
     config_file: str | None
     authorizer_properties: tuple[str, ...]
+    zk_config_file: str | None
     adds: bool
     removes: bool
     lists: bool
@@ -147,6 +161,10 @@ class _Words:
             raise click.UsageError(
                 "One and only one of --bootstrap-server and --authorizer-properties must be specified"
             )
+        if self.zk_config_file is not None and not self.in_store:
+            raise click.UsageError(
+                "The --zk-tls-config-file option can only be specified with --authorizer-properties"
+            )
         if [self.adds, self.removes, self.lists].count(True) != 1:
             raise click.UsageError("Command must include exactly one action: --list, --add, --remove.")
         if self.pattern_type == PatternType.UNKNOWN:
@@ -182,10 +200,9 @@ class _Words:
             from odradek.cli.acls_in_store import AclsInStore
 
             properties = key_values(self.authorizer_properties, "--authorizer-properties")
-            connect = properties.get("zookeeper.connect")
-            if connect is None:
+            if "zookeeper.connect" not in properties:
                 raise click.UsageError("--authorizer-properties: zookeeper.connect=HOST:PORT is missing")
-            return AclsInStore(connect)
+            return AclsInStore({**read_properties(self.zk_config_file), **properties})
         from odradek import Admin
 
         return Admin(**client_configs(self.bootstrap_server, self.config_file, client_id="odradek-acls"))

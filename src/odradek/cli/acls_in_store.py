@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 
+from odradek.broker.assembly.store_choice import open_store
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.cluster.access import acls
 from odradek.cluster.access.acls import AclChange, VersionedAcls
-from odradek.cluster.store.zookeeper import ZooKeeperStore
 from odradek.errors import OdradekError
 from odradek.util.acl import AccessControlEntry, AclBinding, AclBindingFilter, ResourcePattern, is_concrete
+from odradek.util.clock import SystemClock
 
 
 class AclsInStore:
     """The calls of `Admin` about ACLs, on the nodes themselves. A context manager.
 
     Args:
-        connect: as in `zookeeper.connect`.
+        properties: a broker's configs that tell of ZooKeeper: `zookeeper.connect`, `zookeeper.ssl.…`,
+            `zookeeper.set.acl`, `odradek.zookeeper.…`, `odradek.jaas.config.file`.
 
     Raises:
         StoreError: it cannot be reached.
+        ConfigError: something among them that there is not, or that cannot be.
     """
 
-    def __init__(self, connect: str) -> None:
-        self._store = ZooKeeperStore(connect)
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._store = open_store(BrokerConfig(properties), Path(), SystemClock())
         acls.create_acl_paths(self._store)
 
     def __enter__(self) -> AclsInStore:
