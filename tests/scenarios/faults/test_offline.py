@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from scenarios.faults.conftest import Judged
@@ -79,3 +81,27 @@ def test_an_unclean_election_loses_what_it_must(judged: Judged) -> None:
         run.writing.go_on()
         run.cluster.start(left)
         run.cluster.await_whole(TOPIC)
+
+
+def test_who_may_have_lost_records_does_not_come_first(judged: Judged) -> None:
+    """Others of the ISR have lost nothing: their machines have not booted."""
+    fault = (
+        "all killed at once, the leader with its machine, which loses its last records; all started at once"
+    )
+    with judged(fault, Workload(), settings={"zookeeper.session.timeout.ms": "8000"}) as run:
+        leader = run.leader()
+        others = [one for one in run.cluster.live if one != leader]
+        run.writing.go_on()
+        # Nobody is left to elect another one.
+        for broker in (leader, *others):
+            run.cluster.pause(broker)
+        run.cluster.kill(leader, *others)
+        *_, log = sorted((run.cluster.folder_of(leader, TOPIC) / f"{TOPIC}-0").glob("*.log"))
+        os.truncate(log, log.stat().st_size - 100)
+        for folder in run.cluster.folders(leader):
+            (folder / ".lock").write_text("1\nanother boot\n")
+        run.cluster.launch(leader, *others)
+        for broker in (leader, *others):
+            run.cluster.await_ready(broker)
+        assert "partitions may be lost" in run.cluster.log(leader)
+        run.leader()
