@@ -382,7 +382,7 @@ def test_doctor_on_open_files(
 def test_doctor_on_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is optional may be absent; what is needed may not, nor be too old."""
     there = {"uvloop": "0.21", "fastcrc": "0.3.1", "cramjam": "2.8.9"}
-    there |= {"lz4": "4.4.5", "zlib_ng": "1.1.0", "zstandard": "0.25.0"}
+    there |= {"lz4": "4.4.5", "zlib_ng": "1.1.0", "zstandard": "0.25.0", "mypy_extensions": "1.1.0"}
 
     def version(name: str) -> str:
         if name not in there:
@@ -441,7 +441,7 @@ def test_doctor_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None
     assert doctor.requirements(None) == doctor.requirements("spark") == []
 
 
-BASE = ("odradek", "uvloop", "fastcrc", "cramjam", "lz4", "zlib_ng", "zstandard", "click")
+BASE = ("odradek", "uvloop", "fastcrc", "cramjam", "lz4", "zlib_ng", "zstandard", "mypy_extensions", "click")
 
 
 def test_doctor_is_content_with_a_complete_base_install(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ NEEDED = {
     "lz4": "no compressed batches",
     "zlib_ng": "no compressed batches",
     "zstandard": "no batches compressed with zstd",
+    "mypy_extensions": "the broker does not start",
 }
 #: Package → what there is with it; and the extra that brings it with what belongs to it.
 OPTIONAL = {

@@ -24,6 +24,8 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from odradek.broker.apis.registry import handler
 from odradek.broker.conversion.produce import (
     PreparedRecords,
@@ -226,6 +228,8 @@ def _named_twice(topics: list[TopicProduceData]) -> set[_Key]:
     return {key for key, times in Counter(keys).items() if times > 1}
 
 
+# One after the other: the next has the memory of the last.
+@mypyc_attr(free_list_len=1)
 class _Appends:
     """The appends of one request.
 

@@ -15,6 +15,8 @@ import logging
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from odradek.broker.apis.error_responses import error_in_steps
 from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_all, take_apart
@@ -111,6 +113,8 @@ class _Route:
         self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
 
 
+# One after the other: the next has the memory of the last.
+@mypyc_attr(free_list_len=1)
 class _Exchange:
     """A request on its way, and what is to be said of it when it is answered."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from odradek.broker.requests.authorization import (
     GROUP_OPERATIONS_BEFORE_4_0,
     SUPPORTED_OPERATIONS,
@@ -23,6 +25,8 @@ _LONGEST_TOPIC = 249
 """No topic has a longer name; what strangers make up is not kept."""
 
 
+# One after the other: the next has the memory of the last.
+@mypyc_attr(free_list_len=1)
 class RequestContext:
     """One request's surroundings, handed to its handler.
 
