@@ -28,7 +28,7 @@ from odradek.cluster.nodes import (
     encode_topic,
 )
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
-from odradek.cluster.store.store import StoreUnavailable, ensure_path
+from odradek.cluster.store.store import SessionExpired, StoreError, StoreUnavailable, ensure_path
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -205,6 +205,78 @@ def test_a_session_that_ends_while_the_broker_joins_is_replaced(tmp_path: Path) 
         assert len(member.sessions) == 2
         await member.broker.stop()
         assert member.open_sessions == 0
+
+    run(scenario())
+
+
+class Away:
+    """Makes each of the next calls of a method of the store end with the next error, if there is one."""
+
+    def __init__(self, method: str, *errors: StoreError | None) -> None:
+        self.method = method
+        self.errors = list(errors)
+
+    def __enter__(self) -> Away:
+        whole = self._whole = getattr(MemoryStore, self.method)
+
+        def call(store: MemoryStore, *args: Any, **kwargs: Any) -> Any:
+            error = self.errors.pop(0) if self.errors else None
+            if isinstance(error, SessionExpired):
+                store.expire()
+            elif error is not None and error.outcome_unknown:
+                whole(store, *args, **kwargs)
+            if error is not None:
+                raise error
+            return whole(store, *args, **kwargs)
+
+        setattr(MemoryStore, self.method, call)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        setattr(MemoryStore, self.method, self._whole)
+
+
+AWAY = StoreUnavailable("/", "no answer")
+OVER = SessionExpired("/", "the session is over")
+
+
+@pytest.mark.parametrize(
+    ("errors", "sessions"), [([AWAY] * 5, 1), ([OVER], 2), ([AWAY, OVER, AWAY, OVER], 4)], ids=str
+)
+def test_a_start_goes_on_when_the_store_is_back(
+    tmp_path: Path, errors: list[StoreError], sessions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's brokers wait for a ZooKeeper that they have reached before, however long it is away."""
+    looking = Away("get_many", *errors)
+    asked = membership.Membership._be_missed
+
+    async def without_the_store(one: membership.Membership) -> None:
+        with looking:
+            await asked(one)
+
+    monkeypatch.setattr(membership.Membership, "_be_missed", without_the_store)
+
+    async def use(member: Member) -> None:
+        assert looking.errors == [] and len(member.sessions) == sessions
+
+    in_member(tmp_path, use)
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_registration_of_which_nobody_knows_whether_it_was_done_is_made_anew(
+    tmp_path: Path, is_done: bool
+) -> None:
+    away = Away("multi", None, StoreUnavailable("/", "no answer", is_done))
+
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0")
+        with away:
+            await member.broker.start()
+        await until(member.is_member)
+        # Where it was done, the second session finds the first one's registration, and ends that.
+        assert away.errors == [] and len(member.sessions) == 2 + is_done
+        await member.broker.stop()
+        assert member.registered is None and member.open_sessions == 0
 
     run(scenario())
 

@@ -10,7 +10,6 @@ import pytest
 
 from odradek.broker.membership import unclean_return
 from odradek.broker.membership.unclean_return import be_missed
-from odradek.cluster.store.store import StoreUnavailable
 from odradek.util.topic_partition import TopicPartition
 
 KEY = ("t", 0)
@@ -28,7 +27,7 @@ Found = dict[TopicPartition, bool]
 
 
 def looks(
-    found: list[Found | StoreUnavailable],
+    found: list[Found],
     unlost: set[TopicPartition],
     alone_s: float,
     patience_s: float = LONG_S,
@@ -39,10 +38,7 @@ def looks(
     async def run_in_store(work: Callable[[Any], Any]) -> Found:
         nonlocal count
         count += 1
-        one = found[min(count, len(found)) - 1]
-        if isinstance(one, Exception):
-            raise one
-        return one
+        return found[min(count, len(found)) - 1]
 
     asyncio.run(
         be_missed(
@@ -77,13 +73,6 @@ def test_where_nobody_comes_it_waits_no_longer(caplog: pytest.LogCaptureFixture)
 
 def test_another_one_that_comes_and_goes_does_not_begin_the_wait_anew() -> None:
     assert looks([ALONE, BESIDE_ONE_THAT_LIVES, ALONE], set(), 1e-6) == 3
-
-
-def test_a_moment_without_the_store_does_not_end_the_start() -> None:
-    away = StoreUnavailable("/", "no answer")
-    assert looks([away, away, BESIDE_ONE_THAT_LIVES, away, {}], set(), LONG_S) == 5
-    with pytest.raises(StoreUnavailable, match="no answer"):
-        looks([away], set(), LONG_S, patience_s=0.0)
 
 
 def test_a_stop_ends_the_wait() -> None:

@@ -235,6 +235,8 @@ def with_three_brokers(asked: Asked, data: Path) -> None:
             replica_lag_time_max_ms=500,
             replica_fetch_wait_max_ms=100,
             replica_socket_timeout_ms=500,
+            # Answers that a cut has swallowed are waited for no longer.
+            controller_socket_timeout_ms=1_000,
             log_retention_check_interval_ms=200,
             replica_high_watermark_checkpoint_interval_ms=50,
             leader_imbalance_check_interval_seconds=1,

@@ -32,7 +32,7 @@ from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
-from odradek.cluster.store.store import NodeExists, SessionExpired
+from odradek.cluster.store.store import NodeExists, SessionExpired, StoreUnavailable
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
 from odradek.util.futures import error_of
@@ -251,19 +251,16 @@ class Membership:
 
         Raises:
             NodeExists: another broker has this id, and keeps it for longer than a session lasts.
-            StoreError: the store cannot be reached.
+            StoreError: the store holds what Kafka would not write, or refuses this broker. One that cannot
+                be reached any more is waited for, as by Kafka's brokers: it has been reached before.
         """
         self._registration = registration
-        self._expected = await self._run_in_store(_topics)
-        await be_missed(
-            self._run_in_store,
-            self._config.broker_id,
-            self._logs.stopped_cleanly,
-            self._logs.unlost,
-            patience_s=_MISSED_WITHIN_SESSIONS * self._config.zookeeper_session_timeout_ms / 1000,
-            alone_s=self._config.zookeeper_session_timeout_ms / 1000,
-            is_stopped=lambda: self._stopped,
-        )
+        self._listen_for_expiry(self._controller.store)
+        try:
+            await self._be_missed()
+        except (SessionExpired, StoreUnavailable):
+            if not self._stopped:
+                raise
         if not self._stopped:
             self._logs.note_boot()
         await self._register()
@@ -292,9 +289,22 @@ class Membership:
         # What it has not been told by now, of a topic that was deleted perhaps, nobody is to wait for.
         self._be_told()
 
+    async def _be_missed(self) -> None:
+        """Look which topics there are, and wait until this broker may register."""
+        self._expected = await self._ask_until_answered(_topics)
+        session_s = self._config.zookeeper_session_timeout_ms / 1000
+        await be_missed(
+            self._ask_until_answered,
+            self._config.broker_id,
+            self._logs.stopped_cleanly,
+            self._logs.unlost,
+            patience_s=_MISSED_WITHIN_SESSIONS * session_s,
+            alone_s=session_s,
+            is_stopped=lambda: self._stopped,
+        )
+
     async def _register(self) -> None:
         """Register; the session of this broker's life before may have to end first, or the new one ends."""
-        self._listen_for_expiry(self._controller.store)
         deadline = self._loop.time() + self._patience_s
         is_told = False
         register: Callable[[], None] = self._start_controller
@@ -302,10 +312,13 @@ class Membership:
             try:
                 await self._controller.event_queue.run(register)
                 return
-            except (NodeExists, SessionExpired) as error:
-                if self._loop.time() > deadline:
+            except (NodeExists, SessionExpired, StoreUnavailable) as error:
+                if isinstance(error, StoreUnavailable):
+                    # Whether it was done is not known; if so, that session will be in the way of the next.
+                    deadline = self._loop.time() + self._patience_s
+                elif self._loop.time() > deadline:
                     raise
-                if isinstance(error, SessionExpired):
+                if not isinstance(error, NodeExists):
                     register = self._open_and_rejoin
                 if not is_told:
                     log.warning("%s It is waited for", error)
@@ -442,8 +455,27 @@ class Membership:
             partition.shrink_isr(now_ms)
 
     def _run_in_store(self, work: Callable[[MetadataStore], T]) -> Awaitable[T]:
-        running: Awaitable[T] = self._controller.event_queue.run(lambda: work(self._controller.store))
+        running: Awaitable[T] = self._controller.event_queue.run(partial(self._ask, work))
         return running
+
+    async def _ask_until_answered(self, work: Callable[[MetadataStore], T]) -> T:
+        """As `_run_in_store`, again until the store answers: in another session where one has ended."""
+        is_over = False
+        while True:
+            ask = partial(self._ask_anew if is_over else self._ask, work)
+            try:
+                found: T = await self._controller.event_queue.run(ask)
+            except (SessionExpired, StoreUnavailable) as error:
+                if self._stopped:
+                    raise
+                log.warning("the start goes on when the metadata store is back: %s", error)
+                is_over = is_over or isinstance(error, SessionExpired)
+                await asyncio.sleep(_REGISTER_AGAIN_S)
+            else:
+                return found
+
+    def _ask(self, work: Callable[[MetadataStore], T]) -> T:
+        return work(self._controller.store)
 
     def _look_again(self) -> None:
         self._controller.event_queue.post(self._controller.look_again)
@@ -515,6 +547,13 @@ class Membership:
         return 1.5 * self._config.zookeeper_session_timeout_ms / 1000
 
     def _open_and_rejoin(self) -> None:
+        self._open_and(self._start_controller)
+
+    def _ask_anew(self, work: Callable[[MetadataStore], T]) -> T:
+        return self._open_and(partial(self._ask, work))
+
+    def _open_and(self, work: Callable[[], T]) -> T:
+        """Do something in a new session, which takes the place of the one before."""
         before = self._controller.store
         self._controller.session_ended()
         store = self._access.open_store()
@@ -523,7 +562,7 @@ class Membership:
             self._controller.store = store
             for follow in self.on_session:
                 follow()
-            self._controller.start(self._registration())
+            done = work()
         except BaseException:
             store.close()
             raise
@@ -533,6 +572,7 @@ class Membership:
         if self._stopped:
             # Nobody else knows of this session.
             store.close()
+        return done
 
     # ------------------------------------------------------------------ the end
 

@@ -28,7 +28,6 @@ from odradek.cluster.nodes import (
     decode_partition_state,
     decode_topic,
 )
-from odradek.cluster.store.store import StoreUnavailable
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -65,22 +64,14 @@ async def be_missed(
         alone_s: how long others of an ISR are waited for while none lives, in seconds.
         is_stopped: whether nobody waits for this any more.
 
-    Raises `StoreError`: the store is not reached for that long, or the session is over.
+    Raises `StoreError`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
     is_told = is_alone_told = False
     alone_until: float | None = None
     while not is_stopped():
-        try:
-            doubtful = await run_in_store(lambda store: doubtful_isrs(store, broker_id, trusted))
-        except StoreUnavailable as error:
-            if loop.time() > deadline:
-                raise
-            # It has been reached before: a broker does not give its start up for a moment without it.
-            log.warning("whether this broker is in sync cannot be seen yet: %s", error)
-            await asyncio.sleep(_LOOK_AGAIN_S)
-            continue
+        doubtful = await run_in_store(lambda store: doubtful_isrs(store, broker_id, trusted))
         found = [one for one, others_live in doubtful.items() if others_live]
         if not found:
             alone = [one for one in doubtful if one not in unlost]
