@@ -29,7 +29,8 @@ CREATED_AT_ONCE = "a topic exists here when the answer goes out, there some mome
 NEWER = "the recording's broker did not know this version"
 NEW_PROTOCOL = "the group is one of the new protocol, which is not served here"
 MORE_CONFIGS = "the broker has configs that came after the one that served as our model"
-CUT_OFF_ELSEWHERE = "what is converted is cut off at the stored size, and gzip packs otherwise here"
+CUT_OFF_ELSEWHERE = "what is converted is cut off at the stored size, and gzip may pack otherwise here"
+"""How zlib-ng packs depends on the processor's instructions."""
 CONFIGS_OF_3_9 = "the recording's broker is a 3.9, and what is no release in particular has 4.3's configs"
 LIKE_4 = "answered as Kafka 4 does"
 MARKED_AT_ONCE = "the last transaction is complete here when the next begins, there some moments later"
@@ -94,7 +95,7 @@ NAMES = ["0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.0.0", "2.0.1", "2.2.2"
 
 @pytest.mark.parametrize("name", [*NAMES, "4.4.0-on-4.4.0"])
 def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> None:
-    explained = [re.compile(pattern) for pattern, _ in EXPLAINED.get(name, [])]
+    explained = {re.compile(pattern): reason for pattern, reason in EXPLAINED.get(name, [])}
     used: set[Any] = set()
 
     async def main() -> None:
@@ -137,6 +138,6 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
         assert not unexplained, "\n".join(unexplained)
         assert compared > 80
         # What is explained has to be there, or the explanation is out of date.
-        assert used == set(explained)
+        assert {one for one, reason in explained.items() if reason != CUT_OFF_ELSEWHERE} <= used
 
     run(main)
