@@ -18,14 +18,16 @@ import pytest
 
 from odradek.broker.apis.registry import SERVED
 from odradek.errors.codes import ErrorCode
+from odradek.records.builder import build_batch
 from odradek.wire.api import ApiKey, request_header_version
 from odradek.wire.check import read_golden
-from odradek.wire.headers import decode_response
+from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages import describe_configs, incremental_alter_configs, request_class
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from seeds import seed
 
 from . import live
@@ -256,6 +258,20 @@ def test_mutated_frames(source: str, tmp_path: Path) -> None:
                     await survive(sweeper, frame, log)
                     if number % 50 == 0:
                         await sweeper.is_alive()
+
+    run(main)
+
+
+def test_a_failed_produce_without_acks_closes_the_connection_with_one_line(tmp_path: Path) -> None:
+    batch = build_batch([(0, None, b"value", ())])
+    data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=59, records=batch)])
+    frame = b"".join(encode_request(ApiKey.PRODUCE, 10, 1, "c", ProduceRequest(acks=0, topic_data=[data])))
+
+    async def main() -> None:
+        async with sweeping(tmp_path / "data") as sweeper:
+            with warnings_of() as log:
+                await survive(sweeper, frame[4:], log)
+                assert any("a produce with acks=0 failed" in line for line in log)
 
     run(main)
 

@@ -25,9 +25,9 @@ def append_failed(topic: str, index: int, error: Exception) -> None:
 def closing_without_acks(
     client_id: str | None, client: str | None, topic: str, index: int, code: int
 ) -> None:
-    """Log that a connection is closed, which is all that a producer with acks=0 can be told."""
+    """Log why a connection is about to be closed, which is all that a producer with acks=0 can be told."""
     log.info(
-        "closing a connection: produce with acks=0 failed "
+        "a produce with acks=0 failed, which the end of its connection tells "
         "client_id=%s client=%s topic=%s partition=%d error=%s",
         client_id,
         client,
