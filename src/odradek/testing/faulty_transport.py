@@ -76,24 +76,23 @@ class _FaultyChannel:
             asyncio.get_running_loop().call_soon(self.on_broken)
 
     def send(self, request: Any, version: int) -> asyncio.Future[Any]:
-        if self._is_cut():
-            return self._silence()
-        if self._is_refused():
-            return self._refusal()
-        return self._watched(self._inner.send(request, version))
+        return self._unless_faulty(partial(self._inner.send, request, version))
 
     def send_negotiated(self, request: Any, newest: int) -> asyncio.Future[Any]:
-        if self._is_cut():
-            return self._silence()
-        if self._is_refused():
-            return self._refusal()
-        return self._watched(self._inner.send_negotiated(request, newest))
+        return self._unless_faulty(partial(self._inner.send_negotiated, request, newest))
 
     def reset(self, reason: str) -> None:
         self._inner.reset(reason)
 
     def close(self) -> None:
         self._inner.close()
+
+    def _unless_faulty(self, send: Callable[[], asyncio.Future[Any]]) -> asyncio.Future[Any]:
+        if self._is_cut():
+            return self._silence()
+        if self._is_refused():
+            return self._refusal()
+        return self._watched(send())
 
     def _watched(self, answer: asyncio.Future[Any]) -> asyncio.Future[Any]:
         """The same answer, unless the two have been cut off from each other before it came."""
