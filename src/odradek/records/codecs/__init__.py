@@ -7,7 +7,8 @@ Data that does not unpack is a `ValueError`.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 MAX_FRAMES: Final = 4_096
 """So many frames of lz4 or zstd may follow one another in a batch. Writers make one; a million bytes of
@@ -19,3 +20,8 @@ would keep a broker busy as well."""
 
 class TooLargeError(Exception):
     """It unpacks to more than is allowed."""
+
+
+def joined(parts: Sequence[Any]) -> memoryview:
+    """Return the bytes of some buffers as one; of a single one they are not copied."""
+    return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lz4.frame
 
-from odradek.records.codecs import MAX_FRAMES, TooLargeError
+from odradek.records.codecs import MAX_FRAMES, TooLargeError, joined
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
@@ -49,7 +49,7 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
         parts.append(part)
         rest = rest[used:]
         if not rest:
-            return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
+            return joined(parts)
     raise ValueError(f"more than {MAX_FRAMES} frames")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import cramjam
 
-from odradek.records.codecs import MAX_BLOCKS, TooLargeError
+from odradek.records.codecs import MAX_BLOCKS, TooLargeError, joined
 
 MAGIC = b"\x82SNAPPY\x00"
 _HEADER = MAGIC + struct.pack(">ii", 1, 1)
@@ -54,7 +54,7 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
             parts.append(unpacked(block))
     except cramjam.DecompressionError as problem:
         raise ValueError(str(problem)) from problem
-    return memoryview(parts[0] if len(parts) == 1 else b"".join(map(memoryview, parts)))
+    return joined(parts)
 
 
 def blocks(data: memoryview) -> Iterator[memoryview]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, TooLargeError
+from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, TooLargeError, joined
 
 if TYPE_CHECKING:
     import zstandard
@@ -52,7 +52,7 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
             left -= len(parts[-1])
         position = end
         if position == len(data):
-            return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
+            return joined(parts)
     raise ValueError(f"more than {MAX_FRAMES} frames")
 
 
