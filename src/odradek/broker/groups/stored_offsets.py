@@ -53,7 +53,7 @@ class StoredOffsets:
         offsets: dict[int, int] = {}
         for partition, node in zip(partitions, found, strict=True):
             try:
-                offsets[partition] = int((node and node[0]) or b"")
+                offsets[partition] = int((node and node.data) or b"")
             except ValueError:
                 # Not an offset: whoever wrote it, there is none here.
                 continue

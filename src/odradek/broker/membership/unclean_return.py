@@ -47,10 +47,10 @@ async def be_missed(
     ],
     broker_id: int,
     trusted: Container[TopicPartition],
-    unlost: Container[TopicPartition] = (),
+    unlost: Container[TopicPartition],
     *,
     patience_s: float,
-    alone_s: float = 0.0,
+    alone_s: float,
     is_stopped: Callable[[], bool],
 ) -> None:
     """Wait until this broker is in no ISR that it may not deserve any more.
@@ -126,7 +126,7 @@ def doubtful_isrs(
     for name, node in zip(names, topics, strict=True):
         if node is not None:
             path = paths.topic(name)
-            for number, assigned in _read(decode_topic, path, node[0], TopicNode({})).partitions.items():
+            for number, assigned in _read(decode_topic, path, node.data, TopicNode({})).partitions.items():
                 if broker_id in assigned.replicas and (name, number) not in trusted:
                     doubtful.append((name, number))
     states = store.get_many([paths.partition_state(*one) for one in doubtful])
@@ -135,7 +135,7 @@ def doubtful_isrs(
     found = {}
     for one, node in zip(doubtful, states, strict=True):
         if node is not None:
-            isr = _read(decode_partition_state, paths.partition_state(*one), node[0], _NO_STATE).isr
+            isr = _read(decode_partition_state, paths.partition_state(*one), node.data, _NO_STATE).isr
             if broker_id in isr and len(isr) > 1:
                 found[one] = not live.isdisjoint(isr)
     return found
