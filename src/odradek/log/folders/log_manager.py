@@ -443,7 +443,8 @@ class LogManager:
             raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
         if self._unread and is_copied:
             unread = sorted(map(str, self._unread))
-            # Two logs of one partition refuse a start, and with only the older one there it would count.
+            # In two folders it would be offline at the next start, and with only the older one there that
+            # would count.
             raise KafkaStorageError(
                 f"one may be in a folder that could not be read at the start: {', '.join(unread)}. "
                 "Repair that or take it out of log.dirs, and start the broker again"
