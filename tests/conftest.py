@@ -39,16 +39,16 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 #: Spark's classes is there, which is made beside the first.
 LONGEST = (
     "tests/scenarios/test_killed_transactions.py",
-    "tests/spark/test_batch_read.py",
-    "tests/spark/test_exactly_once_small_kills.py",
+    "tests/spark/reading/test_batch_read.py",
+    "tests/spark/writing/test_exactly_once_small_kills.py",
     "tests/crash/test_kill9.py",
     "tests/spark/test_cluster.py",
     "tests/spark/test_cluster_packages.py",
     "tests/examples/test_orders.py",
     "tests/examples/test_pipelines.py",
-    "tests/spark/test_exactly_once_kills.py",
+    "tests/spark/writing/test_exactly_once_kills.py",
     "tests/spark/test_cluster_kills.py",
-    "tests/spark/test_stream_restart.py",
+    "tests/spark/reading/test_stream_restart.py",
     "tests/docs/test_pages.py",
     "tests/demo/test_demo.py",
     # Of `make interop`: some begin with a build, each by a tool of its own.
@@ -123,15 +123,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 #: Of these files the first test waits half a minute for Spark's session; the others find it there.
 SHARE_A_SESSION = {
-    f"tests/spark/test_{name}.py"
+    f"tests/spark/{name}.py"
     for name in (
-        "batch_read",
-        "batch_write",
-        "exactly_once",
-        "grown_topics",
-        "recreated_topics",
-        "session",
-        "stream",
+        "reading/test_batch_read",
+        "writing/test_batch_write",
+        "writing/test_exactly_once",
+        "reading/test_grown_topics",
+        "reading/test_recreated_topics",
+        "sessions/test_session",
+        "reading/test_stream",
     )
 }
 

@@ -43,7 +43,7 @@ def spark_home() -> Path:
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """That of Spark's own processes: a Java that runs it, and no address but loopback."""
-    from odradek.spark.java import find_java
+    from odradek.spark.sessions.java import find_java
 
     own = {"JAVA_HOME": str(find_java().home), "SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": LOOPBACK}
     return {**os.environ, **own, **(more or {})}

@@ -108,7 +108,9 @@ def test_without_a_compiler_it_installs_and_says_what_that_costs(checkout: Path,
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".so")]
     found = doctor(install(wheel, tmp_path / "venv"))
-    (script,) = (tmp_path / "venv" / "lib").glob("python*/site-packages/odradek/spark/worker_python.sh")
+    (script,) = (tmp_path / "venv" / "lib").glob(
+        "python*/site-packages/odradek/spark/sessions/worker_python.sh"
+    )
     assert os.access(script, os.X_OK)
     for part in parts():
         finding = found[f"kernel {part}"]

@@ -15,7 +15,7 @@ import sys
 import pyarrow as pa
 from odradek import Consumer, Producer, TopicPartition
 from odradek.spark.schema import arrow_schema
-from odradek.spark.task import Shape
+from odradek.spark.reading.task import Shape
 
 servers, rows = sys.argv[1], pa.ipc.open_file(sys.argv[2]).read_all()
 with Producer(bootstrap_servers=servers) as producer:

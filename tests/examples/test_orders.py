@@ -41,7 +41,7 @@ def feed(servers: str, first: int, count: int) -> None:
 
 def run(*command: Any, cwd: Path | None = None, **environment: str) -> str:
     """Run a program to its end; what it printed."""
-    from odradek.spark.java import find_java
+    from odradek.spark.sessions.java import find_java
 
     done = subprocess.run(
         [str(word) for word in command],

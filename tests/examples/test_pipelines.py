@@ -113,7 +113,7 @@ def run_alone(example: str, folder: Path, *servers: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    from odradek.spark.java import find_java
+    from odradek.spark.sessions.java import find_java
 
     return {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
 

@@ -71,7 +71,7 @@ def command(old: str, new: str, checkpoint: Path) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment of its process."""
-    from odradek.spark.java import find_java
+    from odradek.spark.sessions.java import find_java
 
     return {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
 

@@ -108,9 +108,9 @@ def living(folder: Path) -> list[int]:
 def install() -> None:
     """Put the steps into what this process has of `odradek`."""
     from odradek.client import TransactionalWriter
-    from odradek.spark import transactional_sink
-    from odradek.spark.coordinators import Coordinators
-    from odradek.spark.task_transaction import TaskTransaction
+    from odradek.spark.writing import transactional_sink
+    from odradek.spark.writing.coordinators import Coordinators
+    from odradek.spark.writing.task_transaction import TaskTransaction
 
     if issubclass(vars(transactional_sink)["Coordinators"], Stepping):
         return

@@ -11,12 +11,12 @@ import pytest
 from interop import topics_of_kafka
 from odradek.client import Admin, NewTopic, RawReader, TransactionalWriter
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
-from odradek.spark.coordinators import PLACE, Coordinators
-from odradek.spark.decisions import Decision, Participant, Report, to_chunks
 from odradek.spark.errors import FencedDriverError
-from odradek.spark.exactly_once import Batch, abort_batch, commit_batch, write_task
 from odradek.spark.options import SinkOptions, parse_sink
-from odradek.spark.task_transaction import begin
+from odradek.spark.writing.coordinators import PLACE, Coordinators
+from odradek.spark.writing.decisions import Decision, Participant, Report, to_chunks
+from odradek.spark.writing.exactly_once import Batch, abort_batch, commit_batch, write_task
+from odradek.spark.writing.task_transaction import begin
 
 
 class Sink:

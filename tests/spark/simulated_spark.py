@@ -24,7 +24,7 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import SourceOptions, parse_source
 from odradek.spark.ranges import OffsetRange
-from odradek.spark.stream_planner import StreamPlanner
+from odradek.spark.reading.stream_planner import StreamPlanner
 from odradek.wire.primitives import uuid_from_text, uuid_to_text
 
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from odradek.client import TransactionalWriter
-from odradek.spark.coordinators import Coordinators
-from odradek.spark.decisions import Report
-from odradek.spark.exactly_once import Batch, abort_batch, commit_batch, write_task
 from odradek.spark.options import SinkOptions, parse_sink
-from odradek.spark.task_transaction import TaskTransaction, begin
+from odradek.spark.writing.coordinators import Coordinators
+from odradek.spark.writing.decisions import Report
+from odradek.spark.writing.exactly_once import Batch, abort_batch, commit_batch, write_task
+from odradek.spark.writing.task_transaction import TaskTransaction, begin
 from spark.killed_job import Stepping, reached
 
 TASKS = 2
@@ -115,9 +115,9 @@ def abort(options: SinkOptions, batch: Batch, reports: list[Report]) -> bool:
 
 
 def main(servers: str, source: str, target: str, folder: Path, *options: str) -> None:
-    import odradek.spark.coordinators
+    import odradek.spark.writing.coordinators
 
-    vars(odradek.spark.coordinators)["TransactionalWriter"] = Owner
+    vars(odradek.spark.writing.coordinators)["TransactionalWriter"] = Owner
     (folder / "driver.pid").write_text(str(os.getpid()))
     os.environ["KILL_FOLDER"] = str(folder)
     sink = parse_sink(

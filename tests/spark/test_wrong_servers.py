@@ -13,12 +13,12 @@ from pyspark.sql.types import StringType, StructType  # noqa: E402
 from odradek.client import Admin, NewTopic  # noqa: E402
 from odradek.client.errors import ClientTimeoutError  # noqa: E402
 from odradek.spark import connections  # noqa: E402
-from odradek.spark.batch_reader import BatchReader  # noqa: E402
 from odradek.spark.errors import UnreachableError, WriteError  # noqa: E402
-from odradek.spark.offset_reader import OffsetReader  # noqa: E402
 from odradek.spark.options import parse_sink, parse_source  # noqa: E402
-from odradek.spark.stream_reader import StreamReader  # noqa: E402
-from odradek.spark.writer import BatchWriter  # noqa: E402
+from odradek.spark.reading.batch_reader import BatchReader  # noqa: E402
+from odradek.spark.reading.offset_reader import OffsetReader  # noqa: E402
+from odradek.spark.reading.stream_reader import StreamReader  # noqa: E402
+from odradek.spark.writing.writer import BatchWriter  # noqa: E402
 from odradek.testing import Broker  # noqa: E402
 
 

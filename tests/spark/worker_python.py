@@ -1,12 +1,12 @@
 """How the tests start Spark's Python processes, on clusters too: with the PySpark that is installed.
 
-A session does this by itself on one machine (`odradek.spark.worker_python`).
+A session does this by itself on one machine (`odradek.spark.sessions.worker_python`).
 """
 
 import os
 import sys
 
-from odradek.spark.worker_python import NAMES, PROGRAM, PYTHON
+from odradek.spark.sessions.worker_python import NAMES, PROGRAM, PYTHON
 
 
 def use() -> None:

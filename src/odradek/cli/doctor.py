@@ -214,7 +214,7 @@ def java() -> Iterable[Finding]:
     """The Java that Spark would run on."""
     if importlib.util.find_spec("pyspark") is None:
         return
-    from odradek.spark.java import JavaNotFoundError, find_java
+    from odradek.spark.sessions.java import JavaNotFoundError, find_java
 
     try:
         found = find_java()

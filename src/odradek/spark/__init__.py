@@ -15,25 +15,18 @@ which odradek is installed, because Spark looks for modules named `pyspark_*`.
 
 The schema, the columns and the option names are those of Spark's own Kafka connector. The parts:
 
-    options.py         what the user may say, checked, as data
-    offsets.py         offsets of many partitions and the ids of their topics: their JSON, and where a read
-                       starts and ends
-    progress.py        how a query is doing and how far it is behind
-    listeners.py, watching.py   the same for logs, Prometheus, terminals and notebooks
-    where.py, where_parser.py, cuts.py   the option `where`: its conditions, its text, what they save fetching
-    ranges.py, joined.py   which task reads which offsets (minPartitions, max- and minRecordsPerPartition)
-    admission.py       how far one micro-batch goes (maxOffsetsPerTrigger, minOffsetsPerTrigger)
-    schema.py          the columns, in Spark's and in Arrow's words
-    offset_reader.py   the driver's questions to the brokers, tried again where that helps
-    batch_reader.py, stream_reader.py   the readers that Spark calls
-    task.py            what runs in an executor: offsets in, Arrow record batches out
-    writer.py          the writers, batch and stream
-    decisions.py, exactly_once.py   exactly once: the rules, and the steps of tasks and driver
-    transactional_sink.py, task_transaction.py, coordinators.py, slots.py   the same for Spark and brokers
     source.py          the `DataSource` that ties them together
-    views.py           topics as views
+    options.py         what the user may say, checked, as data
+    offsets.py, ranges.py   offsets of many partitions and the ids of their topics; their division among tasks
+    columns.py, schema.py   the columns, in Spark's and in Arrow's words
+    connections.py     readers and writers kept open between the tasks of one process
+    reading/           a batch planned by the driver, and read by tasks
+    where/             the option `where`: its conditions, its text, what they save fetching
     formats/           typed columns: keys and values decoded where they are read, and encoded
-    sessions.py, java.py   a session, and a Java to run it with
+    writing/           each task's own writes, and exactly once: the rules, the steps of tasks and driver
+    watching/          how a query is doing and how far it is behind: for logs, terminals, Prometheus
+    views.py           topics as views
+    sessions/          a session, a Java to run it with, and the Python of its workers
 
 This package knows Kafka through `odradek.client` only.
 """
@@ -42,21 +35,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odradek.spark.listeners import ProgressListener, PrometheusListener
-    from odradek.spark.sessions import session
+    from odradek.spark.sessions.session import session
     from odradek.spark.source import OdradekDataSource
     from odradek.spark.views import tables
-    from odradek.spark.watching import watch
+    from odradek.spark.watching.listeners import ProgressListener, PrometheusListener
+    from odradek.spark.watching.watch import watch
 
 __all__ = ["OdradekDataSource", "ProgressListener", "PrometheusListener", "session", "tables", "watch"]
 
 _PLACES = {
-    "session": "sessions",
+    "session": "sessions.session",
     "OdradekDataSource": "source",
     "tables": "views",
-    "watch": "watching",
-    "ProgressListener": "listeners",
-    "PrometheusListener": "listeners",
+    "watch": "watching.watch",
+    "ProgressListener": "watching.listeners",
+    "PrometheusListener": "watching.listeners",
 }
 
 

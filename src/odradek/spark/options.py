@@ -32,8 +32,8 @@ from odradek.spark.offsets import (
     timestamps_from_json,
 )
 from odradek.spark.option_values import Given
-from odradek.spark.where import Where
-from odradek.spark.where_parser import parse_where
+from odradek.spark.where.conditions import Where
+from odradek.spark.where.parser import parse_where
 
 if TYPE_CHECKING:
     from odradek.spark.formats.columns import TypedRead

@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from odradek.spark.batch_reader import BatchReader
     from odradek.spark.options import SourceOptions
-    from odradek.spark.stream_reader import StreamReader
-    from odradek.spark.writer import BatchWriter, StreamWriter
+    from odradek.spark.reading.batch_reader import BatchReader
+    from odradek.spark.reading.stream_reader import StreamReader
+    from odradek.spark.writing.writer import BatchWriter, StreamWriter
 
 log = logging.getLogger(__name__)
 
@@ -57,13 +57,13 @@ class OdradekDataSource(DataSource):
 
     def reader(self, schema: "StructType") -> "BatchReader":
         """Return what plans and reads a batch. Raises `ValueError` naming the option."""
-        from odradek.spark.batch_reader import BatchReader
+        from odradek.spark.reading.batch_reader import BatchReader
 
         return BatchReader(self._source_options(schema, streaming=False))
 
     def streamReader(self, schema: "StructType") -> "StreamReader":  # noqa: N802 (Spark's name, as below)
         """Return what plans and reads micro-batches. Raises `ValueError` naming the option."""
-        from odradek.spark.stream_reader import StreamReader
+        from odradek.spark.reading.stream_reader import StreamReader
 
         return StreamReader(self._source_options(schema, streaming=True))
 
@@ -71,7 +71,7 @@ class OdradekDataSource(DataSource):
         """Return what writes a batch. Raises `ValueError` naming the option, or for `overwrite`."""
         from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_sink
-        from odradek.spark.writer import BatchWriter
+        from odradek.spark.writing.writer import BatchWriter
 
         freeze_what_stays()
         if overwrite:
@@ -85,7 +85,7 @@ class OdradekDataSource(DataSource):
         """`overwrite` (output mode "complete") appends too, as the connector does."""
         from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_sink
-        from odradek.spark.writer import StreamWriter
+        from odradek.spark.writing.writer import StreamWriter
 
         freeze_what_stays()
         return StreamWriter(parse_sink(self._given()), schema)

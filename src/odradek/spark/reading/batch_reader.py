@@ -1,0 +1,56 @@
+"""`spark.read.format("odradek")`: one look at the brokers, then one task for each range of offsets."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from odradek.spark.offsets import SourceOffset
+from odradek.spark.options import SourceOptions
+from odradek.spark.ranges import OffsetRange, split
+from odradek.spark.reading.joined import read_task, tasks_of
+from odradek.spark.reading.offset_reader import OffsetReader
+from odradek.spark.where.cuts import cut_and_tell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Reads from the starting to the ending offsets as they are when the query is planned.
+
+    Spark pickles it to the executors: it holds options only.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks. Raises `ValueError` if a partition would end before it starts."""
+        options = self._options
+        offset_reader = OffsetReader(options)
+        try:
+            starts, ends = offset_reader.bounds(options.start, options.end)
+            ranges = self._ranges(starts, ends)
+            if options.where is not None:
+                ranges = cut_and_tell(ranges, options.where, offset_reader)
+        finally:
+            offset_reader.close()
+        return tasks_of(options, split(ranges, options.min_partitions, options.max_records_per_partition))
+
+    def _ranges(self, starts: SourceOffset, ends: SourceOffset) -> list[OffsetRange]:
+        ranges = []
+        for tp in sorted(starts.offsets):
+            start, end = starts.offsets[tp], ends.offsets[tp]
+            if start > end:
+                raise ValueError(
+                    f"The resolved start offset {start} is greater than the resolved end offset {end} for "
+                    f"topic {tp.topic} partition {tp.partition}: the start is set too high, or the partition "
+                    "was cut or created anew."
+                )
+            ranges.append(OffsetRange(tp, start, end, starts.topic_ids.get(tp.topic, "")))
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The rows of one task, in the executor."""
+        return read_task(self._options, partition)

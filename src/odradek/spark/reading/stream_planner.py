@@ -1,0 +1,209 @@
+"""The next batch of a streaming query: from the checkpoint's offsets and the brokers' answers.
+
+The invariants of a query's reading side, whatever happens to its driver:
+
+- A batch reads exactly the offsets between its start and its end; Spark writes both into the checkpoint
+  before the batch runs, and runs it again with the same ones after a crash.
+- The start of a batch is the end of the one before.
+- The start of batch 0 is *not* in the checkpoint: Spark asks for it again after a crash. So where it moves
+  (the end of a partition, "latest"), batch 0 takes nothing from that partition and only writes its place
+  down; records flow from batch 1 on. Where the start asked for anew is past the end that batch 0 was given,
+  that partition has nothing to read in batch 0.
+- A partition that appears while the query runs is read from its beginning.
+- A topic with another id than the checkpoint has was deleted and made again. That is lost data; where it
+  does not fail the query, all partitions of the topic count as having just appeared. A task is told the id
+  that its offsets belong to, so that none reads one topic by the other's.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from odradek.client.types import TopicPartition
+from odradek.spark.errors import DataLossError, made_again
+from odradek.spark.offsets import (
+    LATEST,
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    Latest,
+    Limit,
+    Offsets,
+    SourceOffset,
+    show,
+)
+from odradek.spark.options import SourceOptions
+from odradek.spark.ranges import OffsetRange, split
+from odradek.spark.reading.admission import Admission
+
+log = logging.getLogger(__name__)
+
+
+class Brokers(Protocol):
+    """The questions of the planner; `offset_reader.OffsetReader` answers."""
+
+    def earliest(self, partitions: "list[TopicPartition]") -> Offsets: ...
+
+    def latest(self, known: SourceOffset | None = None) -> SourceOffset: ...
+
+    def resolve(self, limit: Limit, *, starting: bool) -> SourceOffset: ...
+
+
+class StreamPlanner:
+    """One run of one streaming query, between its start and its stop.
+
+    Args:
+        options: what to read.
+        brokers: who knows the offsets.
+    """
+
+    def __init__(self, options: SourceOptions, brokers: Brokers) -> None:
+        self._options = options
+        self._brokers = brokers
+        self._admission = Admission(
+            options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms
+        )
+        self._initial: SourceOffset | None = None
+        self._moving: frozenset[TopicPartition] = frozenset()
+        self._first_end: SourceOffset | None = None
+        self._target: SourceOffset | None = None
+        self._told: set[tuple[str, str]] = set()
+        self.newest: SourceOffset | None = None
+        """The ends seen by the last `next_end`, for progress reports."""
+
+    def initial(self) -> SourceOffset:
+        """Return the start of a new query. It is remembered, as batch 0 asks twice, and "latest" moves."""
+        if self._initial is None:
+            initial = self._brokers.resolve(self._options.start, starting=True)
+            self._moving = self._moving_partitions(initial.offsets)
+            if self.newest is not None:
+                # pyspark 4.1 asks for the end of batch 0 first.
+                ends = self.newest.offsets
+                offsets = {**initial.offsets}
+                offsets |= {tp: min(offsets[tp], ends[tp]) for tp in self._moving & ends.keys()}
+                initial = SourceOffset(offsets, initial.topic_ids)
+            self._initial = initial
+        return self._initial
+
+    def aim_at_what_is_there(self) -> None:
+        """Fix the ends of `Trigger.AvailableNow`: nothing that comes later is read by this run."""
+        self._target = self._brokers.latest()
+
+    def next_end(self, start: SourceOffset, *, unlimited: bool, now_ms: int) -> SourceOffset:
+        """The end of the batch that begins at `start`; `start` itself if there is nothing to read yet.
+
+        Args:
+            unlimited: Spark wants all that is there, whatever the options say.
+            now_ms: a monotonic clock, for `maxTriggerDelay`.
+
+        Raises `DataLossError` if a topic was made again since.
+        """
+        newest = self._newest(start)
+        self.newest = newest
+        self._report_recreated(start, newest)
+        begins = self._begins(start, newest)
+        ends = dict(newest.offsets)
+        if not unlimited:
+            admitted = self._admission.admit(begins, {tp: ends[tp] for tp in begins}, now_ms)
+            if admitted is None:
+                return start
+            # What has no known beginning was deleted meanwhile; `ranges` reports it.
+            ends |= admitted
+        if start == self._initial and self._first_end is None:
+            recreated = start.recreated(newest)
+            ends |= {tp: start.offsets[tp] for tp in self._moving & ends.keys() if tp.topic not in recreated}
+        # Where a broker tells no id (an older one among newer ones), the known one stays.
+        ids = {**start.topic_ids, **newest.topic_ids}
+        return SourceOffset(ends, {tp.topic: ids[tp.topic] for tp in ends if tp.topic in ids})
+
+    def _newest(self, start: SourceOffset) -> SourceOffset:
+        """The ends of all partitions, or those that this run aims at."""
+        if self._target is None:
+            return self._brokers.latest(start)
+        if start.recreated(self._target) or start.is_past(self._target):
+            # The brokers that were asked before may have been the last to hear of it.
+            self._target = self._brokers.latest(start)
+        return self._target
+
+    def end_without_start(self) -> SourceOffset:
+        """All that is there, for a Spark that does not say where the batch begins (pyspark 4.1)."""
+        self.newest = self._brokers.latest()
+        return self.newest
+
+    def ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
+        """The tasks of the batch from `start` to `end`. Raises `DataLossError` if offsets are gone."""
+        first_batch = start == self._initial and self._first_end in (None, end)
+        if first_batch:
+            self._first_end = end
+        if start == end:
+            return []
+        # The start of batch 0 is asked for anew after a crash, and then newer than its end.
+        self._report_recreated(*((end, start) if first_batch else (start, end)))
+        begins = self._begins(start, end)
+        # What batch 0 does not know has come since it was first planned, and is read later.
+        self._report_changed_partitions(end if first_batch else start, end, begins)
+        recreated = start.recreated(end)
+        ranges = []
+        for tp in sorted(end.offsets.keys() & begins.keys()):
+            begin, until = begins[tp], end.offsets[tp]
+            if first_batch and tp in self._moving and (until < begin or tp.topic in recreated):
+                continue
+            if until < begin:
+                self._lost(
+                    f"Partition {tp} offset was changed from {begin} to {until}. This could either be a "
+                    "user error that the start offset is set too high and this is the first batch, or the "
+                    "topic was created anew."
+                )
+            ranges.append(OffsetRange(tp, begin, until, end.topic_ids.get(tp.topic, "")))
+        if self._options.where is not None:
+            ranges = self._options.where.narrowed(ranges)
+        return split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def _begins(self, start: SourceOffset, end: SourceOffset) -> Offsets:
+        """Return the beginning of each partition of `end`: at `start`, or at its beginning if it is new."""
+        recreated = start.recreated(end)
+        begins = {
+            tp: start.offsets[tp] for tp in end.offsets if tp in start.offsets and tp.topic not in recreated
+        }
+        new = [tp for tp in end.offsets if tp not in begins]
+        if new:
+            begins |= self._brokers.earliest(new)
+        return begins
+
+    def _report_recreated(self, old: SourceOffset, new: SourceOffset) -> None:
+        for topic in sorted(old.recreated(new)):
+            if (topic, new.topic_ids[topic]) not in self._told:
+                self._lost(made_again(topic, old.topic_ids[topic], new.topic_ids[topic]))
+                # Once, and not at every trigger that waits for more data.
+                self._told.add((topic, new.topic_ids[topic]))
+
+    def _report_changed_partitions(self, start: SourceOffset, end: SourceOffset, begins: Offsets) -> None:
+        unknown = end.offsets.keys() - begins.keys()
+        if unknown:
+            self._lost(
+                f"Cannot find initial offsets for partitions {show(unknown)}. They may have been deleted."
+            )
+        for tp in sorted(begins.keys() - start.offsets.keys()):
+            if begins[tp] != 0:
+                self._lost(f"Added partition {tp} starts from {begins[tp]} instead of 0.")
+        recreated = start.recreated(end)
+        deleted = {tp for tp in start.offsets.keys() - end.offsets.keys() if tp.topic not in recreated}
+        if deleted:
+            self._lost(f"Partitions {show(deleted)} have been deleted.")
+
+    def _lost(self, reason: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(reason)
+        log.warning("some data may have been lost: %s", reason)
+
+    def _moving_partitions(self, initial: Mapping[TopicPartition, int]) -> frozenset[TopicPartition]:
+        """The partitions whose start would be another one if it were asked for again after a crash."""
+        start = self._options.start
+        if isinstance(start, Latest):
+            return frozenset(initial)
+        if isinstance(start, AtOffsets):
+            return frozenset(tp for tp, offset in start.offsets.items() if offset == LATEST)
+        if isinstance(start, AtTimestamp | AtTimestamps) and self._options.latest_if_no_match:
+            ends = self._brokers.latest().offsets
+            return frozenset(tp for tp, offset in initial.items() if offset >= ends.get(tp, 0))
+        return frozenset()

@@ -1,0 +1,109 @@
+"""`spark.readStream.format("odradek")`: Spark's calls, answered by `StreamPlanner`.
+
+PySpark 4.2 brought limits and `Trigger.AvailableNow` to Python sources; on 4.1 a query with limits is
+refused, since nobody would tell the source where a restarted query stands.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from odradek.spark.offsets import SourceOffset, from_spark, to_spark
+from odradek.spark.options import SourceOptions
+from odradek.spark.reading.group_offsets import GroupOffsets
+from odradek.spark.reading.joined import read_task, tasks_of
+from odradek.spark.reading.offset_reader import OffsetReader
+from odradek.spark.reading.stream_planner import StreamPlanner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_LIMITS = True
+except ImportError:  # pyspark 4.1
+    HAS_LIMITS = False
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands where PySpark 4.2 has its own."""
+
+
+log = logging.getLogger(__name__)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in one Python process next to the driver for as long as the query runs.
+
+    Spark makes a second one to pickle its `read` to the executors; that one never talks to a broker here.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        if not HAS_LIMITS and (options.max_offsets_per_trigger or options.min_offsets_per_trigger):
+            raise ValueError("maxOffsetsPerTrigger and minOffsetsPerTrigger need pyspark 4.2 or newer")
+        self._options = options
+        self._brokers = OffsetReader(options)
+        self._planner = StreamPlanner(options, self._brokers)
+        self._group = GroupOffsets(options)
+        self._planned: SourceOffset | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as below)
+        return to_spark(self._planner.initial())
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """A sign to Spark that there is a limit; which one, `latestOffset` takes from the options.
+
+        Spark has no limit for Python sources that says both "at most" and "at least".
+        """
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        if start is None:  # pyspark 4.1
+            return to_spark(self._planner.end_without_start())
+        position = from_spark(start)
+        if position == self._planned:
+            # The batch that ended here is done. Spark says so in `commit` only when there is another one.
+            self._group.commit(position.offsets)
+        end = self._planner.next_end(
+            position,
+            unlimited=isinstance(limit, ReadAllAvailable),
+            now_ms=time.monotonic_ns() // 1_000_000,
+        )
+        return to_spark(end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        newest = self._planner.newest
+        return to_spark(SourceOffset(newest.offsets)) if newest and newest.offsets else None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._planner.aim_at_what_is_there()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._planned = from_spark(end)
+        return tasks_of(self._options, self._planner.ranges(from_spark(start), self._planned))
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        return read_task(self._options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch up to `end` is finished, and its offsets are in the checkpoint."""
+        self._group.commit(from_spark(end).offsets)
+
+    def stop(self) -> None:
+        self._group.close()
+        self._brokers.close()

