@@ -29,7 +29,7 @@ from interop import kafka_peer
 from odradek import Admin, NewTopic
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
-from odradek.records.message_set import iter_entries
+from odradek.records.message_sets.message_set import iter_entries
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from odradek.records.batch import HEADER_BYTES
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
-from odradek.records.down_conversion import DownConversion
-from odradek.records.message_kernel import NATIVE
-from odradek.records.message_set_builder import MessageSetBuilder
-from odradek.records.message_validation import validate_message_set
-from odradek.records.up_conversion import messages_to_batch
+from odradek.records.conversion.down_conversion import DownConversion
+from odradek.records.conversion.up_conversion import messages_to_batch
+from odradek.records.message_sets.message_kernel import NATIVE
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from odradek.records.message_sets.message_validation import validate_message_set
 
 from .results import Measure, Outcome
 

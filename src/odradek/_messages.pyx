@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The loops over messages of magic 0 and 1, compiled. Twin: `odradek.records._pymessages`.
+"""The loops over messages of magic 0 and 1, compiled. Twin: `odradek.records.message_sets._pymessages`.
 
 The twin's docstrings are this module's contract; tests hold the two equal. What is written is measured
 first, so that it is written once, into its place, without the interpreter's lock: what is read must not change

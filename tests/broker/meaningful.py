@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.broker.apis.registry import SERVED
 from odradek.errors.codes import ErrorCode
-from odradek.records.message_set import iter_all_records
+from odradek.records.message_sets.message_set import iter_all_records
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import (
     alter_configs,

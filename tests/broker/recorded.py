@@ -17,7 +17,7 @@ from odradek.broker.apis.registry import SERVED
 from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, batch_records
-from odradek.records.message_set import MessageHeader, iter_entries, message_records
+from odradek.records.message_sets.message_set import MessageHeader, iter_entries, message_records
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden

@@ -13,7 +13,7 @@ from odradek.broker.app import Broker
 from odradek.log.producers.producer_state import Origin
 from odradek.records.batch import iter_batches
 from odradek.records.control import ControlType, end_marker_batch
-from odradek.records.message_set import iter_entries
+from odradek.records.message_sets.message_set import iter_entries
 from odradek.wire.messages.fetch import AbortedTransaction, FetchRequest
 from odradek.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -11,7 +11,7 @@ import pytest
 from log.golden_folders import GoldenFolder, expected_records
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record
-from odradek.records.message_set import iter_all_records, iter_entries
+from odradek.records.message_sets.message_set import iter_all_records, iter_entries
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.metadata import MetadataRequest

@@ -10,7 +10,7 @@ import pytest
 
 from log.golden_folders import GoldenFolder
 from odradek.errors.codes import ErrorCode
-from odradek.records.message_set import iter_entries
+from odradek.records.message_sets.message_set import iter_entries
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.wire.messages.end_txn import EndTxnRequest
 

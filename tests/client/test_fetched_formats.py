@@ -14,7 +14,7 @@ from odradek.client.core.subscription_state import Position
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError
 from odradek.records.compression import Codec
-from odradek.records.message_set import iter_all_records
+from odradek.records.message_sets.message_set import iter_all_records
 from records.mixed import PART, log_of
 
 pytest.importorskip("pyarrow")

@@ -21,8 +21,8 @@ from odradek.client.errors import ConnectionFailedError, UnsupportedByBrokerErro
 from odradek.errors import CorruptRecordError, RecordTooLargeError, UnknownTopicOrPartitionError
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
-from odradek.records.message_set import iter_all_records
-from odradek.records.message_set_builder import MessageSetBuilder
+from odradek.records.message_sets.message_set import iter_all_records
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from odradek.wire.messages.find_coordinator import FindCoordinatorResponse

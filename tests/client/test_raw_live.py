@@ -235,7 +235,7 @@ def test_a_reader_with_read_committed_leaves_out_what_was_aborted() -> None:
 
     from odradek.client.core.fetched import AbortedFilter
     from odradek.records.control import ControlType, end_marker_batch
-    from odradek.records.message_batches import iter_fetched
+    from odradek.records.message_sets.message_batches import iter_fetched
 
     def data(base: int, producer: int) -> bytes:
         builder = BatchBuilder(

@@ -19,7 +19,7 @@ from odradek.log.cleaner import clean_range, make_job, run, swap_in
 from odradek.records.batch import Record
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
-from odradek.records.message_set import iter_all_records, iter_entries
+from odradek.records.message_sets.message_set import iter_all_records, iter_entries
 from odradek.testing import Broker
 from odradek.util.clock import SystemClock
 from odradek.wire.headers import decode_response, encode_request

@@ -18,13 +18,18 @@ from odradek.records.batch import (
 )
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
-from odradek.records.convert import target_codec
-from odradek.records.down_conversion import convert
-from odradek.records.message_set import MessageHeader, inner_messages, iter_all_records, iter_entries
-from odradek.records.message_set_builder import MessageSetBuilder
-from odradek.records.message_validation import validate_message_set
+from odradek.records.conversion.convert import target_codec
+from odradek.records.conversion.down_conversion import convert
+from odradek.records.conversion.up_conversion import batch_to_messages, messages_to_batch, place_messages
+from odradek.records.message_sets.message_set import (
+    MessageHeader,
+    inner_messages,
+    iter_all_records,
+    iter_entries,
+)
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from odradek.records.message_sets.message_validation import validate_message_set
 from odradek.records.patch import assign_offsets
-from odradek.records.up_conversion import batch_to_messages, messages_to_batch, place_messages
 from records.validating import validate_batches
 
 from . import kafka_peer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.log import AppendInfo, LogManager, PartitionLog
-from odradek.records.message_set import iter_entries
+from odradek.records.message_sets.message_set import iter_entries
 
 
 def append_follower(log: PartitionLog, records: bytes, *, now_ms: int | None = None) -> AppendInfo | None:

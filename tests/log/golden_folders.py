@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.log import LogConfig, LogManager, PartitionLog, RealFileSystem
 from odradek.records.batch import Record, TimestampType
-from odradek.records.message_set import iter_all_records, iter_entries
+from odradek.records.message_sets.message_set import iter_all_records, iter_entries
 from odradek.util.clock import ManualClock
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "log"

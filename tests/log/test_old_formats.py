@@ -16,8 +16,8 @@ from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
-from odradek.records.message_set import iter_all_records, iter_entries
-from odradek.records.message_set_builder import MessageSetBuilder
+from odradek.records.message_sets.message_set import iter_all_records, iter_entries
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
 from seeds import each_seed
 

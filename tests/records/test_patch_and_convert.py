@@ -8,7 +8,7 @@ from odradek.records.batch import BatchHeader, TimestampType, check_crc, iter_ba
 from odradek.records.builder import BatchBuilder, build_batch
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
-from odradek.records.convert import needs_recompression, recompress, target_codec
+from odradek.records.conversion.convert import needs_recompression, recompress, target_codec
 from odradek.records.patch import assign_offsets
 from records.validating import validate_batches
 

@@ -26,7 +26,7 @@ from odradek.cluster.nodes import decode_partition_state
 from odradek.errors.codes import ErrorCode
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.partition.partition_log import PartitionLog
-from odradek.records.message_set import iter_entries
+from odradek.records.message_sets.message_set import iter_entries
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
 

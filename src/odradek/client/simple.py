@@ -37,7 +37,7 @@ from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicP
 from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
 from odradek.errors.codes import to_code
 from odradek.records.batch import check_crc
-from odradek.records.message_batches import iter_fetched
+from odradek.records.message_sets.message_batches import iter_fetched
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest

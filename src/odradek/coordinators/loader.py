@@ -8,7 +8,7 @@ from typing import Protocol
 from odradek.records.batch import NO_PRODUCER_ID, batch_records, check_crc
 from odradek.records.compression import Buffer
 from odradek.records.control import ControlType, parse_control_type
-from odradek.records.message_set import MessageHeader, iter_entries, message_records
+from odradek.records.message_sets.message_set import MessageHeader, iter_entries, message_records
 
 
 class Replayable(Protocol):

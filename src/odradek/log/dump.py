@@ -29,7 +29,7 @@ from odradek.records.batch import (
     compute_crc,
     increment_sequence,
 )
-from odradek.records.message_set import (
+from odradek.records.message_sets.message_set import (
     Entry,
     MessageHeader,
     compute_message_crc,

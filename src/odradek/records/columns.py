@@ -35,7 +35,7 @@ from odradek.records.batch import (
 from odradek.records.builder import compress_records, finish_batch
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.kernel import kernel
-from odradek.records.message_batches import iter_fetched
+from odradek.records.message_sets.message_batches import iter_fetched
 from odradek.records.problems import LIMIT_REACHED, raise_for_problem
 
 MAX_OFFSET = 0x7FFF_FFFF_FFFF_FFFF

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD
-from odradek.records.message_set import INT32, Entry, iter_entries
+from odradek.records.message_sets.message_set import INT32, Entry, iter_entries
 
 BLOCK_BYTES = 128 * 1024
 

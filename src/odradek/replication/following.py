@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from odradek.errors import CorruptRecordError, FencedLeaderEpochError
 from odradek.records.batch import LOG_OVERHEAD, BatchHeader
-from odradek.records.message_set import Entry, check_entry, iter_entries
+from odradek.records.message_sets.message_set import Entry, check_entry, iter_entries
 from odradek.replication.leadership import Leadership
 
 if TYPE_CHECKING:

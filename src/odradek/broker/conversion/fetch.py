@@ -16,8 +16,8 @@ from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.log.storage.files import FileRange
 from odradek.records.batch import MAGIC_V2
-from odradek.records.down_conversion import PIECE_BYTES, DownConversion, overflow_message
-from odradek.records.message_set import iter_entries
+from odradek.records.conversion.down_conversion import PIECE_BYTES, DownConversion, overflow_message
+from odradek.records.message_sets.message_set import iter_entries
 from odradek.util.futures import then
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData

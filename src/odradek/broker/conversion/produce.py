@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, FLAGS_AT, MAGIC_AT, MAGIC_V2
-from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT
+from odradek.records.message_sets.message_set import MESSAGE_ATTRIBUTES_AT
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:

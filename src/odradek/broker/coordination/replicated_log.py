@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
 from odradek.records.compression import Buffer
-from odradek.records.message_set import iter_entries
+from odradek.records.message_sets.message_set import iter_entries
 
 if TYPE_CHECKING:
     from odradek.broker.replicas.replica_manager import ReplicaManager

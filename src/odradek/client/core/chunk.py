@@ -14,7 +14,7 @@ from odradek.client.types import ConsumerRecord
 from odradek.errors import KafkaError
 from odradek.records.batch import BatchHeader, TimestampType, check_crc, records_section
 from odradek.records.kernel import kernel
-from odradek.records.message_batches import iter_fetched
+from odradek.records.message_sets.message_batches import iter_fetched
 from odradek.records.problems import raise_for_problem
 
 if TYPE_CHECKING:

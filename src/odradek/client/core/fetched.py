@@ -10,8 +10,8 @@ from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, RecordTooLargeError, UnsupportedForMessageFormatError
 from odradek.records.batch import BatchHeader, batch_records, iter_batches
 from odradek.records.control import ControlType, parse_control_type
-from odradek.records.message_kernel import message_kernel
-from odradek.records.message_set import iter_entries
+from odradek.records.message_sets.message_kernel import message_kernel
+from odradek.records.message_sets.message_set import iter_entries
 
 
 class AbortedFilter:

@@ -12,7 +12,7 @@ from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ErrorCode, InvalidRecordError, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.records.batch import BatchHeader, batch_records
-from odradek.records.down_conversion import convert
+from odradek.records.conversion.down_conversion import convert
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 

@@ -10,7 +10,7 @@ from odradek.log.producers.producer_replay import read_marker
 from odradek.log.storage.files import FileSystem
 from odradek.records.batch import BatchHeader
 from odradek.records.control import EndTransactionMarker
-from odradek.records.message_set import Entry, check_entry, iter_entries, parse_entry
+from odradek.records.message_sets.message_set import Entry, check_entry, iter_entries, parse_entry
 
 
 def read_batches(

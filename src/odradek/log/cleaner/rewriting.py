@@ -19,7 +19,7 @@ from odradek.log.cleaner.transactions import TransactionReader
 from odradek.log.storage.file_names import LOG_SUFFIX, numbered
 from odradek.log.storage.files import FileSystem
 from odradek.records.batch import records_section
-from odradek.records.message_set import MessageHeader
+from odradek.records.message_sets.message_set import MessageHeader
 from odradek.records.problems import raise_for_problem
 
 

@@ -14,7 +14,7 @@ from odradek.log.config import LogConfig
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import Buffer
 from odradek.records.batch import CODEC_MASK, MAGIC_V2, BatchHeader, TimestampType
-from odradek.records.convert import needs_recompression, recompress, target_codec
+from odradek.records.conversion.convert import needs_recompression, recompress, target_codec
 from odradek.records.validate import AcceptedBatch, BatchLimits
 
 _MOST: Final = 2**62 - 1

@@ -29,7 +29,7 @@ from odradek.log.storage.files import Buffer, FileSystem
 from odradek.log.storage.gap_marker import note_gaps
 from odradek.records.batch import CONTROL_BIT, MAGIC_AT, MAGIC_V2, BatchHeader
 from odradek.records.control import EndTransactionMarker
-from odradek.records.message_set import Entry, check_entry
+from odradek.records.message_sets.message_set import Entry, check_entry
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import AcceptedBatch
 from odradek.util.clock import Clock

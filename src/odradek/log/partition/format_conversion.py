@@ -14,14 +14,14 @@ from odradek.log.partition.append_rules import AppendRules
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import Buffer
 from odradek.records.batch import MAGIC_V2, BatchHeader
-from odradek.records.message_set import is_message_set, iter_messages
-from odradek.records.message_validation import validate_message_set
-from odradek.records.up_conversion import (
+from odradek.records.conversion.up_conversion import (
     PlacedMessages,
     batch_to_messages,
     messages_to_batch,
     place_messages,
 )
+from odradek.records.message_sets.message_set import is_message_set, iter_messages
+from odradek.records.message_sets.message_validation import validate_message_set
 
 
 class Prepared(NamedTuple):

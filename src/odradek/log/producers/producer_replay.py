@@ -22,7 +22,7 @@ from odradek.records.batch import (
     batch_records,
 )
 from odradek.records.control import EndTransactionMarker, parse_end_marker
-from odradek.records.message_set import INT32
+from odradek.records.message_sets.message_set import INT32
 
 logger = logging.getLogger(__name__)
 

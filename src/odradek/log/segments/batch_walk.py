@@ -13,7 +13,7 @@ from struct import Struct
 from odradek.log.segments.segment_entry import SegmentEntry
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
-from odradek.records.message_set import MESSAGE_TIMESTAMP_AT, MIN_LENGTH
+from odradek.records.message_sets.message_set import MESSAGE_TIMESTAMP_AT, MIN_LENGTH
 
 WALK_BLOCK = 16 * 1024
 """Bytes read at once."""

@@ -12,7 +12,7 @@ from odradek.log.segments.offset_index import OffsetPosition
 from odradek.log.segments.segment_entry import SegmentEntry
 from odradek.log.segments.timestamp_offset import TimestampOffset
 from odradek.records.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
-from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT, MIN_LENGTH
+from odradek.records.message_sets.message_set import MESSAGE_ATTRIBUTES_AT, MIN_LENGTH
 
 """`(size, position) -> bytes`, fewer only at the end of the file."""
 

@@ -28,7 +28,7 @@ from odradek.records.batch import (
     MAGIC_AT,
     MAGIC_V2,
 )
-from odradek.records.message_set import HEAD, INT64, MIN_LENGTH
+from odradek.records.message_sets.message_set import HEAD, INT64, MIN_LENGTH
 
 SCAN_BLOCK = 1024 * 1024
 """Bytes read at once; more where one batch is larger."""

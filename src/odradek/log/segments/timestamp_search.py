@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from odradek.log.segments.segment import Segment
 from odradek.records.batch import NO_LEADER_EPOCH, BatchHeader, Record, batch_records
-from odradek.records.message_set import message_records, parse_entry
+from odradek.records.message_sets.message_set import message_records, parse_entry
 
 
 class OffsetForTimestamp(NamedTuple):

@@ -24,7 +24,7 @@ from odradek.records.batch import (
     MAGIC_V2,
     BatchHeader,
 )
-from odradek.records.message_set import HEAD, MIN_LENGTH
+from odradek.records.message_sets.message_set import HEAD, MIN_LENGTH
 
 _PREFIX = Struct(">qiib")
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from odradek.records import _pymessages
+from odradek.records.message_sets import _pymessages
 from odradek.records.batch import HEADER_BYTES, BatchHeader
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
-from odradek.records.message_set_builder import MessageSetBuilder
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from seeds import seed
 
-from .golden import RELEASES, log_batches, wire_record_sets
-from .old_golden import old_segments
-from .test_fuzz import mutate
-from .test_message_conversion import mutate_message
+from ..conversion.test_message_conversion import mutate_message
+from ..golden import RELEASES, log_batches, wire_record_sets
+from ..old_golden import old_segments
+from ..test_fuzz import mutate
 from .test_message_set import FIELD
 
 native = pytest.importorskip("odradek._messages", reason="the kernel is not compiled")

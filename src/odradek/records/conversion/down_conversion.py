@@ -21,8 +21,8 @@ from odradek.records._pyscan import wrap64
 from odradek.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, TimestampType, records_section
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.entry_reader import read_entries
-from odradek.records.message_kernel import message_kernel
-from odradek.records.message_set import (
+from odradek.records.message_sets.message_kernel import message_kernel
+from odradek.records.message_sets.message_set import (
     INT32,
     INT64,
     Entry,
@@ -33,7 +33,12 @@ from odradek.records.message_set import (
     iter_messages,
     key_and_value,
 )
-from odradek.records.message_set_builder import MESSAGE_OVERHEAD, append_message, message_attributes, wrapper
+from odradek.records.message_sets.message_set_builder import (
+    MESSAGE_OVERHEAD,
+    append_message,
+    message_attributes,
+    wrapper,
+)
 from odradek.records.problems import raise_for_problem
 
 PIECE_BYTES = 128 * 1024

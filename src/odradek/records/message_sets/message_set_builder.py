@@ -6,8 +6,8 @@ import zlib
 
 from odradek.records.batch import LOG_OVERHEAD, MAGIC_AT, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, TimestampType
 from odradek.records.compression import Buffer, Codec
-from odradek.records.message_compression import compress_messages, refuse_zstd
-from odradek.records.message_set import FIELDS_AT, HEAD, INT32, INT64, MESSAGE_CRC_AT
+from odradek.records.message_sets.message_compression import compress_messages, refuse_zstd
+from odradek.records.message_sets.message_set import FIELDS_AT, HEAD, INT32, INT64, MESSAGE_CRC_AT
 
 _NULL = INT32.pack(-1)
 _MAX_TIMESTAMP = 0x7FFF_FFFF_FFFF_FFFF

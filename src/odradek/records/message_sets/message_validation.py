@@ -15,9 +15,14 @@ from odradek.errors import InvalidRecordError, RecordTooLargeError
 from odradek.records._pyscan import INT64_MAX
 from odradek.records.batch import CODEC_MASK, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, TimestampType
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
-from odradek.records.message_kernel import message_kernel
-from odradek.records.message_problems import APPEND_TIME, COMPRESSED, MISSING_KEY, raise_for_message
-from odradek.records.message_set import (
+from odradek.records.message_sets.message_kernel import message_kernel
+from odradek.records.message_sets.message_problems import (
+    APPEND_TIME,
+    COMPRESSED,
+    MISSING_KEY,
+    raise_for_message,
+)
+from odradek.records.message_sets.message_set import (
     MessageHeader,
     check_message_crc,
     inner_base_offset,

@@ -8,7 +8,7 @@ from odradek.records import _pyscan
 from odradek.records.batch import CODEC_MASK, TIMESTAMP_TYPE_BIT
 from odradek.records.compression import Buffer
 from odradek.records.kernel import kernel
-from odradek.records.message_problems import (
+from odradek.records.message_sets.message_problems import (
     APPEND_TIME,
     COMPRESSED,
     CRC,
@@ -21,8 +21,8 @@ from odradek.records.message_problems import (
     TOO_LARGE,
     TOO_SHORT,
 )
-from odradek.records.message_set import FIELDS_AT, HEAD, INT32, INT64, MIN_LENGTH
-from odradek.records.message_set_builder import MESSAGE_OVERHEAD, append_message
+from odradek.records.message_sets.message_set import FIELDS_AT, HEAD, INT32, INT64, MIN_LENGTH
+from odradek.records.message_sets.message_set_builder import MESSAGE_OVERHEAD, append_message
 
 NATIVE = False
 

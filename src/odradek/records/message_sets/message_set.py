@@ -36,7 +36,7 @@ from odradek.records.batch import (
     check_crc,
 )
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
-from odradek.records.message_compression import decompress_messages
+from odradek.records.message_sets.message_compression import decompress_messages
 
 MESSAGE_CRC_AT = 12
 MESSAGE_ATTRIBUTES_AT = 17

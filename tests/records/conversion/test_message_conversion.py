@@ -23,19 +23,24 @@ from odradek.records.batch import TimestampType, iter_batches, iter_records
 from odradek.records.builder import BatchBuilder, build_batch
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
-from odradek.records.down_conversion import DownConversion, convert, down_convert
-from odradek.records.message_set import MessageHeader, iter_all_records, iter_entries, iter_messages
-from odradek.records.message_set_builder import MessageSetBuilder
-from odradek.records.message_validation import ValidMessages, validate_message_set
+from odradek.records.conversion.down_conversion import DownConversion, convert, down_convert
+from odradek.records.conversion.up_conversion import batch_to_messages, messages_to_batch, place_messages
+from odradek.records.message_sets.message_set import (
+    MessageHeader,
+    iter_all_records,
+    iter_entries,
+    iter_messages,
+)
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from odradek.records.message_sets.message_validation import ValidMessages, validate_message_set
 from odradek.records.patch import assign_offsets
-from odradek.records.up_conversion import batch_to_messages, messages_to_batch, place_messages
 from odradek.records.validate import record_errors
 from records.validating import validate_batches
 from seeds import seed
 
-from .golden import wire_record_sets
-from .test_fuzz import mutate
-from .test_message_set import BAD, FIELD, OLD_CODECS, message, with_bytes, wrapped
+from ..golden import wire_record_sets
+from ..message_sets.test_message_set import BAD, FIELD, OLD_CODECS, message, with_bytes, wrapped
+from ..test_fuzz import mutate
 
 NOW = 1_600_000_000_000
 SEED = seed(20260406)

@@ -20,8 +20,8 @@ from odradek.errors import (
 from odradek.records.batch import BatchHeader, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
-from odradek.records.message_compression import compress_messages, decompress_messages, xxhash32
-from odradek.records.message_set import (
+from odradek.records.message_sets.message_compression import compress_messages, decompress_messages, xxhash32
+from odradek.records.message_sets.message_set import (
     Entry,
     MessageHeader,
     check_entry,
@@ -33,10 +33,10 @@ from odradek.records.message_set import (
     message_records,
     parse_entry,
 )
-from odradek.records.message_set_builder import MessageSetBuilder, append_message, wrapper
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder, append_message, wrapper
 
-from .golden import wire_record_sets
-from .old_golden import OLD_RELEASES, OldSegment, old_segments
+from ..golden import wire_record_sets
+from ..old_golden import OLD_RELEASES, OldSegment, old_segments
 
 OLD_CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 SEGMENTS = [segment for release in OLD_RELEASES for segment in old_segments(release)]

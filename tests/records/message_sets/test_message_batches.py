@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from odradek.errors import CorruptRecordError, KafkaError
 from odradek.records.batch import Record, batch_records, check_crc
 from odradek.records.columns import decode_columns
-from odradek.records.message_batches import BATCH_BYTES, iter_as_batches
-from odradek.records.message_set import iter_all_records
-from odradek.records.message_set_builder import MessageSetBuilder
+from odradek.records.message_sets.message_batches import BATCH_BYTES, iter_as_batches
+from odradek.records.message_sets.message_set import iter_all_records
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from seeds import seed
 
-from .golden import wire_record_sets
-from .mixed import PART, Part, log_of
-from .old_golden import OLD_RELEASES, OldSegment, old_segments
-from .test_message_conversion import mutate_message
+from ..conversion.test_message_conversion import mutate_message
+from ..golden import wire_record_sets
+from ..mixed import PART, Part, log_of
+from ..old_golden import OLD_RELEASES, OldSegment, old_segments
 from .test_message_set import message, wrapped
 
 SEED = seed(20260408)

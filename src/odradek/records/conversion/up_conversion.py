@@ -30,8 +30,8 @@ from odradek.records.batch import (
 )
 from odradek.records.builder import finish_batch
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
-from odradek.records.message_kernel import message_kernel
-from odradek.records.message_set import (
+from odradek.records.message_sets.message_kernel import message_kernel
+from odradek.records.message_sets.message_set import (
     INT32,
     INT64,
     MESSAGE_ATTRIBUTES_AT,
@@ -41,8 +41,8 @@ from odradek.records.message_set import (
     iter_messages,
     key_and_value,
 )
-from odradek.records.message_set_builder import append_message, message_attributes, wrapper
-from odradek.records.message_validation import ValidMessages
+from odradek.records.message_sets.message_set_builder import append_message, message_attributes, wrapper
+from odradek.records.message_sets.message_validation import ValidMessages
 from odradek.records.problems import raise_for_problem
 
 

@@ -27,8 +27,8 @@ from odradek.records.batch import (
 from odradek.records.builder import finish_batch
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer
 from odradek.records.kernel import kernel
-from odradek.records.message_kernel import message_kernel
-from odradek.records.message_set import (
+from odradek.records.message_sets.message_kernel import message_kernel
+from odradek.records.message_sets.message_set import (
     FIELDS_AT,
     MESSAGE_ATTRIBUTES_AT,
     MessageHeader,
