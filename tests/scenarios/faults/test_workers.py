@@ -82,6 +82,20 @@ def send(address: str, value: bytes) -> None:
         producer.send("clicks", value=value).result(LIMIT_S)
 
 
+def wait_until_allowed(workers: Workers) -> None:
+    """Wait until every worker knows the ACLs: those of whom nothing was asked see them by a watch."""
+    for address in workers.addresses:
+
+        def allowed(address: str = address) -> bool:
+            with Producer(bootstrap_servers=address, **ALICE) as producer:
+                try:
+                    return bool(producer.partitions_for("clicks"))
+                except TopicAuthorizationError:
+                    return False
+
+        until(allowed, lambda: workers.lines)
+
+
 def read(address: str, number: int) -> list[bytes]:
     values: list[bytes] = []
     with Consumer(
@@ -122,6 +136,7 @@ def test_logins_and_acls_outlive_deaths_and_restarts(page: Page, tmp_path: Path)
                     allow(ResourceType.GROUP, "readers", AclOperation.READ),
                 ]
             )
+        wait_until_allowed(workers)
         check(workers)
         os.kill(workers.pids(0)[-1], signal.SIGKILL)
         send(workers.addresses[1], b"more")
