@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from odradek.records.message_sets import _pymessages
 from odradek.records.batch import HEADER_BYTES, BatchHeader
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
+from odradek.records.message_sets import _pymessages
 from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from seeds import seed
 
