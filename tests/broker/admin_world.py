@@ -18,6 +18,7 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
 from odradek.broker.requests.peer import ANONYMOUS, Peer
 from odradek.cluster.controller.controller import Controller
+from odradek.cluster.features import read_features
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
@@ -81,7 +82,7 @@ class World:
         self.sessions = {other: self.add_broker(other) for other in others}
         version = self.config.odradek_kafka_version
         self.handlers = Handlers(release=None if version is None else find(version))
-        self.features = Features(self.controller, self.handlers)
+        self.features = Features(self.controller, self.handlers, read_features(self.controller.store))
         self.topic_descriptions = TopicDescriptions(self.controller)
         self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
 

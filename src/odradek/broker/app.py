@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.assembly.coordinators import Coordinators
@@ -53,6 +53,7 @@ from odradek.broker.requests.authorization import Authorizer
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster.controller.controller import Controller
+from odradek.cluster.features import read_features
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
 from odradek.errors import OdradekError
@@ -88,13 +89,15 @@ __all__ = ["Broker", "StartError"]
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class Broker:
     """One broker.
 
     Attributes: those of `BrokerServices`, and
         handlers: who answers which request.
-        store: where the metadata is; of a cluster of several the first session with it.
+        store: where the metadata is; of a cluster of several the session in which it was loaded.
         listeners: in the order of the configs.
         housekeeping: what it does by the clock.
         on_fatal: told why it cannot go on: all of its data folders have failed, or another broker has its id.
@@ -272,7 +275,7 @@ class Broker:
             raise
 
     async def _start(self) -> None:
-        self._prepare()
+        await self._prepare()
         if self._membership is None:
             self._take_charge()
         elif self._scram_users:
@@ -285,7 +288,7 @@ class Broker:
             await self._join(self._membership)
         self._finish_start()
 
-    def _prepare(self) -> None:
+    async def _prepare(self) -> None:
         """Take the ports, open the folders and the metadata; nobody knows of this broker yet."""
         repeats.forget()
         for name, instead in check_promises(self.config):
@@ -297,8 +300,8 @@ class Broker:
         self.listeners = listening.listeners
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
         self._bind(listening)
-        log_configs = self._open_folders()
-        self.acls, self.delegation_tokens = open_security(
+        log_configs = await self._open_folders()
+        self.acls, self.delegation_tokens = await open_security(
             self.config, self.controller, self.clock, self._undo, self._membership
         )
         self.authorizer = None if self.acls is None else self.acls.authorizer
@@ -315,9 +318,10 @@ class Broker:
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )
         self.producer_ids = ProducerIds(self.controller)
-        self.features = Features(self.controller, self.handlers)
+        stored = await self._ask_store(read_features)
+        self.features = Features(self.controller, self.handlers, stored)
 
-    def _open_folders(self) -> TopicLogConfigs:
+    async def _open_folders(self) -> TopicLogConfigs:
         """Open the data folders and the metadata, which say more of the configs; returns those of logs."""
         log_configs = TopicLogConfigs(self.config)
         self.logs, self.config = open_logs(
@@ -328,7 +332,7 @@ class Broker:
             self._undo,
             has_store_file=self._given_store is None and self._cluster is None,
         )
-        metadata = open_metadata(
+        metadata = await open_metadata(
             self.config,
             self.logs,
             self.clock,
@@ -340,7 +344,15 @@ class Broker:
         )
         self.store, self.controller, self.config = metadata.store, metadata.controller, metadata.config
         self._membership = metadata.membership
+        if self._membership is not None:
+            self._use_controller_thread(None)
         return log_configs
+
+    async def _ask_store(self, work: Callable[[MetadataStore], T]) -> T:
+        """Ask the metadata; of a cluster of several until there is an answer."""
+        if self._membership is None:
+            return work(self.controller.store)
+        return await self._membership.ask_until_answered(work)
 
     def _make_replicas(self, log_configs: TopicLogConfigs) -> ReplicaManager:
         return ReplicaManager(
@@ -393,7 +405,6 @@ class Broker:
         # Deletions end in the controller's own image.
         self.controller.add_listener(lambda image, delta: check_topics(self.purgatory, delta))
         self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
-        self._use_controller_thread(None)
         self._undo.push("membership", membership.let_go)
         FolderFailures(self).follow_in_cluster()
         self.housekeeping.start()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.folders.adoption import adopt_cluster_id
 from odradek.broker.folders.broker_ids import with_generated_id
 from odradek.broker.membership.membership import Membership
+from odradek.broker.membership.start_sessions import StartSession
 from odradek.cluster.controller.cluster_controller import ClusterController
 from odradek.cluster.controller.controller import Controller
 
@@ -26,7 +28,7 @@ class MetadataAccess(NamedTuple):
     """The way of a broker to the metadata.
 
     Attributes:
-        store: where it is; of a cluster of several the first session.
+        store: where it is; of a cluster of several the session in which it was loaded.
         controller: writes it.
         membership: in a cluster of several; None for a broker that is alone.
         config: the broker's configs, with its id.
@@ -38,7 +40,7 @@ class MetadataAccess(NamedTuple):
     config: BrokerConfig
 
 
-def open_metadata(
+async def open_metadata(
     config: BrokerConfig,
     logs: LogManager,
     clock: Clock,
@@ -57,7 +59,8 @@ def open_metadata(
         clock, timers, slicer: for the controller and the membership.
         undo: gets what closes again what is opened.
         given_store: is used, and not closed; None for one that the configs name.
-        cluster: how to get to a cluster of several; None for a broker that is alone.
+        cluster: how to get to a cluster of several; None for a broker that is alone. A store that goes away
+            when it has been reached once is waited for.
 
     Raises:
         StoreError, DataDirectoryError, ConfigError: see `open_store` and `with_generated_id`; the folders are
@@ -66,16 +69,17 @@ def open_metadata(
     membership: Membership | None = None
     controller: Controller
     if cluster is not None:
-        store = cluster.open_store()
+        session = StartSession(cluster.open_store)
         # Another one may have taken the place of the first by then.
         undo.push(
             "session with the metadata store",
-            lambda: (store if membership is None else controller.store).close(),
+            lambda: (session.store if membership is None else controller.store).close(),
         )
-        config = with_generated_id(config, logs.stored_broker_id(), store)
-        adopt_cluster_id(logs, store)
-        controller = one_of_several = ClusterController(store, config.broker_id, config, clock)
-        controller.open()
+        given, stored_id = config, logs.stored_broker_id()
+        config = await session.ask(lambda store: with_generated_id(given, stored_id, store))
+        controller = one_of_several = ClusterController(session.store, config.broker_id, config, clock)
+        await session.ask(partial(_open_controller, one_of_several, logs))
+        store = session.store
         membership = Membership(cluster, config, one_of_several, clock, timers, slicer)
     else:
         if given_store is None:
@@ -88,3 +92,9 @@ def open_metadata(
         controller.open()
     logs.check_identity(config.broker_id, controller.cluster_id)
     return MetadataAccess(store, controller, membership, config)
+
+
+def _open_controller(controller: ClusterController, logs: LogManager, store: MetadataStore) -> None:
+    adopt_cluster_id(logs, store)
+    controller.store = store
+    controller.open()

@@ -14,34 +14,39 @@ if TYPE_CHECKING:
     from odradek.util.undo import Undo
 
 
-def open_security(
+async def open_security(
     config: BrokerConfig, controller: Controller, clock: Clock, undo: Undo, membership: Membership | None
 ) -> tuple[AclKeeper | None, TokenKeeper | None]:
     """Load ACLs and delegation tokens, before anybody can ask anything; None for what there is not.
 
     Raises:
-        ConfigError, StoreError: see `open_authorizer` and `open_delegation_tokens`.
+        ConfigError: see `make_authorizer`.
+        StoreError: they cannot be loaded.
     """
     acls = tokens = None
     if config.authorizer_class_name:
-        from odradek.broker.authorizer.opening import open_authorizer
+        from odradek.broker.authorizer.opening import make_authorizer
 
-        acls = open_authorizer(config, controller, clock)
-        _follow_store("ACLs", acls, undo, membership)
+        acls = make_authorizer(config, controller, clock)
+        await _load("ACLs", acls, undo, membership)
     if config.delegation_token_secret_key or config.delegation_token_master_key:
-        from odradek.broker.sasl.token_keeper import open_delegation_tokens
+        from odradek.broker.sasl.token_keeper import make_delegation_tokens
 
-        tokens = open_delegation_tokens(config, controller, clock)
-        _follow_store("delegation tokens", tokens, undo, membership)
+        tokens = make_delegation_tokens(config, controller, clock)
+        await _load("delegation tokens", tokens, undo, membership)
     return acls, tokens
 
 
-def _follow_store(
+async def _load(
     name: str, keeper: AclKeeper | TokenKeeper | None, undo: Undo, membership: Membership | None
 ) -> None:
     if keeper is None:
         return
     undo.push(name, keeper.stop)
-    if membership is not None:
-        # A new session with the store has heard of nothing.
-        membership.on_session.append(keeper.load)
+    if membership is None:
+        keeper.load()
+        return
+    load = keeper.load
+    await membership.ask_until_answered(lambda _: load())
+    # A new session with the store has heard of nothing.
+    membership.on_session.append(load)

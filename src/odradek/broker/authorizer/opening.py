@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from odradek.util.clock import Clock
 
 
-def open_authorizer(config: BrokerConfig, access: StoreAccess, clock: Clock) -> AclKeeper | None:
-    """The authorizer of `authorizer.class.name` with its ACLs; None where nothing is named.
+def make_authorizer(config: BrokerConfig, access: StoreAccess, clock: Clock) -> AclKeeper | None:
+    """The authorizer of `authorizer.class.name`, its ACLs not loaded yet; None where nothing is named.
 
     Args:
         config: the broker's configs.
@@ -31,7 +31,6 @@ def open_authorizer(config: BrokerConfig, access: StoreAccess, clock: Clock) -> 
 
     Raises:
         ConfigError: `super.users` or `allow.everyone.if.no.acl.found` is not what it must be.
-        StoreError: the ACLs cannot be loaded.
     """
     if config.authorizer_class_name.strip() not in AUTHORIZERS:
         # Another one has been refused, unless `odradek.insecure` says that there need be none.
@@ -43,11 +42,9 @@ def open_authorizer(config: BrokerConfig, access: StoreAccess, clock: Clock) -> 
         raise ConfigError(
             f"super.users: {error}. Separate principals such as User:admin by semicolons."
         ) from None
-    keeper = AclKeeper(
+    return AclKeeper(
         AclAuthorizer(supers, everyone == "true"),
         access,
         clock,
         old_names=not at_least(config.inter_broker_protocol_version, "2.4-IV0"),
     )
-    keeper.load()
-    return keeper

@@ -25,6 +25,7 @@ from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherMan
 from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
+from odradek.broker.membership.start_sessions import until_answered
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.strays import Strays
 from odradek.broker.membership.unclean_return import be_missed
@@ -35,6 +36,7 @@ from odradek.cluster.inter_broker_versions import writes_isr_itself
 from odradek.cluster.store.store import NodeExists, SessionExpired, StoreUnavailable
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
+from odradek.errors.exceptions import KafkaStorageError
 from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.api_versions import ApiVersionsRequest
@@ -291,10 +293,10 @@ class Membership:
 
     async def _be_missed(self) -> None:
         """Look which topics there are, and wait until this broker may register."""
-        self._expected = await self._ask_until_answered(_topics)
+        self._expected = await self.ask_until_answered(_topics)
         session_s = self._config.zookeeper_session_timeout_ms / 1000
         await be_missed(
-            self._ask_until_answered,
+            self.ask_until_answered,
             self._config.broker_id,
             self._logs.stopped_cleanly,
             self._logs.unlost,
@@ -312,9 +314,10 @@ class Membership:
             try:
                 await self._controller.event_queue.run(register)
                 return
-            except (NodeExists, SessionExpired, StoreUnavailable) as error:
-                if isinstance(error, StoreUnavailable):
-                    # Whether it was done is not known; if so, that session will be in the way of the next.
+            except (NodeExists, SessionExpired, StoreUnavailable, KafkaStorageError) as error:
+                if isinstance(error, StoreUnavailable | KafkaStorageError):
+                    # It was done perhaps, or was and this broker could not begin its term as the controller:
+                    # that session will be in the way of the next.
                     deadline = self._loop.time() + self._patience_s
                 elif self._loop.time() > deadline:
                     raise
@@ -458,21 +461,19 @@ class Membership:
         running: Awaitable[T] = self._controller.event_queue.run(partial(self._ask, work))
         return running
 
-    async def _ask_until_answered(self, work: Callable[[MetadataStore], T]) -> T:
-        """As `_run_in_store`, again until the store answers: in another session where one has ended."""
-        is_over = False
-        while True:
-            ask = partial(self._ask_anew if is_over else self._ask, work)
-            try:
-                found: T = await self._controller.event_queue.run(ask)
-            except (SessionExpired, StoreUnavailable) as error:
-                if self._stopped:
-                    raise
-                log.warning("the start goes on when the metadata store is back: %s", error)
-                is_over = is_over or isinstance(error, SessionExpired)
-                await asyncio.sleep(_REGISTER_AGAIN_S)
-            else:
-                return found
+    async def ask_until_answered(self, work: Callable[[MetadataStore], T]) -> T:
+        """As `_run_in_store`, again until the store answers: in another session where one has ended.
+
+        Raises:
+            StoreError: the store refuses it, or is away while this broker stops.
+        """
+
+        async def ask(is_over: bool) -> T:
+            asking = partial(self._ask_anew if is_over else self._ask, work)
+            found: T = await self._controller.event_queue.run(asking)
+            return found
+
+        return await until_answered(ask, lambda: self._stopped)
 
     def _ask(self, work: Callable[[MetadataStore], T]) -> T:
         return work(self._controller.store)

@@ -30,12 +30,13 @@ class Features:
     Args:
         controller: its store has the levels.
         handlers: say which release of Kafka the broker is to be.
+        stored: the levels that the store has.
     """
 
-    def __init__(self, controller: Controller, handlers: ServedApis) -> None:
+    def __init__(self, controller: Controller, handlers: ServedApis, stored: FeatureLevels) -> None:
         self._controller = controller
         self._handlers = handlers
-        self._stored = read_features(controller.store)
+        self._stored = stored
 
     def known(self) -> list[Feature]:
         """Return the supported features, each with the level in force."""

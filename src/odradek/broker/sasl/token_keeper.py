@@ -261,24 +261,18 @@ class TokenKeeper:
         log.info("delegation token ended token_id=%s owner=%s", information.token_id, information.owner)
 
 
-def open_delegation_tokens(config: BrokerConfig, access: StoreAccess, clock: Clock) -> TokenKeeper | None:
-    """The delegation tokens, loaded; None where the configs give no key that they are made with.
-
-    Raises:
-        StoreError: they cannot be loaded.
-    """
+def make_delegation_tokens(config: BrokerConfig, access: StoreAccess, clock: Clock) -> TokenKeeper | None:
+    """The delegation tokens, not loaded yet; None where the configs give no key that they are made with."""
     key = config.delegation_token_secret_key or config.delegation_token_master_key
     if not key:
         return None
-    keeper = TokenKeeper(
+    return TokenKeeper(
         key,
         access,
         clock,
         expiry_ms=config.delegation_token_expiry_time_ms,
         max_lifetime_ms=config.delegation_token_max_lifetime_ms,
     )
-    keeper.load()
-    return keeper
 
 
 def _readable(store: MetadataStore, token_id: str) -> TokenInformation | None:

@@ -147,7 +147,9 @@ class ZooKeeperStore:
             raise SessionExpired("/", f"ZooKeeper at {self._servers} refuses the credentials") from None
         except (self._kazoo.WaitedTooLong, self._kazoo.ConnectionLost):
             raise StoreUnavailable(
-                "/", f"no ZooKeeper answers at {self._servers} within {timeout_s:g} s (zookeeper.connect)"
+                "/",
+                f"no ZooKeeper answers at {self._servers} (zookeeper.connect) within {timeout_s:g} s"
+                " (zookeeper.connection.timeout.ms)",
             ) from None
         if self._chroot and self.exists("/") is None:
             chroot, self._chroot = self._chroot, ""

@@ -1,0 +1,120 @@
+"""The metadata store goes away at any request of a broker that starts: for a while, or with the session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker.membership import membership, start_sessions
+from odradek.cluster.store.memory import MemoryServer, MemoryStore
+from odradek.cluster.store.store import SessionExpired, StoreError, StoreUnavailable
+
+from .test_membership import Member, run, until
+
+WITH_USERS = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "odradek.insecure": "true",
+    "delegation.token.secret.key": "secret",
+}
+REQUESTS = (
+    *("get", "exists", "children", "get_many", "exists_many", "create", "set", "delete", "multi"),
+    "watch_persistent",
+)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "_REJOIN_S", 0.001)
+    monkeypatch.setattr(membership, "_REGISTER_AGAIN_S", 0.001)
+    monkeypatch.setattr(start_sessions, "AGAIN_S", 0.001)
+
+
+class Losing:
+    """Loses the n-th request of all sessions from now on.
+
+    Attributes:
+        left: how many requests are left until then.
+    """
+
+    def __init__(self, n: int, error: StoreError) -> None:
+        """
+        Args:
+            n: 1 for the next.
+            error: how the request ends. A write is done if its outcome is unknown.
+        """
+        self.left = n
+        self._error = error
+        self._within = threading.local()
+
+    def ask(self, store: MemoryStore, whole: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make a request, or lose it."""
+        if getattr(self._within, "a_request", False):
+            return whole(store, *args, **kwargs)
+        self._within.a_request = True
+        try:
+            return self._ask(store, whole, *args, **kwargs)
+        finally:
+            self._within.a_request = False
+
+    def _ask(self, store: MemoryStore, whole: Any, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left != 0:
+            return whole(store, *args, **kwargs)
+        if isinstance(self._error, SessionExpired):
+            store.expire()
+        elif isinstance(self._error, StoreUnavailable) and self._error.outcome_unknown:
+            whole(store, *args, **kwargs)
+        raise copy(self._error)
+
+
+@contextmanager
+def lost(losing: Losing) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in REQUESTS:
+            whole = getattr(MemoryStore, name)
+            patch.setattr(
+                MemoryStore,
+                name,
+                lambda store, *args, _whole=whole, **kwargs: losing.ask(store, _whole, *args, **kwargs),
+            )
+        yield
+
+
+async def start_and_stop(data: Path, losing: Losing, server: MemoryServer) -> None:
+    member = Member(data, server, **{name.replace(".", "_"): text for name, text in WITH_USERS.items()})
+    with lost(losing):
+        await member.broker.start()
+    await until(member.is_member)
+    assert member.broker.acls is not None and member.broker.acls._watched is member.sessions[-1]
+    tokens = member.broker.delegation_tokens
+    assert tokens is not None and tokens._watched is member.sessions[-1]
+    await member.broker.stop()
+    assert member.open_sessions == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreUnavailable("/", "not sent"),
+        StoreUnavailable("/", "no answer", outcome_unknown=True),
+        SessionExpired("/", "the session is over"),
+    ],
+    ids=str,
+)
+def test_a_start_goes_on_after_the_loss_of_any_request(tmp_path: Path, error: StoreError) -> None:
+    async def scenario() -> None:
+        for n in range(1, 1000):
+            losing = Losing(n, error)
+            await start_and_stop(tmp_path / f"{n}", losing, MemoryServer())
+            if losing.left > 0:
+                assert n > 40
+                return
+
+    run(scenario())
