@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.app import Broker
 from odradek.client import Admin
 from odradek.cluster.store.memory import MemoryStore
 from odradek.cluster.store.store import Create, Op, OpResult
@@ -22,6 +23,17 @@ def make_unwritable(folder: Path) -> None:
     """Have all that is created in a folder fail; permissions would not keep root out."""
     folder.rename(folder.with_name(f"{folder.name}.away"))
     folder.write_bytes(b"in its place")
+
+
+def have_checkpoints_written(cluster: Cluster, broker: int) -> None:
+    """Have a broker write its checkpoints again though they say nothing new: by that it sees that a folder
+    has failed, in which nothing else is written perhaps."""
+
+    def forget(b: Broker) -> None:
+        b.logs.checkpoints._said.clear()
+        b.logs.checkpoints._count += 1  # what one under way has written does not count either
+
+    cluster.broker(broker).call(forget)
 
 
 def repair(folder: Path) -> None:
@@ -82,6 +94,7 @@ def test_others_take_over_and_the_rest_is_served(who: str, protocol: str, tmp_pa
         store = MemoryStore(cluster.server)
 
         make_unwritable(homes[0])
+        have_checkpoints_written(cluster, victim)
 
         for index in range(PARTITIONS):
             wanted = ALL - {victim} if index in lost else ALL
@@ -121,6 +134,7 @@ def test_a_replica_that_is_given_back_waits_for_its_folder(restarts: bool, tmp_p
         others = tuple(sorted(ALL - {victim}))
         home = cluster.broker(victim).call(lambda b: b.replicas.get("clicks", 0).log.directory)
         make_unwritable(home.parent)
+        have_checkpoints_written(cluster, victim)
         cluster.wait_for_isr("clicks", set(others))
         if restarts:
             cluster.kill(victim)
