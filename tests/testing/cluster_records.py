@@ -10,10 +10,12 @@ from odradek.testing import Cluster
 _GROUPS = count()
 
 
-def produce(cluster: Cluster, topic: str, values: list[bytes], *, acks: str = "all") -> None:
-    """Write to partition 0, and wait until everything is acknowledged."""
+def produce(
+    cluster: Cluster, topic: str, values: list[bytes], *, acks: str = "all", partition: int = 0
+) -> None:
+    """Write to a partition, and wait until everything is acknowledged."""
     with Producer(bootstrap_servers=cluster.bootstrap_servers, acks=acks) as producer:
-        for sent in [producer.send(topic, value=value, partition=0) for value in values]:
+        for sent in [producer.send(topic, value=value, partition=partition) for value in values]:
             sent.result(60)
 
 

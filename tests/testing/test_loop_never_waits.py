@@ -39,7 +39,7 @@ from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeatur
 from .cluster_records import produce, read
 from .store_guard import Asked, Place, guarded, places_in_the_sources
 from .test_cluster_metadata import Peer
-from .test_log_dir_fails import have_checkpoints_written, make_unwritable, repair
+from .test_log_dir_fails import make_unwritable, repair
 
 ALL = {0, 1, 2}
 ACL = AclBinding(
@@ -185,8 +185,10 @@ def a_folder_fails(cluster: Cluster, data: Path, asked: Asked) -> None:
     follower = next(one for one in sorted(ALL) if one != cluster.controller)
     folder = data / f"broker-{follower}" / "1"
     make_unwritable(folder)
-    have_checkpoints_written(cluster, follower)
     partitions = [("spread", index) for index in range(4)]
+    for _, index in partitions:
+        # Nothing else is written there perhaps: its broker would not notice.
+        produce(cluster, "spread", [b"one"], partition=index)
     cluster.wait_until(lambda: any(follower not in cluster.partition(*one).isr for one in partitions))
     told = "cluster/controller/cluster_controller.py", "_log_dirs_changed"
     cluster.wait_until(lambda: told in asked.places)
