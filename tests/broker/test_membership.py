@@ -136,6 +136,19 @@ def test_a_broker_registers_in_the_form_that_its_protocol_has(
     in_member(tmp_path, use, inter_broker_protocol_version=protocol)
 
 
+@pytest.mark.parametrize(("socket", "gives_up"), [("", True), ("/a/socket", False)])
+def test_a_broker_of_a_cluster_gives_up_what_it_could_not_sync(
+    tmp_path: Path, socket: str, gives_up: bool
+) -> None:
+    """Also a worker, whose full disk alone is not given up."""
+
+    async def use(member: Member) -> None:
+        logs = member.broker.logs
+        assert logs.gives_up_failed_syncs and logs.gives_up_full_disks is gives_up
+
+    in_member(tmp_path, use, **({"odradek_store_socket": socket} if socket else {}))
+
+
 # ---------------------------------------------------------------------- sessions that end
 
 

@@ -49,10 +49,12 @@ class FolderFailures:
         What cannot be used at the start it hears when it first tells this broker what it holds.
 
         A folder whose disk is full is given up, as in Kafka: others lead what is in it. The workers of one
-        machine have no others: their disk is one.
+        machine have no others: their disk is one. With a sync that fails they give it up as well: what was
+        acknowledged may be lost there, and must not count as a copy of it.
         """
         logs = self._broker.logs
         logs.on_failure = self._on_failed
+        logs.gives_up_failed_syncs = True
         logs.gives_up_full_disks = not self._broker.config.odradek_store_socket
 
     def _on_image(self, _image: ClusterImage, delta: ClusterDelta) -> None:

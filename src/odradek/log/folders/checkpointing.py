@@ -178,7 +178,8 @@ def _log_starts(logs: Here) -> Offsets:
     return {
         key: log.log_start_offset
         for key, log in logs.items()
-        if log.log_start_offset > log.segments[0].base_offset
+        # One that could not be begun anew after all was dropped has no segment.
+        if log.segments and log.log_start_offset > log.segments[0].base_offset
     }
 
 

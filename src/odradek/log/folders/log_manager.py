@@ -71,9 +71,10 @@ class LogManager:
     out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another;
     `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there;
     `gives_up_full_disks`: whether a full disk fails its folder. Without it what was asked for fails, and
-    nothing else, until there is room again; `stopped_cleanly`: partitions whose logs were at the start as a
-    clean stop had left them; `unlost`: those whose last user has died, perhaps, but not the machine since
-    `note_boot`: all that was written is there, synced or not.
+    nothing else, until there is room again; `gives_up_failed_syncs`: whether a sync that finds no room fails
+    the folder, too. Without it its log alone takes nothing more; `stopped_cleanly`: partitions whose logs
+    were at the start as a clean stop had left them; `unlost`: those whose last user has died, perhaps, but
+    not the machine since `note_boot`: all that was written is there, synced or not.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class LogManager:
         self._taken_out = TakenOut(files)
         self.refuses_damage = refuses_damage
         self.gives_up_full_disks = False
+        self.gives_up_failed_syncs = False
         self.damaged = DamagedLogs(files)
         self.checkpoints = Checkpoints(files)
         self.checkpoints.damaged = self.damaged
@@ -158,7 +160,14 @@ class LogManager:
         logger.error("%s: %s. It is offline until the next start", what, error)
 
     def _on_write_error(self, log: ReadableLog, error: OSError) -> None:
-        self.note_error(log.directory.parent, error)
+        path = log.directory.parent
+        if isinstance(log, PartitionLog) and log.syncing.failed:
+            for directory in self._dirs:
+                if directory.path == path:
+                    directory.note_loss()
+            if error.errno in FULL and self.gives_up_failed_syncs:
+                self.fail_directory(path, str(error))
+        self.note_error(path, error)
 
     def note_error(self, path: Path, error: OSError) -> None:
         """Something went wrong in a folder: give it up if that is what the error means."""
@@ -235,8 +244,7 @@ class LogManager:
         To be called when others know by the in-sync sets what may have been lost so far.
         """
         for directory in self._dirs:
-            if directory.lock is not None:
-                directory.lock.note_boot()
+            directory.note_boot()
 
     # Loading.
 

@@ -423,7 +423,7 @@ class AppendableLog(SyncedLog):
         old.become_inactive()
         if self.syncing.names_made != self.syncing.names_synced[0]:
             # So that a power failure cannot keep the new segment and lose the name of an older one.
-            self.files.fsync_dir(self.directory)
+            self.sync_directory()
         segment = open_segment(self.files, self.directory, base, self._config)
         try:
             segment.create(now_ms, self._config.segment_bytes if self._config.preallocate else 0)

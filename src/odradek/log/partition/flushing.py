@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from odradek.errors import KafkaStorageError
 from odradek.log.partition.readable_log import ReadableLog
 from odradek.log.producers.producer_snapshots import ProducerSnapshots
 from odradek.log.storage.file_names import LEADER_EPOCHS, PARTITION_METADATA
@@ -52,6 +53,11 @@ class SyncState:
         if self.swap is not None:
             self.swap()
 
+    def check(self) -> None:
+        """Raise `KafkaError` KAFKA_STORAGE_ERROR if nothing can be relied on."""
+        if self.failed:
+            raise KafkaStorageError(NOT_WRITTEN_TO)
+
 
 class FlushJob:
     """The files to sync, and the offset up to which the log is on the disk then.
@@ -90,6 +96,9 @@ class FlushJob:
         if self.error is not None:
             state.failed = True
             raise log.storage_error("syncing", self.error) from self.error
+        if state.failed:
+            # By a sync that failed meanwhile; this one has not synced what that one has lost.
+            return
         if self.cuts == state.cuts:
             log.recovery_point = max(log.recovery_point, self.up_to)
         state.names_synced = max(state.names_synced, self.names)
@@ -115,7 +124,7 @@ class SyncedLog(ReadableLog):
         """Get everything to the disk; the recovery point is then the log's end.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR. After that the kernel may have dropped what it could not
-        write, so appends are refused until the log is opened again.
+        write, so appends, cuts and further syncs are refused until the log is opened again.
         """
         job = self.begin_flush()
         if job is not None:
@@ -125,8 +134,9 @@ class SyncedLog(ReadableLog):
     def begin_flush(self, *, whole_segments_only: bool = False) -> FlushJob | None:
         """Return what is to be done to sync the log, or only its complete segments; None for nothing.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR, also after a sync that has failed.
         """
+        self.syncing.check()
         try:
             job = self._next_flush(whole_segments_only=whole_segments_only)
         except OSError as error:
@@ -134,6 +144,22 @@ class SyncedLog(ReadableLog):
         if not whole_segments_only:
             self.syncing.last_ms = self._clock.now_ms()
         return job
+
+    def sync_file(self, path: Path) -> None:
+        """Wait until a file is on the disk. Raises `OSError`, and is the last sync then."""
+        try:
+            self.files.fsync(path)
+        except OSError:
+            self.syncing.failed = True
+            raise
+
+    def sync_directory(self) -> None:
+        """As `sync_file`, of the names of the log's files."""
+        try:
+            self.files.fsync_dir(self.directory)
+        except OSError:
+            self.syncing.failed = True
+            raise
 
     def is_flush_overdue(self, now_ms: int) -> bool:
         """Return whether `flush.ms` is up."""

@@ -18,7 +18,6 @@ from pathlib import Path
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError
 from odradek.log.config import LogConfig
 from odradek.log.partition import partition_metadata, retention
-from odradek.log.partition.flushing import NOT_WRITTEN_TO
 from odradek.log.partition.readable_log import NO_OFFSET
 from odradek.log.partition.truncation import TruncatableLog
 from odradek.log.storage.file_names import LEADER_EPOCHS, PARTITION_METADATA
@@ -70,10 +69,8 @@ class PartitionLog(TruncatableLog):
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop is then not a clean one.
         """
-        if self.syncing.failed:
-            self.release()
-            raise KafkaStorageError(NOT_WRITTEN_TO)
         try:
+            self.syncing.check()
             self.snapshots.take(self.producers, sync=True)
             self.segments.active.close()
         except OSError as error:

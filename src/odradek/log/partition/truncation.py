@@ -1,7 +1,7 @@
 """Cutting records off a log: from the end when another leader knows better, from the start by segments.
 
 A truncation goes from the end on, so that a stop in between leaves no hole. After an error of the disk the
-cut can be begun again, or is completed when the log is loaded.
+cut can be begun again, or is completed when the log is loaded; after a sync that failed, by a start alone.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class TruncatableLog(AppendableLog):
 
     def cut_end(self, offset: int) -> bool:
         """See `AppendableLog.cut_end`."""
+        self.syncing.check()
         self.syncing.finish_swap()
         self.syncing.cuts += 1
         if offset >= self.log_end_offset:
@@ -90,7 +91,7 @@ class TruncatableLog(AppendableLog):
         active.truncate_to(offset)
         # Before an epoch is noted that comes in its place: if what was cut came back after a loss of power,
         # it would be taken for a part of that epoch, and not be cut again.
-        self.files.fsync(active.path)
+        self.sync_file(active.path)
         has_hole = _end_of(active) < offset
         if has_hole:
             # A batch goes whole, also if records of it are before the offset; the log goes on there all the
@@ -105,7 +106,7 @@ class TruncatableLog(AppendableLog):
         if has_hole:
             # So that the log ends there also after the next start. What was cut may not come back beside it.
             for path in active.paths():
-                self.files.fsync(path)
+                self.sync_file(path)
             self.roll(self.syncing.last_ms)
         self.update_high_watermark(min(self.high_watermark, offset))
         return True
@@ -115,7 +116,7 @@ class TruncatableLog(AppendableLog):
             self.drop_segment(segment)
         if segments:
             # What comes in their place must not meet them after a power failure.
-            self.files.fsync_dir(self.directory)
+            self.sync_directory()
 
     def _lower_recovery_point(self, offset: int) -> None:
         """No log ends before the recovery point that is on the disk, also if the process dies in between."""
@@ -125,6 +126,7 @@ class TruncatableLog(AppendableLog):
                 self.on_recovery_point_lowered()
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
+        self.syncing.check()
         self.syncing.finish_swap()
         self.syncing.cuts += 1
         self._lower_recovery_point(0)
@@ -133,7 +135,7 @@ class TruncatableLog(AppendableLog):
         segment.create(now_ms)
         self.segments.add(segment)
         # The recovery point relies on the new name.
-        self.files.fsync_dir(self.directory)
+        self.sync_directory()
         self.epochs.clear()
         self.snapshots.restart_at(offset)
         self.syncing.names_made += 1

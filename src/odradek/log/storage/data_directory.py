@@ -35,13 +35,14 @@ class DataDirectory:
     """One data folder.
 
     Attributes: `was_clean`: whether the last stop was; `failure`: why it is not used any more, None while it
-    is.
+    is; `may_have_lost`: whether a sync in it has failed, so that what was written may be lost without a boot.
     """
 
     path: Path
     lock: DirectoryLock | None = None
     was_clean: bool = False
     failure: str | None = None
+    may_have_lost: bool = False
 
     @property
     def is_online(self) -> bool:
@@ -57,10 +58,20 @@ class DataDirectory:
             raise DataDirectoryInUseError(self.path / LOCK, error.holder_pid) from None
 
     def fail(self, reason: str) -> None:
-        """Give it up. What could not be written the kernel may have dropped, with no boot in between."""
+        """Give it up."""
         self.failure = reason
+        self.note_loss()
+
+    def note_loss(self) -> None:
+        """Have the next start not rely on the boot: the kernel may have dropped what could not be written."""
+        self.may_have_lost = True
         if self.lock is not None:
             self.lock.forget_boot()
+
+    def note_boot(self) -> None:
+        """See `LogManager.note_boot`."""
+        if self.lock is not None and not self.may_have_lost:
+            self.lock.note_boot()
 
     def unlock(self) -> None:
         """Let go of the lock. Harmless twice."""
