@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from odradek.spark.sessions import worker_python
-from odradek.spark.sessions.worker_python import NAMES, PROGRAM, PYTHON
+from odradek.spark.sessions.worker_python import DRIVERS, NAMES, PROGRAM, PYTHON
 
 
 @pytest.fixture(autouse=True)
@@ -47,11 +47,20 @@ def test_a_session_on_a_cluster_after_one_on_this_machine_has_the_python_itself(
     assert told(environment) == {sys.executable}
 
 
-@pytest.mark.parametrize("given", NAMES)
-def test_what_somebody_has_said_stays(given: str) -> None:
-    environment = {given: "/opt/python"}
+def test_a_python_that_somebody_has_named_for_the_driver_stays() -> None:
+    environment = {DRIVERS: "/opt/python"}
     worker_python.choose(environment, "local[2]")
     assert told(environment) == {"/opt/python", sys.executable}
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:7077"])
+def test_a_python_that_somebody_has_named_for_workers_is_the_only_one(master: str) -> None:
+    environment: dict[str, str] = {}
+    worker_python.choose(environment, master)
+    environment["PYSPARK_PYTHON"] = "/opt/python"
+    worker_python.choose(environment, master)
+    # A driver's Python that is named would run the source on executors too.
+    assert told(environment) == {"/opt/python", None}
 
 
 def test_another_spark_brings_a_pyspark_of_its_own(tmp_path: Path) -> None:

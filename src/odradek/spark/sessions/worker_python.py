@@ -18,7 +18,8 @@ from pathlib import Path
 PROGRAM = Path(__file__).with_suffix(".sh")
 PYTHON = "ODRADEK_WORKER_PYTHON"
 """The variable that tells the script which Python to start."""
-NAMES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+DRIVERS = "PYSPARK_DRIVER_PYTHON"
+NAMES = ("PYSPARK_PYTHON", DRIVERS)
 
 _ONE_MACHINE = re.compile(r"local(\[.*\])?")
 """A master whose tasks run in the driver's own JVM."""
@@ -29,11 +30,19 @@ _set_here: dict[str, str] = {}
 def choose(environment: MutableMapping[str, str], master: str) -> None:
     """Say in the variables that Spark reads which Python to start; what somebody else has said stays.
 
+    A data source that Spark has found by its name runs by one of them in the driver and in executors: by the
+    Python of the driver, or where none is named by that of the workers (`PythonUtils.defaultPythonExec`).
+    Beside a PYSPARK_PYTHON of somebody's, a path of the driver's would be looked for on the executors'
+    machines.
+
     Args:
         environment: of the JVM that is started next.
         master: where the session runs; "" where that is not known.
     """
     open_names = [name for name in NAMES if environment.get(name) == _set_here.get(name)]
+    if open_names == [DRIVERS]:
+        environment.pop(DRIVERS, None)
+        return
     chosen = sys.executable
     if len(open_names) == len(NAMES) and _ONE_MACHINE.fullmatch(master) and _usable(environment):
         chosen = str(PROGRAM)
