@@ -92,3 +92,26 @@ def test_kinds_are_bounded(world: World, caplog: pytest.LogCaptureFixture) -> No
     world.now += FORGOTTEN_AFTER_S
     world.fail("new")
     assert len(world.repeats._kinds) == 1
+
+
+def test_a_kind_may_come_while_counts_are_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The controller logs in a thread of its own."""
+
+    class Another(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "repeated" in record.getMessage():
+                world.fail("of another thread")
+
+    another = Another()
+    log.addHandler(another)
+    try:
+        for _ in range(2):
+            world.fail()
+        world.repeats.tell_counts(at_once=True)
+    finally:
+        log.removeHandler(another)
+    assert [record.getMessage() for record in caplog.records] == [
+        "failed what=disk",
+        "failed what=disk",
+        "failed what=disk repeated=1",
+    ]

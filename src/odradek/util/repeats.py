@@ -89,7 +89,8 @@ class Repeats:
     def tell_counts(self, *, at_once: bool = False) -> None:
         """Write the counts of a minute and more ago, or all of them."""
         now_s = self._clock()
-        for kind in self._kinds.values():
+        # Another thread may log meanwhile.
+        for kind in list(self._kinds.values()):
             if kind.count and (at_once or now_s - kind.told_s >= INTERVAL_S):
                 self._tell(kind, now_s)
 
@@ -104,7 +105,7 @@ class Repeats:
 
     def _forget(self, now_s: float) -> None:
         self._kinds = {
-            key: kind for key, kind in self._kinds.items() if now_s - kind.seen_s < FORGOTTEN_AFTER_S
+            key: kind for key, kind in list(self._kinds.items()) if now_s - kind.seen_s < FORGOTTEN_AFTER_S
         }
 
 
