@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
@@ -182,18 +183,27 @@ def _dies(cluster: Cluster, case: Case, topic: str, n: int, after: bool) -> bool
     with Death(cluster, controller, n, after=after) as death:
         run_in_turn(cluster, controller, lambda b: case.begin(b, topic), ended)
         cluster.wait_until(lambda: death.reached.is_set() or ended.is_set())
-        if not death.reached.is_set():
-            # What follows may have to be written yet: brokers come back and answer, replicas come in sync.
-            bring_back(cluster)
-            cluster.wait_until(lambda: death.reached.is_set() or case.done(cluster, topic))
-        died = death.reached.is_set()
-        if died:
-            cluster.kill(controller)
+        # What follows may have to be written yet: brokers come back and answer, replicas come in sync. Who
+        # comes back waits until a controller has missed it, and this one may stand still before it has.
+        with ThreadPoolExecutor(1) as beside:
+            coming = beside.submit(bring_back, cluster) if not death.reached.is_set() else None
+            cluster.wait_until(
+                lambda: death.reached.is_set() or (is_over(coming) and case.done(cluster, topic))
+            )
+            died = death.reached.is_set()
+            if died:
+                cluster.kill(controller)
+            if coming is not None:
+                coming.result()
     bring_back(cluster)
     cluster.wait_until(lambda: case.done(cluster, topic))
     if partitions(cluster, topic):
         assert read_alone(cluster, topic, len(VALUES)) == VALUES
     return died
+
+
+def is_over(coming: Future[None] | None) -> bool:
+    return coming is None or coming.done()
 
 
 def bring_back(cluster: Cluster) -> None:
@@ -204,8 +214,16 @@ def bring_back(cluster: Cluster) -> None:
 def create_with_replicas(cluster: Cluster, topic: str, replicas: list[int]) -> None:
     wanted = NewTopic(topic, assignment={0: replicas, 1: replicas})
     ended = threading.Event()
-    run_in_turn(cluster, cluster.controller, lambda b: b.controller.create_topics([wanted]), ended)
-    cluster.wait_until(lambda: ended.is_set() and whole(cluster, topic))
+    ended.set()
+
+    def look() -> bool:
+        if ended.is_set() and not partitions(cluster, topic):
+            # Also again: another controller may have come in between.
+            ended.clear()
+            run_in_turn(cluster, cluster.controller, lambda b: b.controller.create_topics([wanted]), ended)
+        return ended.is_set() and whole(cluster, topic)
+
+    cluster.wait_until(look)
 
 
 def run_in_turn(
