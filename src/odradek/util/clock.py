@@ -49,3 +49,7 @@ class ManualClock:
         """Let `ms` milliseconds pass."""
         self._now_ms += int(ms)
         self._monotonic_ms += ms
+
+    def jump(self, ms: int) -> None:
+        """Set the wall clock forward, or back for less than 0; the monotonic one knows nothing of it."""
+        self._now_ms += ms

@@ -399,6 +399,51 @@ def test_a_timeout_aborts_and_fences(world: World) -> None:
     assert world.end(1000, 0, commit=False, version=2) == (E.NONE, 1000, 1)
 
 
+HOURS_MS = 6 * 3_600_000
+
+
+@pytest.mark.parametrize("jump_ms", [HOURS_MS, -HOURS_MS], ids=["forward", "back"])
+def test_a_clock_that_is_set_ends_no_transaction_early_or_late(world: World, jump_ms: int) -> None:
+    world.init(timeout_ms=15_000)
+    world.add(1000, 0, A)
+    world.clock.jump(jump_ms)
+    world.timers.advance(10_000)
+    # The partitions that it adds later are a part of the same transaction.
+    world.add(1000, 0, B)
+    world.clock.jump(jump_ms)
+    assert world.now().state is S.ONGOING
+    world.timers.advance(10_000)
+    assert world.now().state is S.PREPARE_ABORT
+
+
+def test_each_transaction_is_counted_from_its_own_beginning(world: World) -> None:
+    world.init(timeout_ms=15_000)
+    world.add(1000, 0, A)
+    world.timers.advance(10_000)
+    world.end(1000, 0)
+    world.mark()
+    world.add(1000, 0, A)
+    world.timers.advance(10_000)
+    assert world.now().state is S.ONGOING
+    world.timers.advance(10_000)
+    assert world.now().state is S.PREPARE_ABORT
+
+
+@pytest.mark.parametrize(
+    ("jump_ms", "lasts_ms"), [(HOURS_MS, 10_000), (-HOURS_MS, 20_000)], ids=["forward", "back"]
+)
+def test_what_is_loaded_is_counted_on_by_what_the_log_says(world: World, jump_ms: int, lasts_ms: int) -> None:
+    """The next coordinator has the wall clock alone, and takes no beginning for one in the future."""
+    world.init(timeout_ms=15_000)
+    world.add(1000, 0, A)
+    world.clock.jump(jump_ms)
+    world.restart()
+    world.timers.advance(lasts_ms - 10_000)
+    assert world.now().state is S.ONGOING
+    world.timers.advance(10_000)
+    assert world.now().state is S.PREPARE_ABORT
+
+
 def test_a_fenced_producer_is_not_told_the_outcome_of_another_one(world: World) -> None:
     world.init()
     assert world.init() == (E.NONE, 1000, 1)

@@ -237,7 +237,7 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def who_may_time_out_is_known(self) -> None:
         shard = self.world.shard
-        assert shard.ongoing == {who for who, t in shard.transactions.items() if t.state is S.ONGOING}
+        assert shard.ongoing.keys() == {who for who, t in shard.transactions.items() if t.state is S.ONGOING}
 
     @invariant()
     def what_is_owed_is_what_was_decided(self) -> None:

@@ -4,6 +4,10 @@ Durable state, changed by `replay` alone: `transactions`, and of those `ongoing`
 (a transaction's `last_epoch`, and with value version 0 some more) is filled in when the append has succeeded,
 and forgotten in a crash: a producer that then repeats a request whose answer was lost is fenced, as by Kafka.
 Volatile state: `owed`, rebuilt from the prepared transactions when the partition has been loaded.
+
+Timeouts are counted by the monotonic clock, from when a transaction began here: a wall clock that is set
+forward ends none early, one that is set back none late. The log has the beginning by the wall clock, as
+Kafka's; what is loaded has lasted as long as that says, and is counted on from there.
 """
 
 from __future__ import annotations
@@ -76,14 +80,15 @@ class TransactionShard:
     Attributes:
         env: its surroundings.
         transactions: by transactional id.
-        ongoing: the ids of those that are, so that timeouts need not be looked for among all.
+        ongoing: those that are, so that timeouts need not be looked for among all, each with its beginning by
+            the monotonic clock.
         owed: per decided transaction, the partitions whose marker has not been confirmed.
     """
 
     def __init__(self, env: TransactionEnv) -> None:
         self.env = env
         self.transactions: dict[str, Transaction] = {}
-        self.ongoing: set[str] = set()
+        self.ongoing: dict[str, float] = {}
         self.owed: dict[str, set[TopicPartition]] = {}
         self._decisions: dict[str, int] = {}
         """The number of the decision whose markers are owed."""
@@ -115,14 +120,19 @@ class TransactionShard:
         """Apply a record; see `replay_bytes`."""
         assert isinstance(key, TransactionLogKey)
         transactional_id = key.transactional_id
-        self.ongoing.discard(transactional_id)
+        began_ms = self.ongoing.pop(transactional_id, None)
         if value is None:
             self.transactions.pop(transactional_id, None)
             return
         assert isinstance(value, TransactionLogValue)
         after = self.transactions[transactional_id] = read_transaction(transactional_id, value)
         if after.state is TransactionState.ONGOING:
-            self.ongoing.add(transactional_id)
+            self.ongoing[transactional_id] = self._beginning(after) if began_ms is None else began_ms
+
+    def _beginning(self, transaction: Transaction) -> float:
+        """The beginning of a transaction by the monotonic clock; not later than now."""
+        clock = self.env.clock
+        return clock.monotonic_ms() - max(0, clock.now_ms() - transaction.start_ms)
 
     def replay_end_of_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Nothing in this topic is transactional."""
@@ -307,10 +317,11 @@ class TransactionShard:
 
     def timed_out(self, transaction: Transaction) -> bool:
         """Return whether it has been ongoing for longer than its producer allowed."""
+        began_ms = self.ongoing.get(transaction.transactional_id)
         return (
-            transaction.state is TransactionState.ONGOING
+            began_ms is not None
             and transaction.timeout_ms != NEVER_MS
-            and transaction.start_ms + transaction.timeout_ms < self.env.clock.now_ms()
+            and began_ms + transaction.timeout_ms < self.env.clock.monotonic_ms()
         )
 
     def abort_timed_out(self, transactional_id: str) -> Outcome:
