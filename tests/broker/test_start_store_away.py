@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.app import StartError
 from odradek.broker.membership import membership, start_sessions
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import SessionExpired, StoreError, StoreUnavailable
@@ -116,5 +118,27 @@ def test_a_start_goes_on_after_the_loss_of_any_request(tmp_path: Path, error: St
             if losing.left > 0:
                 assert n > 40
                 return
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("method", ["exists", "watch_persistent"], ids=["at first", "with ACLs"])
+def test_a_stop_ends_a_start_that_waits(tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def ask(*_: Any, **__: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        raise StoreUnavailable("/", "no answer")
+
+    async def scenario() -> None:
+        monkeypatch.setattr(MemoryStore, method, ask)
+        member = Member(tmp_path, **{name.replace(".", "_"): text for name, text in WITH_USERS.items()})
+        starting = asyncio.ensure_future(member.broker.start())
+        await until(lambda: asked > 2)
+        await member.broker.stop()
+        with pytest.raises(StartError):
+            await starting
+        assert member.open_sessions == 0
 
     run(scenario())

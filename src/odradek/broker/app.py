@@ -346,6 +346,7 @@ class Broker:
         self._membership = metadata.membership
         if self._membership is not None:
             self._use_controller_thread(None)
+            self._undo.push("membership", self._membership.let_go)
         return log_configs
 
     async def _ask_store(self, work: Callable[[MetadataStore], T]) -> T:
@@ -405,7 +406,6 @@ class Broker:
         # Deletions end in the controller's own image.
         self.controller.add_listener(lambda image, delta: check_topics(self.purgatory, delta))
         self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
-        self._undo.push("membership", membership.let_go)
         FolderFailures(self).follow_in_cluster()
         self.housekeeping.start()
         register_gauges(self, self.listeners)

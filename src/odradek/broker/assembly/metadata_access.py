@@ -75,6 +75,7 @@ async def open_metadata(
             "session with the metadata store",
             lambda: (session.store if membership is None else controller.store).close(),
         )
+        undo.push("wait for the metadata store", session.stop)
         given, stored_id = config, logs.stored_broker_id()
         config = await session.ask(lambda store: with_generated_id(given, stored_id, store))
         controller = one_of_several = ClusterController(session.store, config.broker_id, config, clock)

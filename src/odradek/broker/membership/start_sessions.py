@@ -64,13 +64,18 @@ class StartSession:
             StoreError: the first connection cannot be made.
         """
         self._open_store = open_store
+        self._stopped = False
         self.store = open_store()
+
+    def stop(self) -> None:
+        """End what is waited for: nobody wants to know any more."""
+        self._stopped = True
 
     async def ask(self, work: Callable[[MetadataStore], T]) -> T:
         """Do something with the store, from its beginning again whenever the store has gone away.
 
         Raises:
-            StoreError: the store refuses it.
+            StoreError: the store refuses it, or is away when this is stopped.
         """
 
         async def ask(is_over: bool) -> T:
@@ -78,7 +83,7 @@ class StartSession:
                 self._replace()
             return work(self.store)
 
-        return await until_answered(ask, lambda: False)
+        return await until_answered(ask, lambda: self._stopped)
 
     def _replace(self) -> None:
         before, self.store = self.store, self._open_store()
