@@ -277,8 +277,10 @@ def test_a_start_goes_on_when_the_store_is_back(
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_registration_of_which_nobody_knows_whether_it_was_done_is_made_anew(
-    tmp_path: Path, is_done: bool
+    tmp_path: Path, is_done: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """However long the new session takes: this broker's own one before is no other broker."""
+    monkeypatch.setattr(membership.Membership, "_patience_s", -1.0)
     away = Away("multi", None, StoreUnavailable("/", "no answer", is_done))
 
     async def scenario() -> None:

@@ -307,7 +307,7 @@ class Membership:
 
     async def _register(self) -> None:
         """Register; the session of this broker's life before may have to end first, or the new one ends."""
-        deadline = self._loop.time() + self._patience_s
+        taken_since: float | None = None
         is_told = False
         register: Callable[[], None] = self._start_controller
         while not self._stopped:
@@ -315,14 +315,15 @@ class Membership:
                 await self._controller.event_queue.run(register)
                 return
             except (NodeExists, SessionExpired, StoreUnavailable, KafkaStorageError) as error:
-                if isinstance(error, StoreUnavailable | KafkaStorageError):
-                    # It was done perhaps, or was and this broker could not begin its term as the controller:
-                    # that session will be in the way of the next.
-                    deadline = self._loop.time() + self._patience_s
-                elif self._loop.time() > deadline:
-                    raise
                 if not isinstance(error, NodeExists):
+                    # It was done perhaps, or was and this broker could not begin its term as the controller:
+                    # that session is in the way of the next until it is closed.
+                    taken_since = None
                     register = self._open_and_rejoin
+                elif taken_since is None:
+                    taken_since = self._loop.time()
+                elif self._loop.time() > taken_since + self._patience_s:
+                    raise
                 if not is_told:
                     log.warning("%s It is waited for", error)
                 is_told = True
