@@ -72,6 +72,7 @@ WALK = (
     "records/validate.py",
     "replication/delayed.py",
     "replication/fetch_session_handler.py",
+    "replication/fetched_replica.py",
     "replication/following.py",
     "replication/leadership.py",
     "replication/partition.py",

@@ -10,8 +10,9 @@ from odradek.errors.codes import ErrorCode
 from odradek.log.config import LogConfig
 from odradek.log.startup.loading import open_partition_log
 from odradek.log.storage.memory_files import MemoryFileSystem
+from odradek.replication.fetched_replica import FetchState
 from odradek.replication.partition import Partition
-from odradek.replication.replica_fetcher import FetchLimits, FetchState, ReplicaFetcher
+from odradek.replication.replica_fetcher import FetchLimits, ReplicaFetcher
 from odradek.util.clock import ManualClock
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchResponse

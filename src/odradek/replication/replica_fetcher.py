@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
-from enum import Enum
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.cluster.inter_broker_versions import at_least, request_version, truncates_on_fetch
 from odradek.errors import (
@@ -32,6 +31,7 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode, error_name
 from odradek.replication.fetch_session_handler import FetchSessionHandler, SessionPartition
+from odradek.replication.fetched_replica import FetchedReplica, FetchState, Replica
 from odradek.replication.following import pieces_of
 from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.lookups import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -50,7 +50,6 @@ from odradek.wire.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.log.storage.files import Buffer
     from odradek.replication.replication_quota import ReplicationQuota
     from odradek.util.topic_partition import TopicPartition
     from odradek.wire.messages.fetch import FetchResponse, PartitionData
@@ -85,39 +84,6 @@ _ASKED_ANEW = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID
 """The leader has lost the session, and nothing is wrong: a full fetch follows at once."""
 
 
-class Replica(Protocol):
-    """The side of a partition that a fetcher works on: `odradek.replication.following.Following`."""
-
-    key: TopicPartition
-
-    @property
-    def log_end_offset(self) -> int: ...
-
-    @property
-    def log_start_offset(self) -> int: ...
-
-    @property
-    def latest_epoch(self) -> int: ...
-
-    def append_from_leader(
-        self,
-        records: Buffer,
-        *,
-        leader_epoch: int,
-        leader_high_watermark: int,
-        leader_log_start_offset: int,
-        now_ms: int,
-    ) -> int: ...
-
-    def truncate_by_epoch(self, leader_epoch: int, leader_end: int) -> bool: ...
-
-    def truncate_without_epochs(self) -> None: ...
-
-    def truncate_to_leader_end(self, leader_end: int) -> None: ...
-
-    def truncate_fully_and_start_at(self, leader_start: int) -> None: ...
-
-
 class FetchLimits(NamedTuple):
     """Kafka's `replica.fetch.*`.
 
@@ -134,41 +100,6 @@ class FetchLimits(NamedTuple):
     wait_max_ms: int = 500
     min_bytes: int = 1
     backoff_ms: int = 1000
-
-
-class FetchState(Enum):
-    """The next step of a fetcher's partition; see the module."""
-
-    TRUNCATING = "truncating"
-    FETCHING = "fetching"
-    SEEKING_END = "seeking the leader's end"
-    SEEKING_START = "seeking the leader's start"
-    FAILED = "failed"
-
-
-class FetchedReplica:
-    """One partition of a fetcher.
-
-    Attributes:
-        replica: the partition itself.
-        leader_epoch: in which it is fetched.
-        topic_id: zeros where the topic has none.
-        state: see the module.
-        delayed_until_ms: nothing is asked about it before, in monotonic ms.
-        lag: records behind the leader's high watermark at the last fetch; None before.
-        not_yet: how often in a row the leader seemed not to have heard of its election.
-    """
-
-    __slots__ = ("delayed_until_ms", "lag", "leader_epoch", "not_yet", "replica", "state", "topic_id")
-
-    def __init__(self, replica: Replica, leader_epoch: int, topic_id: bytes, state: FetchState) -> None:
-        self.replica = replica
-        self.leader_epoch = leader_epoch
-        self.topic_id = topic_id
-        self.state = state
-        self.delayed_until_ms = 0.0
-        self.lag: int | None = None
-        self.not_yet = 0
 
 
 class NextRequest(NamedTuple):

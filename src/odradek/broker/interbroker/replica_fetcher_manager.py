@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.interbroker.channel import InterBrokerChannel, InterBrokerTransport
     from odradek.cluster.nodes import Endpoint
-    from odradek.replication.replica_fetcher import Replica
+    from odradek.replication.fetched_replica import Replica
     from odradek.replication.replication_quota import ReplicationQuota
     from odradek.util.clock import Clock
     from odradek.util.timers import TimerHandle, Timers
