@@ -44,7 +44,7 @@ def test_executors_run_in_an_environment_packed_by_venv_pack(
     monkeypatch.delenv("PYTHONPATH", raising=False)
     words = ["--archives", f"{tmp_path / 'environment.tar.gz'}#environment"]
     with SparkCluster(tmp_path / "spark", workers=1) as cluster:
-        told = submit(cluster, Path(sys.executable), "./environment/bin/python", words, tmp_path)
+        told = submit(cluster, "./environment/bin/python", words, tmp_path)
     assert told["python"].endswith("/environment/bin/python")
     assert str(environment) not in told["python"]
     assert "/environment/lib/" in told["package"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -29,14 +30,13 @@ NEEDED = ("pyarrow", "fastcrc", "cramjam", "lz4", "zlib_ng", "zstandard")
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    """One worker, which is told nothing of where the tests have their modules."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        SparkCluster(tmp_path_factory.mktemp("spark"), workers=1) as running,
-    ):
+def cluster(tmp_path_factory: pytest.TempPathFactory, bare: Path) -> Iterator[SparkCluster]:
+    """One worker, which is told nothing of where the tests have their modules; its `python3` is bare."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONPATH", raising=False)
-        yield running
+        patch.setenv("PATH", str(bare.parent), prepend=os.pathsep)
+        with SparkCluster(tmp_path_factory.mktemp("spark"), workers=1) as running:
+            yield running
 
 
 def environment_of(folder: Path) -> Path:
@@ -73,16 +73,31 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def submit(
-    cluster: SparkCluster, driver: Path, executors: Path | str, words: list[str], where: Path, *job: str
+    cluster: SparkCluster, python: Path | str, words: list[str], where: Path, *job: str
 ) -> dict[str, Any]:
-    """Run the job in a driver of one Python with executors of another. Returns what it says."""
+    """Run the job in a driver and executors that each look their Python up by this one name.
+
+    Spark runs a data source by the name of the driver's Python, on executors too.
+
+    Args:
+        cluster: which runs the executors.
+        python: a path, of a Python without odradek or in an archive, or a name: `python3` is that of the
+            tests for the driver, which has odradek, and the bare one for the executors.
+        words: further ones for spark-submit.
+        where: the folder in which the driver runs.
+        job: further words for the job.
+
+    Returns:
+        What the job says.
+    """
     from odradek.testing import Broker
 
     conf = [word for name, value in session_settings().items() for word in ("--conf", f"{name}={value}")]
-    pythons = {"PYSPARK_DRIVER_PYTHON": str(driver), "PYSPARK_PYTHON": str(executors)}
-    given = environment(pythons)
-    if driver.is_relative_to(sys.prefix):
+    given = environment({"PYSPARK_PYTHON": str(python)})
+    given.pop("PYSPARK_DRIVER_PYTHON", None)
+    if python == "python3":
         given["PYTHONPATH"] = str(SOURCES)
+        given["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{given['PATH']}"
     command = [str(spark_home() / "bin" / "spark-submit"), "--master", cluster.url]
     with Broker() as broker:
         done = subprocess.run(
@@ -102,7 +117,7 @@ def test_in_a_zip_the_twins_in_python_serve(
     cluster: SparkCluster, bare: Path, package: Path, tmp_path: Path
 ) -> None:
     """Neither driver nor executors have odradek: `--py-files` brings it to both, to be registered."""
-    told = submit(cluster, bare, bare, ["--py-files", str(package)], tmp_path, "register")
+    told = submit(cluster, bare, ["--py-files", str(package)], tmp_path, "register")
     assert "odradek.zip/odradek" in told["package"]
     assert not told["native"]
     # Spark looks for data sources by their names before it looks into `--py-files`.
@@ -114,18 +129,20 @@ def test_unpacked_from_a_zip_its_kernels_serve(
 ) -> None:
     words = ["--archives", f"{package}#odradek-package"]
     words += ["--conf", "spark.executorEnv.PYTHONPATH=odradek-package"]
-    told = submit(cluster, Path(sys.executable), bare, words, tmp_path)
+    told = submit(cluster, "python3", words, tmp_path)
+    assert told["python"] == str(bare.with_name("python3"))
     assert "odradek-package/odradek" in told["package"]
     assert told["native"] == NATIVE
 
 
-def test_in_an_archive_of_a_virtual_environment(cluster: SparkCluster, bare: Path, tmp_path: Path) -> None:
+def test_in_an_archive_of_a_virtual_environment(cluster: SparkCluster, tmp_path: Path) -> None:
+    """The driver has it under the same name, as it was made there."""
     site = environment_of(tmp_path / "environment")
     copy_package(site)
     with tarfile.open(tmp_path / "environment.tar.gz", "w:gz", compresslevel=1) as archive:
         archive.add(tmp_path / "environment", ".")
     words = ["--archives", f"{tmp_path / 'environment.tar.gz'}#environment"]
-    told = submit(cluster, Path(sys.executable), "./environment/bin/python", words, tmp_path)
+    told = submit(cluster, "./environment/bin/python", words, tmp_path)
     assert told["python"].endswith("/environment/bin/python")
     assert not told["python"].startswith(str(tmp_path / "environment"))
     assert told["native"] == NATIVE
