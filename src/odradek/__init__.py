@@ -12,7 +12,7 @@ from odradek.version import VERSION
 
 __version__ = VERSION
 
-_CLIENT = (
+__all__ = (
     "AccessControlEntry",
     "AccessControlEntryFilter",
     "AclBinding",
@@ -42,37 +42,41 @@ _CLIENT = (
 )
 
 if TYPE_CHECKING:
-    from odradek.client.aio.admin import AsyncAdmin as AsyncAdmin
-    from odradek.client.aio.consumer import AsyncConsumer as AsyncConsumer
-    from odradek.client.aio.producer import AsyncProducer as AsyncProducer
-    from odradek.client.simple import SimpleConsumer as SimpleConsumer
-    from odradek.client.sync.admin import Admin as Admin
-    from odradek.client.sync.consumer import Consumer as Consumer
-    from odradek.client.sync.producer import Producer as Producer
-    from odradek.client.types import ConsumerGroupMetadata as ConsumerGroupMetadata
-    from odradek.client.types import ConsumerRebalanceListener as ConsumerRebalanceListener
-    from odradek.client.types import ConsumerRecord as ConsumerRecord
-    from odradek.client.types import NewTopic as NewTopic
-    from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
-    from odradek.client.types import OffsetAndTimestamp as OffsetAndTimestamp
-    from odradek.client.types import PreparedTxnState as PreparedTxnState
-    from odradek.client.types import RecordMetadata as RecordMetadata
-    from odradek.client.types import TopicPartition as TopicPartition
-    from odradek.util.acl import AccessControlEntry as AccessControlEntry
-    from odradek.util.acl import AccessControlEntryFilter as AccessControlEntryFilter
-    from odradek.util.acl import AclBinding as AclBinding
-    from odradek.util.acl import AclBindingFilter as AclBindingFilter
-    from odradek.util.acl import AclOperation as AclOperation
-    from odradek.util.acl import AclPermissionType as AclPermissionType
-    from odradek.util.acl import PatternType as PatternType
-    from odradek.util.acl import ResourcePattern as ResourcePattern
-    from odradek.util.acl import ResourcePatternFilter as ResourcePatternFilter
-    from odradek.util.acl import ResourceType as ResourceType
+    from odradek.client.aio.admin import AsyncAdmin
+    from odradek.client.aio.consumer import AsyncConsumer
+    from odradek.client.aio.producer import AsyncProducer
+    from odradek.client.simple import SimpleConsumer
+    from odradek.client.sync.admin import Admin
+    from odradek.client.sync.consumer import Consumer
+    from odradek.client.sync.producer import Producer
+    from odradek.client.types import (
+        ConsumerGroupMetadata,
+        ConsumerRebalanceListener,
+        ConsumerRecord,
+        NewTopic,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        PreparedTxnState,
+        RecordMetadata,
+        TopicPartition,
+    )
+    from odradek.util.acl import (
+        AccessControlEntry,
+        AccessControlEntryFilter,
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        PatternType,
+        ResourcePattern,
+        ResourcePatternFilter,
+        ResourceType,
+    )
 
 
 def __getattr__(name: str) -> Any:
     """Import an exported name on first use."""
-    if name not in _CLIENT:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from odradek import client
 
@@ -83,4 +87,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List what is here, the lazy names included."""
-    return sorted({*globals(), *_CLIENT})
+    return sorted({*globals(), *__all__})
