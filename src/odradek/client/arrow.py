@@ -25,6 +25,7 @@ from odradek.records import scalars
 from odradek.records.batch import BatchHeader
 from odradek.records.columns import encode_columns, partition_ids, split_by_partition
 from odradek.records.compression import Codec
+from odradek.util.interruptible import wait_until
 
 if TYPE_CHECKING:
     from odradek.client.config import ProducerConfig
@@ -91,7 +92,9 @@ class ArrowDelivery:
         while waiting := [outcome for outcome in self._leaves() if not outcome.settled]:
             event = threading.Event()
             waiting[0].when_settled(event.set)
-            if not event.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+            if not wait_until(
+                event.wait, None if deadline is None else max(0.0, deadline - time.monotonic())
+            ):
                 raise ClientTimeoutError(f"the rows were not acknowledged within {timeout} s")
         return self._checked()
 

@@ -18,6 +18,7 @@ from odradek.client.core.kernel import producer_kernel
 from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import ClientTimeoutError
 from odradek.client.types import RecordMetadata
+from odradek.util.interruptible import wait_until
 
 _lock = threading.Lock()
 
@@ -181,7 +182,7 @@ class DeliveryMethods:
             event = threading.Event()
             self._outcome.hear(self._index)
             self._outcome.when_settled(event.set)
-            if not event.wait(timeout):
+            if not wait_until(event.wait, timeout):
                 raise ClientTimeoutError(f"the record was not acknowledged within {timeout} s")
         error = outcome.error_of(self._index)
         if error is not None:

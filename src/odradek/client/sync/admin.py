@@ -186,6 +186,9 @@ class Admin:
         if self._closed:
             return
         self._unclosed.closed()
+        if self._thread.left_in is not None:
+            self._closed = True
+            return
         try:
             self._run("close")
         finally:

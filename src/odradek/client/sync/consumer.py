@@ -37,6 +37,7 @@ from odradek.client.types import (
     PartitionInfo,
     TopicPartition,
 )
+from odradek.util.interruptible import next_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,7 +154,7 @@ class Consumer:
         future.add_done_callback(self._todo.put)
         try:
             while True:
-                item = self._todo.get()
+                item = next_of(self._todo)
                 if item is future:
                     result: T = future.result()
                     return result
@@ -228,6 +229,8 @@ class Consumer:
 
     def _poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
         """Take in this thread: an interrupt (Ctrl-C) while waiting leaves all records where they are."""
+        # What the other process has fetched is given out there.
+        self._thread.check_process()
         engine = self._engine
         self._handled.note()
         now_ms = time.monotonic() * 1000
@@ -284,6 +287,7 @@ class Consumer:
         engine = self._engine
         looked = False
         while True:
+            self._thread.check_process()
             self._handled.note()
             yield from engine.hand_out(self._fetch_on, looked=looked)
             deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
@@ -457,6 +461,9 @@ class Consumer:
         if self._closed:
             return
         self._unclosed.closed()
+        if self._thread.left_in is not None:
+            self._closed = True
+            return
         try:
             self._run(self._engine.close(timeout_ms, failed=failed, tell=tell))
         finally:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.producer_engine import (
@@ -32,6 +33,7 @@ from odradek.client.types import (
     PreparedTxnState,
 )
 from odradek.errors import KafkaError
+from odradek.util.interruptible import result_of, wait_until
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +103,16 @@ class Producer:
             self._engine.finish,
             self._engine.sends_waiting,
         )
-        self._try_send = self._engine.appender.try_send
+        self._try_send: Callable[..., Any] = self._engine.appender.try_send
+        self._thread.on_left = weakref.WeakMethod(self._be_left)
+
+    def _be_left(self) -> None:
+        """Have `send` refuse in a process that was forked: the lock may be held there by nobody, for ever."""
+
+        def refuse(*_: Any) -> None:
+            self._thread.check_process()
+
+        self._try_send = refuse
 
     @property
     def config(self) -> ProducerConfig:
@@ -172,7 +183,9 @@ class Producer:
 
     def _wait_for_room(self, freed: threading.Event, record: Any, deadline: float) -> None:
         try:
-            if self._thread.is_current or not freed.wait(max(0.0, deadline - self._engine.now_ms()) / 1000):
+            if self._thread.is_current or not wait_until(
+                freed.wait, max(0.0, deadline - self._engine.now_ms()) / 1000
+            ):
                 raise self._engine.exhausted(record)
         finally:
             with self._lock:
@@ -250,12 +263,13 @@ class Producer:
         Args:
             timeout: seconds. Raises `ClientTimeoutError` when it passes.
         """
+        self._thread.check_process()
         with self._lock:
             pending = self._engine.begin_flush()
         try:
             waiting = self._thread.submit(wait_for_outcomes(pending))
             try:
-                waiting.result(timeout)
+                result_of(waiting, timeout)
             except TimeoutError:
                 raise ClientTimeoutError(
                     f"flush: not all records were acknowledged within {timeout} s"
@@ -378,6 +392,8 @@ class Producer:
             return
         self._closed = True
         self._unclosed.closed()
+        if self._thread.left_in is not None:
+            return
         self._engine.shut()
         try:
             self._finish(closing_timeout(timeout, failure))
@@ -402,7 +418,7 @@ class Producer:
     def _close_transaction(self, timeout: float | None) -> None:
         aborting = self._thread.submit(self._engine.transactions.close())
         try:
-            aborting.result(timeout)
+            result_of(aborting, timeout)
         except TimeoutError:
             aborting.cancel()
 
