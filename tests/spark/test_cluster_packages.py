@@ -54,6 +54,8 @@ def copy_package(into: Path) -> None:
     """Put odradek there, as `pip install --no-deps --target` does."""
     for name in ("odradek", "pyspark_odradek"):
         shutil.copytree(SOURCES / name, into / name, ignore=shutil.ignore_patterns("__pycache__", "*.c"))
+    for compiled in SOURCES.glob("odradek__mypyc.*"):
+        shutil.copy(compiled, into)
 
 
 @pytest.fixture(scope="module")
