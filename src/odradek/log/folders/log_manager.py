@@ -144,7 +144,11 @@ class LogManager:
 
     def failure_of(self, path: Path) -> str | None:
         """Return why a folder is offline; None while it is not."""
-        return next((one.failure for one in self._dirs if one.path == path), None)
+        directory = self._directory_at(path)
+        return None if directory is None else directory.failure
+
+    def _directory_at(self, path: Path) -> DataDirectory | None:
+        return next((one for one in self._dirs if one.path == path), None)
 
     def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
         """Go on without a folder, while there is another. Raises `DataDirectoryError`."""
@@ -161,24 +165,29 @@ class LogManager:
 
     def _on_write_error(self, log: ReadableLog, error: OSError) -> None:
         path = log.directory.parent
-        if isinstance(log, PartitionLog) and log.syncing.failed:
-            for directory in self._dirs:
-                if directory.path == path:
-                    directory.note_loss()
-            if error.errno in FULL and self.gives_up_failed_syncs:
-                self.fail_directory(path, str(error))
-        self.note_error(path, error)
+        sync_failed = isinstance(log, PartitionLog) and log.syncing.failed
+        directory = self._directory_at(path)
+        if sync_failed and directory is not None:
+            directory.note_loss()
+        self.note_error(path, error, sync_failed=sync_failed)
 
-    def note_error(self, path: Path, error: OSError) -> None:
-        """Something went wrong in a folder: give it up if that is what the error means."""
-        is_full = error.errno in FULL and self.gives_up_full_disks
+    def note_error(self, path: Path, error: OSError, *, sync_failed: bool = False) -> None:
+        """Something went wrong in a folder: give it up if that is what the error means.
+
+        Args:
+            path: of the folder.
+            error: what went wrong.
+            sync_failed: whether a log's sync did, so that pages it wrote may be gone.
+        """
+        gives_up_full = self.gives_up_full_disks or (sync_failed and self.gives_up_failed_syncs)
+        is_full = error.errno in FULL and gives_up_full
         if is_full or is_disk_failure(self._files, path, error):
             self.fail_directory(path, str(error))
 
     def fail_directory(self, path: Path, reason: str) -> None:
         """Give a folder up: its logs are offline until the next start. Harmless twice."""
-        directory = next((one for one in self._dirs if one.path == path and one.is_online), None)
-        if directory is None:
+        directory = self._directory_at(path)
+        if directory is None or not directory.is_online:
             return
         directory.fail(reason)
         keys = [key for key, log in self._logs.items() if log.directory.parent == path]
