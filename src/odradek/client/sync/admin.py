@@ -183,12 +183,9 @@ class Admin:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._closed:
+        if self._closed or self._thread.left_in is not None:
             return
         self._unclosed.closed()
-        if self._thread.left_in is not None:
-            self._closed = True
-            return
         try:
             self._run("close")
         finally:

@@ -458,12 +458,9 @@ class Consumer:
         self._close(timeout_ms, failed=self._handled.new_one(), tell=logging.WARNING)
 
     def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:
-        if self._closed:
+        if self._closed or self._thread.left_in is not None:
             return
         self._unclosed.closed()
-        if self._thread.left_in is not None:
-            self._closed = True
-            return
         try:
             self._run(self._engine.close(timeout_ms, failed=failed, tell=tell))
         finally:

@@ -47,7 +47,6 @@ class LoopThread:
         self.on_left: weakref.WeakMethod[Callable[[], None]] | None = None
         _threads.add(self)
         self.loop = new_event_loop()
-        self._wanted = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

@@ -388,12 +388,10 @@ class Producer:
         self._close(timeout, sys.exception())
 
     def _close(self, timeout: float | None, failure: BaseException | None) -> None:
-        if self._closed:
+        if self._closed or self._thread.left_in is not None:
             return
         self._closed = True
         self._unclosed.closed()
-        if self._thread.left_in is not None:
-            return
         self._engine.shut()
         try:
             self._finish(closing_timeout(timeout, failure))
