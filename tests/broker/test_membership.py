@@ -106,7 +106,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "_REJOIN_S", 0.01)
-    monkeypatch.setattr(membership, "_REGISTER_AGAIN_S", 0.01)
+    monkeypatch.setattr(membership, "AGAIN_S", 0.01)
 
 
 def in_member(data: Path, use: Callable[[Member], Awaitable[None]], **config: str) -> None:

@@ -34,7 +34,7 @@ REQUESTS = (
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "_REJOIN_S", 0.001)
-    monkeypatch.setattr(membership, "_REGISTER_AGAIN_S", 0.001)
+    monkeypatch.setattr(membership, "AGAIN_S", 0.001)
     monkeypatch.setattr(start_sessions, "AGAIN_S", 0.001)
 
 

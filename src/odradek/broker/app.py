@@ -16,12 +16,12 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.assembly.coordinators import Coordinators
 from odradek.broker.assembly.gauges import count_copied, register_fetcher_gauges, register_gauges
-from odradek.broker.assembly.metadata_access import open_metadata
+from odradek.broker.assembly.metadata_access import ask_store, open_metadata
 from odradek.broker.assembly.metadata_publisher import MetadataPublisher
 from odradek.broker.assembly.registration import broker_registration
 from odradek.broker.assembly.security import open_security
@@ -88,8 +88,6 @@ if TYPE_CHECKING:
 __all__ = ["Broker", "StartError"]
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class Broker:
@@ -318,7 +316,7 @@ class Broker:
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )
         self.producer_ids = ProducerIds(self.controller)
-        stored = await self._ask_store(read_features)
+        stored = await ask_store(self.controller, self._membership, read_features)
         self.features = Features(self.controller, self.handlers, stored)
 
     async def _open_folders(self) -> TopicLogConfigs:
@@ -348,12 +346,6 @@ class Broker:
             self._use_controller_thread(None)
             self._undo.push("membership", self._membership.let_go)
         return log_configs
-
-    async def _ask_store(self, work: Callable[[MetadataStore], T]) -> T:
-        """Ask the metadata; of a cluster of several until there is an answer."""
-        if self._membership is None:
-            return work(self.controller.store)
-        return await self._membership.ask_until_answered(work)
 
     def _make_replicas(self, log_configs: TopicLogConfigs) -> ReplicaManager:
         return ReplicaManager(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.folders.adoption import adopt_cluster_id
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
     from odradek.util.undo import Undo
+
+T = TypeVar("T")
 
 
 class MetadataAccess(NamedTuple):
@@ -93,6 +96,19 @@ async def open_metadata(
         controller.open()
     logs.check_identity(config.broker_id, controller.cluster_id)
     return MetadataAccess(store, controller, membership, config)
+
+
+async def ask_store(
+    controller: Controller, membership: Membership | None, work: Callable[[MetadataStore], T]
+) -> T:
+    """Ask the metadata; of a cluster of several until there is an answer.
+
+    Raises:
+        StoreError: see `Membership.ask_until_answered`.
+    """
+    if membership is None:
+        return work(controller.store)
+    return await membership.ask_until_answered(work)
 
 
 def _open_controller(controller: ClusterController, logs: LogManager, store: MetadataStore) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.broker.assembly.metadata_access import ask_store
+
 if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.config.broker_config import BrokerConfig
@@ -28,25 +30,27 @@ async def open_security(
         from odradek.broker.authorizer.opening import make_authorizer
 
         acls = make_authorizer(config, controller, clock)
-        await _load("ACLs", acls, undo, membership)
+        await _load("ACLs", acls, controller, undo, membership)
     if config.delegation_token_secret_key or config.delegation_token_master_key:
         from odradek.broker.sasl.token_keeper import make_delegation_tokens
 
         tokens = make_delegation_tokens(config, controller, clock)
-        await _load("delegation tokens", tokens, undo, membership)
+        await _load("delegation tokens", tokens, controller, undo, membership)
     return acls, tokens
 
 
 async def _load(
-    name: str, keeper: AclKeeper | TokenKeeper | None, undo: Undo, membership: Membership | None
+    name: str,
+    keeper: AclKeeper | TokenKeeper | None,
+    controller: Controller,
+    undo: Undo,
+    membership: Membership | None,
 ) -> None:
     if keeper is None:
         return
     undo.push(name, keeper.stop)
-    if membership is None:
-        keeper.load()
-        return
     load = keeper.load
-    await membership.ask_until_answered(lambda _: load())
-    # A new session with the store has heard of nothing.
-    membership.on_session.append(load)
+    await ask_store(controller, membership, lambda _: load())
+    if membership is not None:
+        # A new session with the store has heard of nothing.
+        membership.on_session.append(load)

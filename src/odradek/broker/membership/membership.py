@@ -25,7 +25,7 @@ from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherMan
 from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
-from odradek.broker.membership.start_sessions import until_answered
+from odradek.broker.membership.start_sessions import AGAIN_S, until_answered
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.strays import Strays
 from odradek.broker.membership.unclean_return import be_missed
@@ -66,7 +66,6 @@ _REFUSES = "controller %d refuses connections of this broker, and is connected t
 
 T = TypeVar("T")
 
-_REGISTER_AGAIN_S = 0.25
 _MISSED_WITHIN_SESSIONS = 3
 _REJOIN_S = 0.5
 _LOOK_PAUSE_S = 0.1
@@ -327,7 +326,7 @@ class Membership:
                 if not is_told:
                     log.warning("%s It is waited for", error)
                 is_told = True
-                await asyncio.sleep(_REGISTER_AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
 
     def _start_controller(self) -> None:
         self._controller.start(self._registration())
