@@ -30,16 +30,20 @@ def main(servers: str, *words: str) -> None:
             spark.read.format("odradek").load()
         except Exception as problem:
             error = str(problem)
+        from pyspark_probe import DefaultSource
+
         from odradek.spark import OdradekDataSource
 
         spark.dataSource.register(OdradekDataSource)
+        spark.dataSource.register(DefaultSource)
     at = {"kafka.bootstrap.servers": servers}
     rows = spark.range(1000).selectExpr("CAST(id AS STRING) AS value")
     rows.write.format("odradek").options(**at, topic="numbers").mode("append").save()
     numbers = spark.read.format("odradek").options(**at, subscribe="numbers").load()
     found = numbers.selectExpr("sum(CAST(CAST(value AS STRING) AS BIGINT)) AS sum").collect()[0].sum
     executors = spark.sparkContext.parallelize([0], 1).map(seen).collect()
-    sys.stdout.write(json.dumps({"sum": found, "error": error, **executors[0]}) + "\n")
+    source = spark.read.format("probe").load().collect()[0].asDict()
+    sys.stdout.write(json.dumps({"sum": found, "error": error, "source": source, **executors[0]}) + "\n")
     spark.stop()
 
 

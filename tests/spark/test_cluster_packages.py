@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 JOB = Path(__file__).with_name("packaged_job.py")
 SOURCES = Path(__file__).parents[2] / "src"
+PROBE = Path(__file__).with_name("pyspark_probe")
 #: All that the source needs beside PySpark, which a cluster brings.
 NEEDED = ("pyarrow", "fastcrc", "cramjam", "lz4", "zlib_ng", "zstandard")
 
@@ -51,9 +52,9 @@ def environment_of(folder: Path) -> Path:
 
 
 def copy_package(into: Path) -> None:
-    """Put odradek there, as `pip install --no-deps --target` does."""
-    for name in ("odradek", "pyspark_odradek"):
-        shutil.copytree(SOURCES / name, into / name, ignore=shutil.ignore_patterns("__pycache__", "*.c"))
+    """Put odradek there, as `pip install --no-deps --target` does, and the probe of the job."""
+    for folder in (SOURCES / "odradek", SOURCES / "pyspark_odradek", PROBE):
+        shutil.copytree(folder, into / folder.name, ignore=shutil.ignore_patterns("__pycache__", "*.c"))
     for compiled in SOURCES.glob("odradek__mypyc.*"):
         shutil.copy(compiled, into)
 
@@ -98,7 +99,8 @@ def submit(
     given = environment({"PYSPARK_PYTHON": str(python)})
     given.pop("PYSPARK_DRIVER_PYTHON", None)
     if python == "python3":
-        given["PYTHONPATH"] = str(SOURCES)
+        # The tasks of a data source look there, too: odradek is not to be found there.
+        given["PYTHONPATH"] = str(PROBE.parent)
         given["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{given['PATH']}"
     command = [str(spark_home() / "bin" / "spark-submit"), "--master", cluster.url]
     with Broker() as broker:
@@ -112,6 +114,8 @@ def submit(
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert told["sum"] == 999 * 500
+    # The tasks of a data source are not started as others are: they run by the name of the driver's Python.
+    assert told["source"] == {"python": told["python"], "package": told["package"]}
     return told
 
 
