@@ -1,7 +1,7 @@
 """The metadata store of a cluster: a session with ZooKeeper.
 
-The wire is kazoo's (`zookeeper_connection.py`); here are the session, its watches, and what an operation does
-when the connection is lost.
+The wire is kazoo's (`zookeeper_connection.py`), watchers are called in `zookeeper_watchers.py`; here are the
+session, and what an operation does when the connection is lost.
 
 **A lost connection.** Operations wait for another one, at most for `request_timeout_ms` each, and are then
 sent again, as Kafka's brokers do it. A write may have been done although its answer was lost, and its second
@@ -16,19 +16,17 @@ while the session lasts. Writes that must not be done twice check a version.
 whoever wants another session makes another object.
 
 **Threads.** Operations may be called by any thread that may wait. Watchers and the callbacks of `on_expired`
-are called in one thread of this object, one after the other; they may call the store.
+are called in one thread of a session, one after the other; they may call the store.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import logging
-import queue
 import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +36,6 @@ from odradek.cluster.store.store import (
     Check,
     Create,
     Delete,
-    EventType,
     NodeContent,
     NodeExists,
     NoNode,
@@ -50,12 +47,12 @@ from odradek.cluster.store.store import (
     StoreError,
     StoreUnavailable,
     Watcher,
-    WatchEvent,
     check_path,
     ensure_path,
 )
 from odradek.cluster.store.zookeeper_access import Auth, ConnectString, SaslAuth, acl_of
-from odradek.cluster.store.zookeeper_watches import Look, WatchedNode
+from odradek.cluster.store.zookeeper_watchers import ZooKeeperWatchers
+from odradek.cluster.store.zookeeper_watches import Look
 
 log = logging.getLogger(__name__)
 
@@ -117,14 +114,8 @@ class ZooKeeperStore:
         self._shut_down = False
         self._expired = False
         self._expired_callbacks: list[Callable[[], None]] = []
-        self._watched: dict[str, _Persistent] = {}
         self._lock = threading.Lock()  # of the four above; never held while waiting
-        self._arming = threading.Lock()  # held while a watch is armed: nobody joins one that is not
-        # The following three belong to the thread that calls watchers.
-        self._lost: list[_Once] = []
-        self._last_event: object = None
-        self._told: list[tuple[Watcher, WatchEvent]] = []
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._watchers = ZooKeeperWatchers(self._armed, self._kazoo.event_type)
         self._connection: Any = self._kazoo.ZooKeeperConnection(
             self._servers, session_timeout_ms, auth, self._state_changed, tls
         )
@@ -134,7 +125,7 @@ class ZooKeeperStore:
             self._open = False
             self._connection.close()
             raise
-        threading.Thread(target=self._call_watchers, name="zookeeper-watches", daemon=True).start()
+        self._watchers.start()
 
     def _begin(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -186,19 +177,19 @@ class ZooKeeperStore:
 
     def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """See `MetadataStore.get`."""
-        full, once = self._full(path), self._once(path, watch, False)
+        full, once = self._full(path), self._watchers.once(path, watch, of_children=False)
         data, stat = self._read(path, lambda: self._connection.get(full, once))
         return NodeContent(data, self._kazoo.stat_of(stat))
 
     def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
         """See `MetadataStore.exists`."""
-        full, once = self._full(path), self._once(path, watch, False)
+        full, once = self._full(path), self._watchers.once(path, watch, of_children=False)
         stat = self._read(path, lambda: self._connection.exists(full, once))
         return None if stat is None else self._kazoo.stat_of(stat)
 
     def children(self, path: str, watch: Watcher | None = None) -> list[str]:
         """See `MetadataStore.children`."""
-        full, once = self._full(path), self._once(path, watch, True)
+        full, once = self._full(path), self._watchers.once(path, watch, of_children=True)
         names, _ = self._read(path, lambda: self._connection.children(full, once))
         return sorted(names)
 
@@ -444,42 +435,20 @@ class ZooKeeperStore:
         self._full(path)
         if recursive:
             raise StoreError(path, f"{path}: a session with ZooKeeper has no recursive watches")
-        with self._arming:
-            with self._lock:
-                watch = self._watched.get(path)
-                if watch is not None:
-                    if watcher not in watch.node.watchers:
-                        watch.node.watchers.append(watcher)
-                    return
-                watch = self._watched[path] = _Persistent(self, WatchedNode(path))
-                watch.node.watchers.append(watcher)
-            try:
-                look = self._armed(watch)
-            except BaseException:
-                with self._lock:
-                    self._watched.pop(path, None)
-                raise
-            with self._lock:
-                watch.node.began(look)
+        self._watchers.add(path, watcher)
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
         """See `MetadataStore.unwatch`."""
-        with self._lock:
-            watch = self._watched.get(path)
-            if watch is not None and watcher in watch.node.watchers:
-                watch.node.watchers.remove(watcher)
-                if not watch.node.watchers:
-                    del self._watched[path]
+        self._watchers.remove(path, watcher)
 
-    def _armed(self, watch: _Persistent) -> Look | None:
+    def _armed(self, path: str, fired: Callable[[Any], None]) -> Look | None:
         """Arm the one-shot watches that a persistent one is made of."""
-        path = watch.node.path
         full = self._full(path)
         while True:
             deadline = time.monotonic() + self._timeout_s
             try:
                 self._connection.await_connected(deadline)
-                asked = self._connection.exists(full, watch), self._connection.children(full, watch)
+                asked = self._connection.exists(full, fired), self._connection.children(full, fired)
                 stat = self._connection.result(asked[0], path, deadline)
                 if stat is None:
                     return None
@@ -495,72 +464,6 @@ class ZooKeeperStore:
             except self._kazoo.WaitedTooLong:
                 raise self._unavailable(path, False) from None
 
-    def _once(self, path: str, watcher: Watcher | None, of_children: bool) -> _Once | None:
-        return None if watcher is None else _Once(self, path, watcher, of_children)
-
-    def _call_watchers(self) -> None:
-        while (call := self._calls.get()) is not None:
-            try:
-                call()
-            except Exception:
-                log.exception("an event of the metadata store was not handled")
-
-    def later(self, call: Callable[[], None]) -> None:
-        """Have the thread that calls watchers call this, too."""
-        self._calls.put(call)
-
-    def once_fired(self, once: _Once, event: Any) -> None:
-        """A one-shot watch has fired, or has gone with the connection."""
-        kind = self._kazoo.event_type(event)
-        if kind is None:
-            self._lost.append(once)
-        else:
-            self._tell(once.watcher, WatchEvent(kind, once.path), event)
-
-    def persistent_fired(self, watch: _Persistent, event: Any) -> None:
-        """One of the one-shot watches of a persistent one has fired."""
-        kind = self._kazoo.event_type(event)
-        if kind is not None:  # else the connection is lost: all are armed again when it is back
-            self._look_again(watch, lambda node, look: node.fired(kind, look), event)
-
-    def _look_again(
-        self,
-        watch: _Persistent,
-        events_of: Callable[[WatchedNode, Look | None], list[WatchEvent]],
-        event: object = None,
-    ) -> None:
-        node = watch.node
-        with self._lock:
-            if self._watched.get(node.path) is not watch:
-                return
-        try:
-            look = self._armed(watch)
-        except SessionExpired:
-            return
-        except StoreUnavailable:
-            self.later(partial(self._look_again, watch, events_of, event))
-            return
-        with self._lock:
-            events, watchers = events_of(node, look), list(node.watchers)
-        for watch_event in events:
-            for watcher in watchers:
-                self._tell(watcher, watch_event, event)
-
-    def _tell(self, watcher: Watcher, watch_event: WatchEvent, event: object) -> None:
-        """Call a watcher; once for an event of the server, which comes to each of the watches it ends."""
-        if not self._open:
-            return
-        if event is None or event is not self._last_event:
-            self._last_event = event
-            self._told.clear()
-        if (watcher, watch_event) in self._told:
-            return
-        self._told.append((watcher, watch_event))
-        try:
-            watcher(watch_event)
-        except Exception:
-            log.exception("a watcher of %s has failed", watch_event.path)
-
     # --- the session's life -------------------------------------------------------------------------------
 
     def on_expired(self, callback: Callable[[], None]) -> None:
@@ -572,17 +475,7 @@ class ZooKeeperStore:
         threading.Thread(target=callback, name="zookeeper-expired", daemon=True).start()
 
     def _state_changed(self, is_connected: bool) -> None:
-        self.later(self._reconnected if is_connected else self._expire)
-
-    def _reconnected(self) -> None:
-        lost, self._lost = self._lost, []
-        with self._lock:
-            watched = list(self._watched.values())
-        for watch in watched:
-            self.later(partial(self._look_again, watch, WatchedNode.reconnected))
-        for once in lost:
-            kind = EventType.CHILDREN if once.of_children else EventType.CHANGED
-            self._tell(once.watcher, WatchEvent(kind, once.path), None)
+        self._watchers.later(self._watchers.reconnected if is_connected else self._expire)
 
     def _expire(self) -> None:
         with self._lock:
@@ -603,49 +496,9 @@ class ZooKeeperStore:
         with self._lock:
             self._open = False
             shut_down, self._shut_down = self._shut_down, True
-            self._watched.clear()
         if not shut_down:
-            self._calls.put(None)
+            self._watchers.close()
             self._connection.close()
-
-
-class _Once:
-    """A one-shot watch; equal for the same watcher, so that kazoo's sets hold it once."""
-
-    __slots__ = ("of_children", "path", "store", "watcher")
-
-    def __init__(self, store: ZooKeeperStore, path: str, watcher: Watcher, of_children: bool) -> None:
-        self.store = store
-        self.path = path
-        self.watcher = watcher
-        self.of_children = of_children
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Once)
-            and self.path == other.path
-            and self.of_children == other.of_children
-            and self.watcher == other.watcher
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.path, self.of_children))
-
-    def __call__(self, event: Any) -> None:
-        self.store.later(partial(self.store.once_fired, self, event))
-
-
-class _Persistent:
-    """A persistent watch, as kazoo calls it."""
-
-    __slots__ = ("node", "store")
-
-    def __init__(self, store: ZooKeeperStore, node: WatchedNode) -> None:
-        self.store = store
-        self.node = node
-
-    def __call__(self, event: Any) -> None:
-        self.store.later(partial(self.store.persistent_fired, self, event))
 
 
 def _with_kazoo(connect: str, auth: Auth | None) -> ModuleType:
