@@ -15,7 +15,7 @@ import pytest
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.folders import failures
-from odradek.broker.membership import membership
+from odradek.broker.membership import controller_watch, membership
 from odradek.broker.membership.membership import ClusterAccess
 from odradek.broker.membership.unclean_return import doubtful_isrs
 from odradek.cluster import paths
@@ -667,7 +667,7 @@ def test_a_controller_that_refuses_this_broker_alone_is_not_removed_again_and_ag
             )
 
         async def quiet() -> None:
-            await until(lambda: membership._watched_controller == -1)
+            await until(lambda: membership._controller_watch._watched == -1)
             await member.broker._controller_thread.run(lambda: None)
 
         told(0, 9, controller=9)
@@ -687,7 +687,7 @@ def test_a_controller_that_cannot_be_connected_to_is_watched_once_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something other than a refusal tells nothing of its life; it may last for a while, and be over."""
-    monkeypatch.setattr(membership, "_LOOK_ANEW_MS", 10)
+    monkeypatch.setattr(controller_watch, "_LOOK_ANEW_MS", 10)
 
     async def use(member: Member) -> None:
         broker = member.broker._membership

@@ -1,9 +1,9 @@
 """Membership in a cluster of several: a broker's half of docs/cluster.md.
 
 It puts together what a broker that is alone has no need of: the image that the controller tells
-(`metadata`), what the controller says (`state_changes`), the fetchers that follow other leaders, the leader's
-wishes for its in-sync sets, and, while this broker is the controller, the channels to all brokers.
-`odradek.broker.app` starts and stops it.
+(`metadata`), what the controller says (`state_changes`) and whether it lives (`controller_watch`), the
+fetchers that follow other leaders, the leader's wishes for its in-sync sets, and, while this broker is the
+controller, the channels to all brokers. `odradek.broker.app` starts and stops it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from odradek.broker.interbroker.alter_partition_manager import AlterPartitionMan
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.channels import InterBrokerChannels
 from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
-from odradek.broker.interbroker.presence import WATCH, pause_ms
 from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
 from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
+from odradek.broker.membership.controller_watch import ControllerWatch
 from odradek.broker.membership.start_sessions import AGAIN_S, until_answered
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.strays import Strays
@@ -37,9 +37,6 @@ from odradek.cluster.store.store import NodeExists, SessionExpired, StoreUnavail
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
 from odradek.errors.exceptions import KafkaStorageError
-from odradek.util.futures import error_of
-from odradek.util.repeats import Repeats
-from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 if TYPE_CHECKING:
@@ -53,23 +50,15 @@ if TYPE_CHECKING:
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
-    from odradek.util.timers import TimerHandle, Timers
+    from odradek.util.timers import Timers
     from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
-repeats = Repeats(log)
-
-_REACHED_BY_OTHERS = (
-    "controller %d and this broker refuse each other's connections, and others reach it: it lives"
-)
-_REFUSES = "controller %d refuses connections of this broker, and is connected to it: it lives"
 
 T = TypeVar("T")
 
 _MISSED_WITHIN_SESSIONS = 3
 _REJOIN_S = 0.5
-_LOOK_PAUSE_S = 0.1
-_LOOK_ANEW_MS = 1_000
 _LOOK_AGAIN_MS = 5_000
 _KNOWN_WITHIN_S = 10.0
 _NEWEST_CONTROLLED_SHUTDOWN = 3
@@ -130,7 +119,10 @@ class Membership:
         self._transport = access.transport or between_brokers(self._loop, lambda: self._config)
         self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
         self.channels = InterBrokerChannels(self._transport, config, listener, lambda: self.metadata.image)
-        self.channels.on_controller_refused = self._on_controller_refused
+        self._controller_watch = ControllerWatch(
+            config.broker_id, self.metadata, self.channels, controller, timers
+        )
+        self.channels.on_controller_refused = self._controller_watch.refused
         self._to_brokers = ControllerChannelManager(
             self._transport,
             config.inter_broker_protocol_version,
@@ -150,14 +142,7 @@ class Membership:
         self.on_session: list[Callable[[], object]] = []
         self.on_replaced: Callable[[str], object] | None = None
         self._expected: set[str] | None = None
-        self._watched_controller = -1
-        self._doubts = 0
-        """How often in a row the controller has refused this broker, and was connected to it."""
-        self._looking: TimerHandle | None = None
-        self._removed: set[int] = set()
-        """Controllers that this broker has had removed, and has neither reached nor seen gone since."""
         self._periodic: list[Periodic] = []
-        self._looked_at = -1.0
         self._rejoining: asyncio.Task[None] | None = None
         self._expired: MetadataStore | None = None
         self._is_member = False
@@ -346,11 +331,9 @@ class Membership:
         self._changed.set()
         for gone in delta.brokers_gone:
             self.channels.forget(gone)
-            self._removed.discard(gone)
-            if gone == self._watched_controller:
-                self._watched_controller = -1
+            self._controller_watch.forget(gone)
         if delta.controller is not None or delta.brokers:
-            self._watch_controller(image.controller_id)
+            self._controller_watch.follow(image.controller_id)
         if self._says_all(image):
             self._be_told()
 
@@ -367,90 +350,6 @@ class Membership:
             and self._config.broker_id in image.brokers
             and self._expected <= image.topics.keys()
         )
-
-    def _watch_controller(self, controller_id: int) -> None:
-        """Keep a connection to the controller, by whose breaking its death is seen at once."""
-        if controller_id == self._config.broker_id or self.channels.endpoint(controller_id) is None:
-            self._watched_controller = -1
-            return
-        if controller_id == self._watched_controller:
-            return
-        self._watched_controller = controller_id
-        channel = self.channels.to_broker(controller_id, WATCH)
-        channel.on_broken = partial(self._watch_broke, controller_id)
-        self._look_at_controller(controller_id)
-
-    def _watch_broke(self, controller_id: int) -> None:
-        """Look at once, but not without pause at one that takes connections and ends them."""
-        pause = 1000 * _LOOK_PAUSE_S if self._loop.time() < self._looked_at + _LOOK_PAUSE_S else 0.0
-        self._look_after(pause, controller_id)
-
-    def _look_after(self, pause: float, controller_id: int) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-        self._looking = self._timers.call_later(pause, partial(self._look_at_controller, controller_id))
-
-    def _look_at_controller(self, controller_id: int) -> None:
-        if controller_id == self._watched_controller and not self._stopped:
-            if self._looking is not None:
-                self._looking.cancel()
-                self._looking = None
-            self._looked_at = self._loop.time()
-            answer = self.channels.to_broker(controller_id, WATCH).send(ApiVersionsRequest(), 0)
-            answer.add_done_callback(partial(self._saw_controller, controller_id))
-
-    def _saw_controller(self, controller_id: int, answer: asyncio.Future[object]) -> None:
-        error = error_of(answer)
-        if error is None:
-            self._doubts = 0
-            self._removed.discard(controller_id)
-        elif isinstance(error, ChannelBroken) and error.refused:
-            self._on_controller_refused(controller_id)
-        elif self._looking is None:
-            # It tells nothing, and nobody else would look again: of a connection that was never there none
-            # hears that it broke.
-            self._look_after(_LOOK_ANEW_MS, controller_id)
-
-    def _on_controller_refused(self, controller_id: int) -> None:
-        if controller_id != self.metadata.image.controller_id or self._stopped:
-            return
-        if self.channels.presence.is_connected(controller_id):
-            # It lives, and has refused this broker alone; or all that it had open is about to end.
-            repeats.log(logging.WARNING, controller_id, _REFUSES, controller_id)
-            self._doubt(controller_id)
-            return
-        self.channels.witnesses.ask(controller_id, partial(self._on_testimony, controller_id))
-
-    def _on_testimony(self, controller_id: int, lives: bool) -> None:
-        """The controller and this broker refuse each other. Others have said whether they reach it."""
-        if controller_id != self.metadata.image.controller_id or self._stopped:
-            return
-        if lives:
-            # It hears the same, and gives way to somebody who reaches both.
-            repeats.log(logging.WARNING, controller_id, _REACHED_BY_OTHERS, controller_id)
-            self._controller.stand_back()
-            self._doubt(controller_id)
-            return
-        self._doubts = 0
-        self._watched_controller = -1
-        self._controller.note_refused_controller(controller_id)
-        if controller_id not in self._removed:
-            # Once: if it is there and others reach it, they elect it again, and it would go on like that.
-            self._removed.add(controller_id)
-            self._controller.event_queue.post(partial(self._remove_controller, controller_id))
-
-    def _doubt(self, controller_id: int) -> None:
-        """Look at a controller again that refuses this broker and lives, each time later."""
-        self._look_after(pause_ms(self._doubts), controller_id)
-        self._doubts += 1
-
-    def _remove_controller(self, controller_id: int) -> None:
-        try:
-            self._controller.remove_dead_controller(controller_id)
-        except OdradekError as error:
-            log.info("the controller that is gone is not removed: %s", error)
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._removed.discard, controller_id)
 
     def _shrink_isrs(self) -> None:
         now_ms = self._clock.now_ms()
@@ -637,6 +536,7 @@ class Membership:
     def let_go(self) -> None:
         """End all that goes on with other brokers; nothing is unregistered. Harmless twice."""
         self._stopped = True
+        self._controller_watch.stop()
         self._is_member = False
         if self._rejoining is not None:
             self._rejoining.cancel()
