@@ -1,4 +1,4 @@
-"""How a broker sees that the controller has died, before its session with the metadata store ends.
+"""A broker's watch over the controller: its death is seen before its session with the metadata store ends.
 
 It keeps a connection to the controller. When that breaks it looks again, and a refused connection is reason
 enough to have the controller removed, unless the controller is connected to this broker, or others reach it:
