@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -51,6 +50,7 @@ from odradek.cluster.store.store_protocol import (
     stat_from_json,
     text,
 )
+from odradek.cluster.store.watchers_thread import WatchersThread
 from odradek.cluster.store.watches import WatchTable
 
 log = logging.getLogger(__name__)
@@ -93,10 +93,10 @@ class RemoteStore:
         self._watches_lock = threading.Lock()
         self._persistent_lock = threading.Lock()  # nobody takes a watch back while another adds one
         self._sending = threading.Lock()
-        self._later: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calling = WatchersThread("store-watches")
         self._receiver = threading.Thread(target=self._receive, name="store-receive", daemon=True)
         self._receiver.start()
-        threading.Thread(target=self._call_watchers, name="store-watches", daemon=True).start()
+        self._calling.start()
 
     def _greet(self) -> tuple[int, int]:
         try:
@@ -218,18 +218,11 @@ class RemoteStore:
             if not self._expired:
                 self._expired_callbacks.append(callback)
                 return
-        self._later.put(callback)
+        self._calling.later(callback)
 
     def later(self, call: Callable[[], None]) -> None:
         """Make a call in the watchers' thread, after those of the events that have come."""
-        self._later.put(call)
-
-    def _call_watchers(self) -> None:
-        while (call := self._later.get()) is not None:
-            try:
-                call()
-            except Exception:
-                log.exception("a watcher of the metadata store broke")
+        self._calling.later(call)
 
     def _tell(self, watcher: Watcher, event: WatchEvent) -> None:
         if not self._closed:
@@ -314,7 +307,7 @@ class RemoteStore:
                 self._watches.collect([event])
                 calls = self._watches.take()
             for watcher, of_event in calls:
-                self._later.put(partial(self._tell, watcher, of_event))
+                self._calling.later(partial(self._tell, watcher, of_event))
             return
         with self._lock:
             call = self._calls.pop(answered, None)
@@ -360,7 +353,7 @@ class RemoteStore:
         if self._expired:
             log.warning("the session with the metadata store is over id=%d why=%s", self._session_id, why)
         for callback in callbacks:
-            self._later.put(callback)
+            self._calling.later(callback)
 
     def close(self) -> None:
         """See `MetadataStore.close`. Returns when the ephemeral nodes are gone, if the server is there."""
@@ -373,7 +366,7 @@ class RemoteStore:
             self._ask("/", ["close"], is_last=True)
         self._cut()
         # A watcher that is at work may wait for the thread that closes: it is not waited for.
-        self._later.put(None)
+        self._calling.end()
         self._receiver.join()
 
     def _cut(self) -> None:

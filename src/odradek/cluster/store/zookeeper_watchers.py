@@ -7,7 +7,6 @@ Of what a persistent watch is made says `zookeeper_watches.py`.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +19,7 @@ from odradek.cluster.store.store import (
     Watcher,
     WatchEvent,
 )
+from odradek.cluster.store.watchers_thread import WatchersThread
 from odradek.cluster.store.zookeeper_watches import Look, WatchedNode
 
 log = logging.getLogger(__name__)
@@ -49,18 +49,18 @@ class ZooKeeperWatchers:
         self._lost: list[_Once] = []
         self._last_event: object = None
         self._told: list[tuple[Watcher, WatchEvent]] = []
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calling = WatchersThread("zookeeper-watches")
 
     def start(self) -> None:
         """Start the thread that calls them."""
-        threading.Thread(target=self._call_watchers, name="zookeeper-watches", daemon=True).start()
+        self._calling.start()
 
     def close(self) -> None:
         """Call nobody any more, and end the thread."""
         with self._lock:
             self._open = False
             self._watched.clear()
-        self._calls.put(None)
+        self._calling.end()
 
     def add(self, path: str, watcher: Watcher) -> None:
         """Watch a node for good.
@@ -101,7 +101,7 @@ class ZooKeeperWatchers:
 
     def later(self, call: Callable[[], None]) -> None:
         """Have the thread that calls watchers call this, too."""
-        self._calls.put(call)
+        self._calling.later(call)
 
     def reconnected(self) -> None:
         """Look whether changes went by while there was no connection. To be called in the thread."""
@@ -127,13 +127,6 @@ class ZooKeeperWatchers:
         kind = self._event_type(event)
         if kind is not None:  # else the connection is lost: all are armed again when it is back
             self._look_again(watch, lambda node, look: node.fired(kind, look), event)
-
-    def _call_watchers(self) -> None:
-        while (call := self._calls.get()) is not None:
-            try:
-                call()
-            except Exception:
-                log.exception("an event of the metadata store was not handled")
 
     def _look_again(
         self,
