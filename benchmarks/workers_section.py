@@ -2,8 +2,8 @@
 
 Two load generators, one for each half of the connections: with two workers each has a worker of its own and a
 topic that it leads, with one both have the same. They take their share of the two cores as well: where all
-processors are busy, two workers can gain no more. With one small request in flight on each connection a generator
-takes half of what a worker takes, with five in flight a quarter.
+processors are busy, two workers can gain no more. With one small request in flight on each connection a
+generator takes half of what a worker takes, with five in flight a quarter.
 """
 
 from __future__ import annotations
