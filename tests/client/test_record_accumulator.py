@@ -102,15 +102,31 @@ def test_one_in_flight_mutes_the_partition_until_it_is_answered() -> None:
 
 
 def test_a_failed_batch_waits_for_its_backoff_unless_the_leader_is_new() -> None:
-    accumulator = make(linger_ms=0.0)
+    epochs = {A: 3}
+    accumulator = make(linger_ms=0.0, leader_epoch=epochs.__getitem__)
     put(accumulator, A, 0.0)
     (batch,) = accumulator.drain(1, [A], 10**6, 0.0)
     accumulator.requeue(batch, 5.0)
     found = accumulator.ready(50.0, one_node)
     assert (found.nodes, found.next_check_ms) == (set(), 105.0)
     assert accumulator.drain(1, [A], 10**6, 50.0) == []
-    accumulator.skip_backoff(A)
+    epochs[A] = 4
     assert accumulator.ready(50.0, one_node).nodes == {1}
+    # Once for each leader: where the new one fails as well, the pause is due again.
+    assert accumulator.drain(1, [A], 10**6, 50.0) == [batch]
+    accumulator.requeue(batch, 60.0)
+    found = accumulator.ready(60.0, one_node)
+    assert (found.nodes, found.next_check_ms) == (set(), 260.0)
+
+
+def test_a_batch_that_failed_while_the_leader_changed_does_not_wait() -> None:
+    epochs = {A: 3}
+    accumulator = make(linger_ms=0.0, leader_epoch=epochs.__getitem__)
+    put(accumulator, A, 0.0)
+    (batch,) = accumulator.drain(1, [A], 10**6, 0.0)
+    epochs[A] = 4
+    accumulator.requeue(batch, 5.0)
+    assert accumulator.drain(1, [A], 10**6, 5.0) == [batch]
 
 
 def test_memory_is_counted_and_given_back() -> None:

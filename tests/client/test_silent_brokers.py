@@ -282,6 +282,6 @@ def test_who_owes_an_answer_is_asked_last_but_for_the_bootstrap_servers() -> Non
     assert by_promise({}, [], 2) == [-1, -2]
 
 
-def test_an_outage_grows_by_a_tenth_at_most_or_a_quarter_of_a_second() -> None:
-    assert next_look_ms(SILENCE_MS) == 250
-    assert next_look_ms(30_000) == 3_000
+def test_an_outage_grows_by_a_twenty_fifth_at_most_or_a_tenth_of_a_second() -> None:
+    assert next_look_ms(SILENCE_MS) == 100
+    assert next_look_ms(30_000) == 1_200

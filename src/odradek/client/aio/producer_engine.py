@@ -20,6 +20,7 @@ from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
+from odradek.client.core.metadata import MetadataCache
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import Sequences
@@ -74,7 +75,11 @@ def _transaction_manager(config: ProducerConfig) -> TransactionManager | None:
 
 
 def _accumulator(
-    config: ProducerConfig, sequences: Sequences | None, lock: Gate | None, manager: TransactionManager | None
+    config: ProducerConfig,
+    sequences: Sequences | None,
+    lock: Gate | None,
+    manager: TransactionManager | None,
+    metadata: MetadataCache,
 ) -> RecordAccumulator:
     return RecordAccumulator(
         batch_size=config.batch_size,
@@ -88,6 +93,7 @@ def _accumulator(
         one_in_flight=config.max_in_flight_requests_per_connection == 1,
         gate=lock,
         in_transaction=None if manager is None else manager.may_send,
+        leader_epoch=metadata.leader_epoch,
     )
 
 
@@ -115,8 +121,8 @@ class ProducerEngine:
         self.sequences = (
             Sequences(transactional=self.manager is not None) if config.enable_idempotence else None
         )
-        self.accumulator = _accumulator(config, self.sequences, lock, self.manager)
         self.cluster = Cluster(config)
+        self.accumulator = _accumulator(config, self.sequences, lock, self.manager, self.cluster.metadata)
         self.sender = Sender(
             config,
             self.cluster,

@@ -331,14 +331,10 @@ class Sender:
                     continue
                 code = to_code(answer.error_code)
                 leader = answer.current_leader
-                if code.refreshes_metadata:
-                    if self._cluster.metadata.update_leader(
-                        batch.tp, leader.leader_id, leader.leader_epoch, response.node_endpoints
-                    ):
-                        with self._lock:
-                            self._accumulator.skip_backoff(batch.tp)
-                    else:
-                        refresh = True
+                if code.refreshes_metadata and not self._cluster.metadata.update_leader(
+                    batch.tp, leader.leader_id, leader.leader_epoch, response.node_endpoints
+                ):
+                    refresh = True
                 self._take_answer(batch, code, answer)
         for batch in waiting.values():
             self._failed_to_send(

@@ -46,6 +46,7 @@ class ProducerBatch(OpenBatch):
         "data",
         "in_flight",
         "last_attempt_ms",
+        "leader_epoch",
         "level",
         "producer_epoch",
         "producer_id",
@@ -66,6 +67,7 @@ class ProducerBatch(OpenBatch):
         self.created_ms = now_ms
         self.last_attempt_ms = now_ms
         self.attempts = 0
+        self.leader_epoch = -1
         self.in_flight = False
         self.producer_id = -1
         self.producer_epoch = -1
@@ -148,12 +150,13 @@ class ProducerBatch(OpenBatch):
             self.data = bytes(batch)
         return self.data
 
-    def drained(self, now_ms: float) -> None:
-        """A try begins."""
+    def drained(self, now_ms: float, leader_epoch: int = -1) -> None:
+        """A try begins, at the leader of this epoch (-1: not known)."""
         self.append_closed = True
         self.in_flight = True
         self.sequence_was_reset = False
         self.last_attempt_ms = now_ms
+        self.leader_epoch = leader_epoch
 
     def returned(self, now_ms: float) -> None:
         """A try failed and another will follow."""

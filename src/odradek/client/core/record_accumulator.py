@@ -51,6 +51,7 @@ class RecordAccumulator:
         gate: what is held while something here is called, if other threads append.
         in_transaction: of the transactional producer: whether a partition has joined, so that its batches may
             leave.
+        leader_epoch: of a partition, as far as it is known now (-1: it is not).
 
     Attributes:
         appender: the short way for records whose batch is there already.
@@ -70,6 +71,7 @@ class RecordAccumulator:
         one_in_flight: bool = False,
         gate: Any = None,
         in_transaction: Callable[[TopicPartition], bool] | None = None,
+        leader_epoch: Callable[[TopicPartition], int] | None = None,
     ) -> None:
         self.batch_size = max(1, batch_size)
         self.linger_ms = linger_ms
@@ -85,6 +87,7 @@ class RecordAccumulator:
         self._backoff = backoff
         self._one_in_flight = one_in_flight
         self._in_transaction = in_transaction
+        self._leader_epoch = leader_epoch or (lambda tp: -1)
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._incomplete: dict[int, ProducerBatch] = {}
         self._muted: set[TopicPartition] = set()
@@ -196,17 +199,13 @@ class RecordAccumulator:
 
     def _wait_ms(self, batch: ProducerBatch, more_behind: bool, hurry: bool, now_ms: float) -> float:
         if batch.attempts > 0:
+            if self._leader_epoch(batch.tp) > batch.leader_epoch:
+                return 0.0  # what failed at the old leader need not wait for the new one (KIP-951)
             backoff = min(self._backoff.max_ms, self._backoff.initial_ms * 2.0 ** min(batch.attempts - 1, 30))
             return batch.last_attempt_ms + backoff - now_ms
         if hurry or more_behind or batch.append_closed:
             return 0.0
         return batch.created_ms + self.linger_ms - now_ms
-
-    def skip_backoff(self, tp: TopicPartition) -> None:
-        """The partition has a new leader: what failed at the old one need not wait (KIP-951)."""
-        for batch in self._queues.get(tp, ()):
-            if batch.attempts > 0:
-                batch.last_attempt_ms = float("-inf")
 
     def drain(
         self, node: int, partitions: Iterable[TopicPartition], max_bytes: int, now_ms: float
@@ -242,7 +241,7 @@ class RecordAccumulator:
                 batch.append_closed = True
                 self.sequences.assign(batch)
             queue.popleft()
-            batch.drained(now_ms)
+            batch.drained(now_ms, self._leader_epoch(tp))
             size += batch.size
             taken.append(batch)
             if self._one_in_flight:
