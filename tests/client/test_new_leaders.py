@@ -1,4 +1,4 @@
-"""A partition's leader moves while a producer writes: what failed at the old one goes to the new one at once."""
+"""A partition's leader moves while a producer writes: what failed at the old one goes on without a pause."""
 
 from __future__ import annotations
 
