@@ -87,6 +87,7 @@ class ZooKeeperServer:
         port: where to listen; default: a free port.
         sasl: take DIGEST-MD5, for `kafka` with the password `secret`; or what this login module takes.
         options: further ones of Java's virtual machine.
+        tick_ms: a session that has run out ends at the next tick.
         tls: lines of the configuration that name its stores; it then listens to TLS on `tls_port`, too.
         member: of an ensemble: its number, from 1, and the lines of the configuration that name all.
     """
@@ -100,6 +101,7 @@ class ZooKeeperServer:
         member: tuple[int, str] | None = None,
         tls: Sequence[str] = (),
         options: Sequence[str] = (),
+        tick_ms: int = 500,
     ) -> None:
         self.directory = directory
         self.port = port or free_port()
@@ -107,7 +109,8 @@ class ZooKeeperServer:
         config = directory / "zoo.cfg"
         config.write_text(
             f"dataDir={directory / 'data'}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
-            "admin.enableServer=false\ntickTime=500\nminSessionTimeout=500\nmaxSessionTimeout=60000\n"
+            f"admin.enableServer=false\ntickTime={tick_ms}\n"
+            "minSessionTimeout=500\nmaxSessionTimeout=60000\n"
             "maxClientCnxns=0\n4lw.commands.whitelist=ruok\n"
         )
         words = [*OPTIONS, *options]
