@@ -2,11 +2,13 @@
 
 One partition with three replicas, one producer with acks=all that writes one record at a time. Its leader is
 killed, or paused (SIGSTOP), the next record is sent, and the time until its acknowledgement is what counts.
+It happens at any moment between two of the heartbeats from which the broker's session counts.
 The client has its defaults: it leaves a silent broker when others do not count it as alive any more.
 """
 
 from __future__ import annotations
 
+import random
 import time
 
 from benchmarks.clusters import KAFKA_KRAFT, KAFKA_ZK, OURS, TICK_MS, Cluster, running
@@ -21,9 +23,11 @@ SESSION_MS = 3000
 KILLS = {OURS: 50}
 PAUSES = {OURS: 11}
 KILLS_OF_OTHERS = 2
-PAUSES_OF_OTHERS = 1
+PAUSES_OF_OTHERS = 3
 KILL = f"kill -9 of a leader, sessions of {SESSION_MS / 1000:g} s"
 PAUSE = f"a leader is paused (SIGSTOP), sessions of {SESSION_MS / 1000:g} s"
+
+_chance = random.Random(12)
 
 
 def run(name: str, context: Context) -> Outcome:
@@ -70,6 +74,7 @@ def _gap(cluster: Cluster, *, hangs: bool) -> float:
     leader = cluster.await_whole(TOPIC).leader
     with Producer(bootstrap_servers=cluster.servers, acks="all", linger_ms=0) as producer:
         producer.send(TOPIC, value=b"before", partition=0).result(60)
+        time.sleep(_chance.uniform(0, SESSION_MS / 3000))
         if hangs:
             cluster.pause(leader)
         else:
