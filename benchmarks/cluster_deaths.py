@@ -28,6 +28,7 @@ KILL = f"kill -9 of a leader, sessions of {SESSION_MS / 1000:g} s"
 PAUSE = f"a leader is paused (SIGSTOP), sessions of {SESSION_MS / 1000:g} s"
 
 _chance = random.Random(12)
+"""When a leader dies, from one heartbeat to the next: they are a third of a session apart."""
 
 
 def run(name: str, context: Context) -> Outcome:
@@ -74,7 +75,7 @@ def _gap(cluster: Cluster, *, hangs: bool) -> float:
     leader = cluster.await_whole(TOPIC).leader
     with Producer(bootstrap_servers=cluster.servers, acks="all", linger_ms=0) as producer:
         producer.send(TOPIC, value=b"before", partition=0).result(60)
-        time.sleep(_chance.uniform(0, SESSION_MS / 3000))
+        time.sleep(_chance.uniform(0, SESSION_MS / 3) / 1000)
         if hangs:
             cluster.pause(leader)
         else:
