@@ -11,6 +11,7 @@ import random
 import re
 import threading
 import time
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -323,9 +324,28 @@ def test_a_dump_is_parsed_for_one_thread() -> None:
         "Current thread 0x00000000000000bb (most recent call first):\n"
         '  File "<string>", line 1 in <module>\n'
     )
-    assert parse_stack(dump, 0xAA) == ("log/storage/files.py:7 pwrite", "python3.11/selectors.py:??? select")
-    assert parse_stack(dump, 0xBB) == ("<string>:1 <module>",)
-    assert parse_stack(dump, 0xCC) == parse_stack("", 0xAA) == ()
+
+    def parsed(dump: str, thread: int) -> Stack:
+        return parse_stack(dump, thread, PurePosixPath("/a/odradek"))
+
+    assert parsed(dump, 0xAA) == ("log/storage/files.py:7 pwrite", "python3.11/selectors.py:??? select")
+    assert parsed(dump, 0xBB) == ("<string>:1 <module>",)
+    assert parsed(dump, 0xCC) == parsed("", 0xAA) == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [
+        ("/home/me/odradek/src/odradek/log/storage/files.py", "log/storage/files.py"),
+        ("/home/me/odradek/tests/broker/test_watchdog.py", "broker/test_watchdog.py"),
+        ("/home/me/odradek/app.py", "odradek/app.py"),
+        ("/home/me/odradek/src/odradek_plugin/files.py", "odradek_plugin/files.py"),
+    ],
+)
+def test_the_package_is_known_by_its_place_not_by_its_name(file: str, place: str) -> None:
+    dump = f'Thread 0x00aa (most recent call first):\n  File "{file}", line 7 in f\n'
+    package = PurePosixPath("/home/me/odradek/src/odradek")
+    assert parse_stack(dump, 0xAA, package) == (f"{place}:7 f",)
 
 
 def stalled(ms: float, *stack: str, starved_ms: float = 0.0, over: bool = True) -> Stall:

@@ -38,6 +38,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ _IDLE_CPU_MS = 5.0
 _WAITING = ("asyncio/runners.py:", "/selectors.py:")
 """The innermost frame of a loop in which no callback runs: uvloop's waits in C, the other one in select."""
 
+PACKAGE = Path(__file__).parents[2]
 _MOST_STACK_BYTES = 256 * 1024
 _THREAD = re.compile(r"^(?:Current t|T)hread 0x([0-9a-f]+)")
 _FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
@@ -285,8 +287,16 @@ class StackReader:
         self._file.close()
 
 
-def parse_stack(dump: str, thread: int) -> Stack:
-    """One thread's stack out of what `faulthandler` has written; see `StackReader.read`."""
+def parse_stack(dump: str, thread: int, package: PurePath = PACKAGE) -> Stack:
+    """One thread's stack out of what `faulthandler` has written; see `StackReader.read`.
+
+    Args:
+        dump: what was written.
+        thread: as there.
+        package: the folder whose files are named from it on; of any other file its last folder is told. It is
+            found by its place: any folder above it, or a user's own, may have its name.
+    """
+    inside = f"{package.as_posix()}/"
     lines: list[str] = []
     found = False
     for line in dump.splitlines():
@@ -297,8 +307,8 @@ def parse_stack(dump: str, thread: int) -> Stack:
         frame = _FRAME.match(line) if found else None
         if frame is not None and len(lines) < MOST_FRAMES:
             name = frame[1].replace("\\", "/")
-            _, inside, short = name.rpartition("/odradek/")
-            if not inside:
+            short = name.removeprefix(inside)
+            if short == name:
                 short = "/".join(name.split("/")[-2:])
             lines.append(f"{short}:{frame[2]} {frame[3]}")
     return tuple(lines)
