@@ -31,6 +31,8 @@ MARKER = b"stands for the end of a transaction"
 
 _SLACK_STEP_MS, _SLACK_MS = 50, 4_000
 
+_ANY_MS = 1_795_220_000_000.0
+
 _MADE_UP = {"throttle_time_ms", "host", "port", "cluster_id", "producer_id", "session_id", "_unknown_tags"}
 _MADE_UP |= {"log_append_time_ms", "timestamp", "topic_id", "leader_epoch", "api_keys"}
 _MADE_UP |= {"supported_features", "finalized_features", "finalized_features_epoch", "client_host"}
@@ -225,6 +227,25 @@ class Replay:
     def recorded_member(self, ours: str) -> str:
         """A member id of ours in the recording's words."""
         return {mine: theirs for theirs, mine in self.names.members.items()}.get(ours, ours)
+
+
+def began_ms(path: Path) -> float:
+    """When a recording began (Unix time): its records' times are of then, and so is the broker's clock.
+
+    The first record that has a time tells. Messages of format 0 have none; a transcript that has nothing else
+    may be of any time.
+    """
+    for number, line in enumerate(read_golden(path)):
+        if line["dir"] != "request" or line["key"] != ApiKey.PRODUCE:
+            continue
+        request = _exchange(number, bytes.fromhex(line["hex"])).request
+        for partition in (partition for topic in request.topic_data for partition in topic.partition_data):
+            for header, whole in iter_entries(partition.records or b""):
+                older = isinstance(header, MessageHeader)
+                first, *_ = message_records(header, whole) if older else batch_records(header, whole)
+                if first.timestamp >= 0:
+                    return first.timestamp - float(line["t_ms"])
+    return _ANY_MS
 
 
 def _exchange(number: int, frame: bytes) -> Exchange:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from odradek.util.clock import ManualClock, SystemClock
+from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 
 from . import live
 from .net import run
-from .recorded import Replay
+from .recorded import Replay, began_ms
 from .sweep import WIRE
 
 TRANSCRIPTS = WIRE.parent / "transcripts"
@@ -102,7 +102,8 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
         data = tmp_path / "data"
         data.mkdir()
         (data / "meta.properties").write_text(f"version=0\nbroker.id=1\ncluster.id={cluster_of(name)}\n")
-        clock = ManualClock(SystemClock().now_ms())
+        transcript = TRANSCRIPTS / f"{name}.jsonl.gz"
+        clock = ManualClock(int(began_ms(transcript)))
         timers = ManualTimers(clock)
         async with live.running(
             data,
@@ -119,7 +120,7 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
             broker.transactions.ensure_topic()
             timers.advance(0)
             replay = Replay(broker, timers)
-            await replay.run(TRANSCRIPTS / f"{name}.jsonl.gz")
+            await replay.run(transcript)
         compared = 0
         unexplained: list[str] = []
         for exchange in replay.exchanges:
