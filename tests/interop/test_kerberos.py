@@ -35,6 +35,8 @@ KAFKA = f"kafka/127.0.0.1@{REALM}"
 
 NEEDED = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+NO_PLUGIN = "No worthy mechs found"
+"""What libsasl2 says of a mechanism that librdkafka was built for and the machine has no module of."""
 
 
 @dataclass
@@ -243,6 +245,11 @@ def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer, compatibility_r
     }
     words = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
     common = ("-b", at(kerberized), "-t", "librdkafka", *words)
+    asked = subprocess.run(
+        [kcat, "-L", *common], capture_output=True, text=True, env=kdc.environment, timeout=60
+    )
+    if NO_PLUGIN in asked.stderr:
+        pytest.skip("libsasl2 has no plug-in for GSSAPI (Debian: libsasl2-modules-gssapi-mit)")
     kdc.run(kcat, "-P", *common, stdin="hello\n")
     assert kdc.run(kcat, "-C", *common, "-o", "beginning", "-c", "1", "-e", "-q").split() == ["hello"]
     row.does("produce", "consume")
