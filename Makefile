@@ -1,6 +1,8 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
 # make quick    the part of the tests that shows whether a Python serves: PYTHON=python3.13 VENV=.venv-3.13
+# make elsewhere  what reads the clock, the folder, the user or the locale, where these are others (four minutes);
+#               EACH=1: all of `make quick` in each such world by itself; WORLDS=in-eight-days,…: tests/elsewhere.py
 # make interpreted  what requests pass runs from its .py files while one works on them; `make test` compiles it again
 # make fuzz     the tests of random inputs with inputs nobody has seen, FUZZ_ROUNDS (10) times over; SEED=… again
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
@@ -33,7 +35,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) 
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper spark-cluster interop compatibility interpreted format clean
+.PHONY: help demo test quick elsewhere lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper spark-cluster interop compatibility interpreted format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -81,6 +83,23 @@ PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
 quick: $(VENV)/.quick
 	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true
 	$(BIN)/python tests/again.py $(QUICK:%=tests/%) $(SHARED) $(IN_ORDER) $(PYTEST)
+
+# What reads the clock, the folder, the user, or the locale: a few seconds of each kind.
+ELSEWHERE := broker/test_recorded_clients.py broker/test_watchdog.py broker/test_logging.py broker/test_fetch.py \
+	broker/test_produce.py broker/test_transactions.py broker/test_groups_offsets.py broker/test_tls.py \
+	broker/test_dynamic_key_stores.py broker/test_config.py log/test_data_folder.py log/test_golden_folders.py \
+	log/test_dump_log.py log/test_cleaner.py log/test_segment_lives.py sasl client/test_oauth_live.py \
+	client/test_first_day.py client/test_consumer_live.py cli/test_consumer_groups.py cli/test_transactions.py \
+	cli/test_small_tools.py cli/test_topics.py testing/test_broker.py spark/sessions/test_java.py
+
+# Shifts the clock of whole processes; without a compiler those worlds are left out, by name.
+$(VENV)/.elsewhere: $(VENV)/.dev
+	$(PIP) libfaketime || true
+	@touch $@
+
+elsewhere: $(VENV)/.elsewhere
+	$(BIN)/python tests/elsewhere.py $(if $(EACH),,--together) $(WORLDS:%=--worlds %) \
+		$(if $(EACH),$(QUICK:%=tests/%),$(ELSEWHERE:%=tests/%) -m 'not slow and not spark') $(SHARED) $(IN_ORDER) $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SRC)

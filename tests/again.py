@@ -21,6 +21,9 @@ MOST_FILES = 3
 """Failures in more files than this are no accident: nothing is run again. (A server that does not start fails
 every test of a file.)"""
 
+TIMED_OUT = "from pytest-timeout"
+"""Nor is anything where a test waited in vain until its time was over: it would wait as long once more."""
+
 TESTS_FAILED = 1
 KEPT = {"--compatibility"}
 """Where these options write what tests have told, what they tell the second time counts."""
@@ -37,6 +40,9 @@ def main(arguments: Sequence[str]) -> int:
         code = pytest([f"--junitxml={told}", *arguments, "-o", f"cache_dir={cache}"])
         failed = last_failed(Path(cache)) if code == TESTS_FAILED else []
         why = reasons(told)
+    if any(TIMED_OUT in one for one in why):
+        say("A TEST WAITED IN VAIN. Nothing is run again:", *(one for one in why if TIMED_OUT in one))
+        return code
     if not 0 < len({name.partition("::")[0] for name in failed}) <= MOST_FILES:
         return code
     say(f"failed, and run once more alone: {', '.join(failed)}")

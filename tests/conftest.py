@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import shifted_clock
 from odradek.util import stale
 from spark import java_classes, worker_python
 
 java_classes.use()
 worker_python.use()
+
+if "FAKETIME" in os.environ:  # tests/elsewhere.py
+    sys.meta_path.insert(0, shifted_clock.NoLibrdkafka())
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
@@ -82,8 +87,19 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"{name} has changed since it was compiled: make .venv/.dev builds it again", 4)
 
 
+#: How long tests may take that wait for more than themselves, in seconds; others have pytest's `timeout`.
+LONG_S = 600
+_LONG = {"slow", "spark", "interop", "faults"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have the long files begin first: one that begins last keeps all workers but its own waiting."""
+    for item in items:
+        is_long = os.environ.get("HYPOTHESIS_PROFILE") == "random" or any(
+            item.get_closest_marker(name) for name in _LONG
+        )
+        if is_long and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LONG_S))
     root = Path(__file__).parents[1]
     places = {root / name: place - len(LONGEST) for place, name in enumerate(LONGEST)}
     marks: dict[object, set[str]] = {}

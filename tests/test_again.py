@@ -22,11 +22,24 @@ def test_other():
     pass
 """
 ALWAYS = "def test_one():\n    assert False\n"
+HANGS = """
+import time, pytest
+@pytest.mark.timeout(0.2)
+def test_one():
+    while True:
+        time.sleep(0.01)  # for what never comes
+"""
 
 
 @pytest.mark.parametrize(
     ("tests", "files", "code", "runs"),
-    [(ONCE, 1, 0, 2), (ALWAYS, 1, 1, 2), (ALWAYS, 4, 1, 1), ("def test_one(): pass", 4, 0, 1)],
+    [
+        (ONCE, 1, 0, 2),
+        (ALWAYS, 1, 1, 2),
+        (ALWAYS, 4, 1, 1),
+        (HANGS, 1, 1, 1),
+        ("def test_one(): pass", 4, 0, 1),
+    ],
 )
 def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) -> None:
     for number in range(files):
@@ -37,6 +50,7 @@ def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) 
         capture_output=True,
         text=True,
         check=False,
+        timeout=100,
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert len(re.findall(r"(?:passed|failed) in [\d.]+s", done.stdout)) == runs, done.stdout
@@ -45,6 +59,8 @@ def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) 
     # At the end stands what it was.
     assert ("--- test_it test_one (failure)" in end and "the first time" in end) == (tests == ONCE)
     assert done.stdout.count("test_it.py::test_one") >= (2 if runs == 2 else 0)
+    _, in_vain, end = done.stdout.partition("WAITED IN VAIN")
+    assert bool(in_vain) == ("for what never comes" in end) == (tests == HANGS)
 
 
 def test_the_page_of_what_clients_did_hears_of_the_second_run() -> None:

@@ -11,7 +11,8 @@ import random
 import re
 import threading
 import time
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -346,6 +347,21 @@ def test_the_package_is_known_by_its_place_not_by_its_name(file: str, place: str
     dump = f'Thread 0x00aa (most recent call first):\n  File "{file}", line 7 in f\n'
     package = PurePosixPath("/home/me/odradek/src/odradek")
     assert parse_stack(dump, 0xAA, package) == (f"{place}:7 f",)
+
+
+@pytest.mark.parametrize("name", ["a blank", "ü", "ключ", "\U0001f600"])
+def test_a_stack_is_read_whatever_the_folder_is_called(name: str, tmp_path: Path) -> None:
+    """`faulthandler` has its own way to write a path."""
+    package = tmp_path / name / "odradek"
+    (package / "log").mkdir(parents=True)
+    source = package / "log" / "files.py"
+    source.write_text("def look(): return read()\n")
+    read = compile(source.read_text(), str(source), "exec")
+    stacks = StackReader()
+    found: dict[str, Any] = {"read": lambda: stacks.read(threading.get_ident(), package)}
+    exec(read, found)
+    assert "log/files.py:1 look" in found["look"]()
+    stacks.close()
 
 
 def stalled(ms: float, *stack: str, starved_ms: float = 0.0, over: bool = True) -> Stall:

@@ -268,11 +268,12 @@ class StackReader:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is used
 
-    def read(self, thread: int) -> Stack:
+    def read(self, thread: int, package: PurePath = PACKAGE) -> Stack:
         """`file:line function` of a thread's frames, the innermost first; files from the package's folder on.
 
         Args:
             thread: its `threading.get_ident()`; without such a thread the stack is empty.
+            package: the folder whose files are named from it on.
         """
         fd = self._file.fileno()
         # At once: every other call lets the thread that is looked at go on.
@@ -280,7 +281,7 @@ class StackReader:
         dump = os.pread(fd, _MOST_STACK_BYTES, 0)
         os.lseek(fd, 0, os.SEEK_SET)
         os.ftruncate(fd, 0)
-        return parse_stack(dump.decode(errors="replace"), thread)
+        return parse_stack(dump.decode(errors="replace"), thread, package)
 
     def close(self) -> None:
         """Give the file back."""
@@ -292,11 +293,11 @@ def parse_stack(dump: str, thread: int, package: PurePath = PACKAGE) -> Stack:
 
     Args:
         dump: what was written.
-        thread: as there.
-        package: the folder whose files are named from it on; of any other file its last folder is told. It is
-            found by its place: any folder above it, or a user's own, may have its name.
+        thread, package: as there. Of a file elsewhere its last folder is told. The package is known by its
+            place: any folder above it, or a user's own, may have its name.
     """
-    inside = f"{package.as_posix()}/"
+    # `faulthandler` escapes what is not ASCII.
+    inside = f"{package}/".encode("ascii", "backslashreplace").decode().replace("\\", "/")
     lines: list[str] = []
     found = False
     for line in dump.splitlines():
