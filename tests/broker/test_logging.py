@@ -80,7 +80,7 @@ def test_no_fact_has_a_reserved_name() -> None:
     """Else its field would have an underscore that nobody expects."""
     found = []
     for path in (Path(odradek.__file__).parent).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found += [(path.name, node.value) for name in RESERVED if f" {name}=%" in f" {node.value}"]
     assert found == []

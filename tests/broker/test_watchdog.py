@@ -352,6 +352,10 @@ def test_the_package_is_known_by_its_place_not_by_its_name(file: str, place: str
 @pytest.mark.parametrize("name", ["a blank", "ü", "ключ", "\U0001f600"])
 def test_a_stack_is_read_whatever_the_folder_is_called(name: str, tmp_path: Path) -> None:
     """`faulthandler` has its own way to write a path."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        pytest.skip("this locale's folders have no such name")
     package = tmp_path / name / "odradek"
     (package / "log").mkdir(parents=True)
     source = package / "log" / "files.py"

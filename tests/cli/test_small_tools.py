@@ -407,7 +407,9 @@ def test_doctor_on_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_recommends_only_what_is_imported() -> None:
-    sources = "".join(path.read_text() for path in Path(doctor.__file__).parents[1].rglob("*.py"))
+    sources = "".join(
+        path.read_text(encoding="utf-8") for path in Path(doctor.__file__).parents[1].rglob("*.py")
+    )
     for name in (*doctor.NEEDED, *doctor.OPTIONAL):
         assert re.search(rf"^\s*(import|from) {name}\b", sources, re.MULTILINE), name
 
@@ -452,7 +454,11 @@ def test_doctor_is_content_with_a_complete_base_install(tmp_path: Path) -> None:
     folders = [str(tmp_path), str(Path(doctor.__file__).parents[2])]
     code = f"import sys; sys.path[:0] = {folders!r}; from odradek.cli.doctor import command; command()"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-S", "-X", "utf8", "-c", code],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
     )
     missing = [line for line in done.stdout.splitlines() if line.startswith("-- ")]
     # What is compiled may be left out on purpose, and the machine's limit of open files be what it is.
