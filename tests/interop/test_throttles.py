@@ -176,10 +176,12 @@ def test_throttled_as_by_kafka(
         assert [one.said for one in ours] == [one.said for one in kafka], (version, ours, kafka)
         assert any(one.throttle_ms for one in kafka), (version, kafka)
         told = (version, ours, kafka)
+        # Nothing holds up the first one: its time is that of the work, here and there, on this machine now.
+        work_s = max(ours[0].seconds, kafka[0].seconds)
         for mine, theirs in zip(moments(ours), moments(kafka), strict=True):
             # What a window's beginning, and the time that the work took, make of it.
-            assert abs(mine.answered_s - theirs.answered_s) <= 0.15 * theirs.answered_s + 0.7, told
-            assert abs(mine.free_s - theirs.free_s) <= 0.15 * theirs.free_s + 0.5, told
+            assert abs(mine.answered_s - theirs.answered_s) <= 0.15 * theirs.answered_s + 0.7 + work_s, told
+            assert abs(mine.free_s - theirs.free_s) <= 0.15 * theirs.free_s + 0.5 + work_s, told
 
 
 CONNECTIONS = 14
