@@ -211,10 +211,12 @@ cdef class TopicLanes:
 
     cdef public list lanes
     cdef public Sticky sticky
+    cdef public int64_t batch_size
 
-    def __init__(self, int64_t partitions, Sticky sticky not None):
+    def __init__(self, int64_t partitions, Sticky sticky not None, int64_t batch_size):
         self.lanes = [None] * partitions
         self.sticky = sticky
+        self.batch_size = batch_size
 
 
 cdef class Appender:
@@ -330,7 +332,7 @@ cdef class Appender:
         if (self.gate is not None and self.gate.held) or batch.append_closed or batch.count == 0:
             return None
         before = PyByteArray_GET_SIZE(batch.records)
-        if before + size >= self.batch_size or self.memory_used + size > self.buffer_memory:
+        if before + size >= lanes.batch_size or self.memory_used + size > self.buffer_memory:
             return None
 
         base = batch.base_timestamp

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.produce import Verdict, judge
+from odradek.client.core.produce_results import ProduceResults
 from odradek.client.core.record_accumulator import RecordAccumulator
-from odradek.client.core.sequences import IdState, Sequences
+from odradek.client.core.sequences import FORGOTTEN_AFTER_MS, IdState, Sequences
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode as E
 from odradek.records.batch import BatchHeader, iter_records
@@ -37,6 +38,15 @@ def ready() -> Sequences:
     return sequences
 
 
+def introduced(tp: TopicPartition = TP) -> Sequences:
+    """Sequences of which a broker has acknowledged one, so that the next is 1."""
+    sequences = ready()
+    first = batch(1, tp)
+    sequences.assign(first)
+    sequences.acknowledged(first, 0)
+    return sequences
+
+
 def sent(sequences: Sequences, *counts: int) -> list[ProducerBatch]:
     batches = []
     for count in counts:
@@ -46,6 +56,16 @@ def sent(sequences: Sequences, *counts: int) -> list[ProducerBatch]:
         b.drained(0.0)
         batches.append(b)
     return batches
+
+
+def back(*batches: ProducerBatch) -> None:
+    """Their answers have come; they will be sent again."""
+    for b in batches:
+        b.returned(0.0)
+
+
+def numbers(*batches: ProducerBatch) -> list[tuple[int, int]]:
+    return [(b.producer_epoch, b.base_sequence) for b in batches]
 
 
 def test_nothing_leaves_without_an_id() -> None:
@@ -60,19 +80,47 @@ def test_nothing_leaves_without_an_id() -> None:
     assert (b.producer_id, b.producer_epoch, b.base_sequence) == (9, 3, 0)
 
 
-def test_sequences_count_records_and_stay_on_a_retry() -> None:
+def test_the_first_batch_of_an_epoch_goes_alone_and_costs_one_round_trip() -> None:
     sequences = ready()
+    (first,) = sent(sequences, 1)
+    assert not sequences.may_send(batch()), "an unknown producer's second batch might be taken for its first"
+    assert sequences.may_send(batch(1, OTHER)), "another partition is another matter"
+    sequences.acknowledged(first, 0)
+    sent(sequences, 1, 1, 1, 1, 1)
+    assert not sequences.may_send(batch()), "brokers remember five"
+
+
+def test_five_are_counted_from_the_oldest() -> None:
+    sequences = introduced()
+    a, b, *_ = sent(sequences, 1, 1, 1, 1, 1)
+    sequences.acknowledged(b, 5)
+    assert not sequences.may_send(batch()), "a sixth might have the broker forget the first"
+    sequences.acknowledged(a, 4)
+    sent(sequences, 1, 1)
+
+
+def test_after_a_long_pause_the_first_batch_goes_alone_again() -> None:
+    sequences = introduced()
+    b = batch()
+    sequences.assign(b, FORGOTTEN_AFTER_MS + 1)
+    assert not sequences.may_send(batch())
+    sequences.acknowledged(b, 1)
+    assert sequences.may_send(batch())
+
+
+def test_sequences_count_records_and_stay_on_a_retry() -> None:
+    sequences = introduced()
     a, b, c = sent(sequences, 3, 2, 1)
-    assert [x.base_sequence for x in (a, b, c)] == [0, 3, 5]
-    assert a.last_sequence == 2
+    assert [x.base_sequence for x in (a, b, c)] == [1, 4, 6]
+    assert a.last_sequence == 3
     sequences.assign(b)
-    assert b.base_sequence == 3
+    assert b.base_sequence == 4
     header = BatchHeader.parse(b.encode())
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 0, 3)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 0, 4)
 
 
 def test_a_retry_waits_until_it_is_the_oldest() -> None:
-    sequences = ready()
+    sequences = introduced()
     a, b, _ = sent(sequences, 1, 1, 1)
     assert not sequences.may_send(b)
     assert sequences.may_send(a)
@@ -81,13 +129,13 @@ def test_a_retry_waits_until_it_is_the_oldest() -> None:
 
 
 def test_sequences_wrap() -> None:
-    sequences = ready()
+    sequences = introduced()
     sequences._entry(TP).next = 2**31 - 2
     a, b = sent(sequences, 4, 1)
     assert (a.base_sequence, a.last_sequence, b.base_sequence) == (2**31 - 2, 1, 2)
 
 
-# (error, log start offset, in which of three in flight, may be retried, epoch bumped)
+# (error, log start offset, in which of three in flight, may be retried, numbered anew)
 ERRORS = [
     (E.NOT_LEADER_OR_FOLLOWER, -1, 0, True, False),
     (E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 1, True, False),  # the one before it has not been acknowledged yet
@@ -99,89 +147,153 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "log_start", "which", "again", "bump"), ERRORS)
-def test_what_an_error_means(code: E, log_start: int, which: int, again: bool, bump: bool) -> None:
-    sequences = ready()
+@pytest.mark.parametrize(("code", "log_start", "which", "again", "anew"), ERRORS)
+def test_what_an_error_means(code: E, log_start: int, which: int, again: bool, anew: bool) -> None:
+    sequences = introduced()
     batches = sent(sequences, 1, 1, 1)
     assert sequences.can_retry(batches[which], code, log_start) is again
-    assert sequences.bump_wanted is bump
-    sequences.apply_bump()
-    if bump:
-        assert sequences.producer_epoch == 1
-        assert [(b.producer_epoch, b.base_sequence) for b in batches] == [(1, 0), (1, 1), (1, 2)]
+    back(*batches)
+    sequences.settle()
+    assert numbers(*batches) == ([(1, 0), (1, 1), (1, 2)] if anew else [(0, 1), (0, 2), (0, 3)])
 
 
-def test_answers_to_what_was_rewritten_are_no_news() -> None:
-    sequences = ready()
+def test_nothing_is_numbered_anew_while_an_answer_is_due() -> None:
+    sequences = introduced()
     a, b = sent(sequences, 1, 1)
     sequences.can_retry(a, E.UNKNOWN_PRODUCER_ID, 0)
-    sequences.apply_bump()
+    back(a)
+    sequences.settle()
+    assert numbers(a, b) == [(0, 1), (0, 2)]
+    assert not sequences.may_send(a)
     assert sequences.can_retry(b, E.UNKNOWN_PRODUCER_ID, 0)
-    assert not sequences.bump_wanted, "one bump is enough"
-    b.drained(0.0)
-    assert sequences.can_retry(b, E.UNKNOWN_PRODUCER_ID, 0)
-    assert sequences.bump_wanted, "sent in its new form, it counts again"
+    back(b)
+    sequences.settle()
+    assert numbers(a, b) == [(1, 0), (1, 1)], "one epoch is enough"
 
 
-def test_a_refused_batch_closes_the_gap_with_a_new_epoch() -> None:
-    sequences = ready()
+def test_what_follows_a_refused_batch_is_numbered_anew() -> None:
+    sequences = introduced()
     a, b = sent(sequences, 1, 1)
-    sequences.failed(a, E.INVALID_RECORD, retries_left=True)
+    sequences.given_up(a)
     assert not sequences.may_send(batch())
-    sequences.apply_bump()
-    assert (b.producer_epoch, b.base_sequence) == (1, 0)
+    # In doubt or not: it cannot have been appended behind the gap.
+    b.in_doubt = True
+    assert sequences.can_retry(b, E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    back(b)
+    sequences.settle()
+    assert numbers(b) == [(1, 0)]
     assert sequences.in_flight(TP) == [b]
 
 
-def test_an_expired_batch_stops_the_partition_until_the_others_are_settled() -> None:
-    sequences = ready()
+def test_the_sequences_of_a_refused_batch_are_free_if_nothing_followed() -> None:
+    sequences = introduced()
+    (a,) = sent(sequences, 3)
+    sequences.given_up(a)
+    sequences.settle()
+    (b,) = sent(sequences, 1)
+    assert numbers(b) == [(0, 1)]
+
+
+def test_what_precedes_a_refused_batch_keeps_its_number() -> None:
+    sequences = introduced()
+    a, b, c = sent(sequences, 1, 1, 1)
+    sequences.given_up(b)
+    back(a, c)
+    a.in_doubt = True
+    sequences.settle()
+    assert numbers(a, c) == [(0, 1), (0, 3)]
+    assert sequences.may_send(a)
+    sequences.acknowledged(a, 1)
+    assert not sequences.may_send(c)
+    sequences.settle()
+    assert numbers(c) == [(1, 0)]
+
+
+def test_what_follows_a_doubt_tells_of_it() -> None:
+    sequences = introduced()
     a, b = sent(sequences, 1, 1)
-    sequences.expired(a)
+    a.in_doubt = True
+    sequences.given_up(a)
     assert not sequences.may_send(batch())
-    sequences.resolve()
+    sequences.settle()
     assert not sequences.may_send(batch()), "b is still in flight"
     sequences.acknowledged(b, 5)  # so a was written after all
-    sequences.resolve()
-    assert not sequences.bump_wanted
-    assert sequences.may_send(batch())
+    sequences.settle()
     (c,) = sent(sequences, 1)
-    assert (c.producer_epoch, c.base_sequence) == (0, 2)
+    assert numbers(c) == [(0, 3)]
+
+
+@pytest.mark.parametrize("in_doubt", [False, True])
+def test_what_follows_a_doubt_is_sent_anew_unless_it_is_in_doubt_as_well(in_doubt: bool) -> None:
+    sequences = introduced()
+    a, b = sent(sequences, 1, 1)
+    a.in_doubt = True
+    sequences.given_up(a)
+    b.in_doubt = in_doubt
+    assert sequences.can_retry(b, E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1) is not in_doubt
+    if in_doubt:
+        sequences.given_up(b)
+    else:
+        back(b)
+    sequences.settle()
+    (c,) = [b] if not in_doubt else sent(sequences, 1)
+    assert numbers(c) == [(1, 0)]
+
+
+def test_parts_of_a_doubt_are_never_sent_under_other_numbers() -> None:
+    sequences = introduced()
+    (whole,) = sent(sequences, 2)
+    whole.in_doubt = True
+    parts = whole.split(1)
+    sequences.split(whole, parts)
+    assert numbers(*parts) == [(0, 1), (0, 2)]
+    assert not sequences.can_retry(parts[0], E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
 
 
 def test_if_all_expired_the_epoch_is_raised() -> None:
     sequences = ready()
     (a,) = sent(sequences, 1)
-    sequences.expired(a)
-    sequences.resolve()
-    sequences.apply_bump()
+    a.in_doubt = True
+    sequences.given_up(a)
+    sequences.settle()
     (c,) = sent(sequences, 1)
-    assert (c.producer_epoch, c.base_sequence) == (1, 0)
+    assert numbers(c) == [(1, 0)]
+    assert not sequences.may_send(batch()), "the first of its epoch"
 
 
-def test_a_partition_takes_the_new_epoch_when_nothing_of_the_old_is_in_flight() -> None:
-    sequences = ready()
+def test_other_partitions_keep_their_epoch() -> None:
+    sequences = introduced(OTHER)
     (a,) = sent(sequences, 2)
     other = batch(1, OTHER)
     sequences.assign(other)
     sequences.can_retry(a, E.UNKNOWN_PRODUCER_ID, 0)
-    sequences.apply_bump()
+    back(a)
+    sequences.settle()
     fresh = batch(1, OTHER)
-    assert not sequences.may_send(fresh), "the other partition has a batch of the old epoch on its way"
-    sequences.acknowledged(other, 0)
     assert sequences.may_send(fresh)
     sequences.assign(fresh)
-    assert (fresh.producer_epoch, fresh.base_sequence) == (1, 0)
+    assert numbers(a, other, fresh) == [(1, 0), (0, 1), (0, 2)]
 
 
 def test_after_the_last_epoch_comes_a_new_id() -> None:
-    sequences = ready()
-    sequences.producer_epoch = 32_767
+    sequences = Sequences()
+    sequences.id_received(9, 32_767)
     (a,) = sent(sequences, 1)
+    other = batch(1, OTHER)
+    sequences.assign(other)
     sequences.can_retry(a, E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    sequences.apply_bump()
+    back(a)
+    sequences.settle()
     assert sequences.state is IdState.NEEDED
     sequences.id_received(10, 0)
+    sequences.settle()
     assert (a.producer_id, a.producer_epoch, a.base_sequence) == (10, 0, 0)
+    assert not sequences.may_send(batch(1, OTHER)), "it has a batch of the old id on its way"
+    sequences.acknowledged(other, 0)
+    fresh = batch(1, OTHER)
+    assert sequences.may_send(fresh)
+    sequences.assign(fresh)
+    assert (fresh.producer_id, fresh.base_sequence) == (10, 0)
 
 
 class BrokerModel:
@@ -225,6 +337,7 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
         backoff=Backoff(0, 0),
         sequences=sequences,
     )
+    results = ProduceResults(accumulator, retries=10**6, delivery_timeout_ms=10**9)
     broker = BrokerModel()
     now, produced = 0.0, 0
     flying: list[tuple[ProducerBatch, bytes]] = []
@@ -237,8 +350,7 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
             value = str(produced).encode()
             futures.append(accumulator.append(TP, 0, None, value, (), None, 30 + len(value), now)[0])
             produced += 1
-        sequences.resolve()
-        sequences.apply_bump()
+        sequences.settle()
         while len(flying) + len(answers) < 5 and (taken := accumulator.drain(0, [TP], 10**6, now)):
             flying.extend((b, b.encode()) for b in taken)
         if flying:
@@ -253,17 +365,15 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
                 answers.append((b, E.NETWORK_EXCEPTION if fate < 0.3 else code, offset))
         if answers and (calm or rng.random() < 0.6 or len(answers) == 5):
             b, code, offset = answers.pop(0)
-            verdict = judge(b, code, log_start_offset=-1, sequences=sequences, retries=10**6, expired=False)
+            if code == E.NETWORK_EXCEPTION:
+                results.unanswered(b, retriable=True, sent=True, now_ms=now)
+                continue
+            verdict = results.answered(b, code, base_offset=offset, log_start_offset=-1, now_ms=now)
             if verdict is Verdict.WRITTEN:
-                known = offset if code == E.NONE else -1
-                sequences.acknowledged(b, known)
                 accumulator.release(b)
-                b.outcome.succeed(known, -1)
-            elif verdict is Verdict.SPLIT:
-                accumulator.split(b)
+                b.outcome.succeed(offset, -1)
             else:
-                assert verdict is Verdict.RETRY, (verdict, code)
-                accumulator.requeue(b, now)
+                assert verdict in (Verdict.RETRY, Verdict.SPLIT), (verdict, code)
         if calm and not accumulator.incomplete():
             break
     assert not accumulator.incomplete(), f"seed {seed}: it does not come to an end"
@@ -295,9 +405,11 @@ def test_judging_without_sequences() -> None:
 
 
 def transactional() -> Sequences:
-    """Sequences of a producer that has its id."""
+    """Sequences of a producer that has its id, and was acknowledged in a transaction before."""
     sequences = Sequences(transactional=True)
     sequences.id_received(7, 0)
+    sequences.acknowledged(leave(sequences, 1), 0)
+    sequences.id_received(7, 1)
     return sequences
 
 
@@ -307,40 +419,52 @@ def leave(sequences: Sequences, count: int) -> ProducerBatch:
     return gone
 
 
+def test_only_the_first_transaction_in_a_partition_waits_for_its_first_batch() -> None:
+    sequences = Sequences(transactional=True)
+    sequences.id_received(7, 0)
+    first = leave(sequences, 1)
+    assert not sequences.may_send(batch())
+    sequences.acknowledged(first, 0)
+    sequences.id_received(7, 1)
+    assert numbers(leave(sequences, 1), leave(sequences, 1)) == [(1, 0), (1, 1)]
+
+
 def test_a_refused_batch_of_a_transaction_is_closed_up() -> None:
     sequences = transactional()
     first, second, third = (leave(sequences, count) for count in (2, 3, 4))
     sequences.acknowledged(first, 0)
-    sequences.failed(second, E.MESSAGE_TOO_LARGE, retries_left=True)
-    assert third.base_sequence == 2
-    assert third.sequence_was_reset
+    sequences.given_up(second, E.MESSAGE_TOO_LARGE)
     # It was refused for the gap, and goes again.
     assert sequences.can_retry(third, E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    back(third)
+    assert sequences.settle() == set()
+    assert third.base_sequence == 2
     sequences.acknowledged(third, 2)
-    assert sequences.resolve() == set()
+    assert sequences.settle() == set()
     assert leave(sequences, 1).base_sequence == 6
 
 
 def test_what_was_refused_after_a_lost_answer_leaves_a_doubt() -> None:
     sequences = transactional()
     doubtful = leave(sequences, 2)
-    doubtful.returned(0)
-    sequences.failed(doubtful, E.TOPIC_AUTHORIZATION_FAILED, retries_left=True)
+    doubtful.in_doubt = True
+    sequences.given_up(doubtful, E.TOPIC_AUTHORIZATION_FAILED)
     assert not sequences.may_send(batch(1))
-    assert sequences.resolve() == {TP}
+    assert sequences.settle() == {TP}
     # The coordinator raises the epoch: everything counts anew.
-    sequences.id_received(7, 1)
+    sequences.id_received(7, 2)
     again = leave(sequences, 1)
-    assert (again.producer_epoch, again.base_sequence) == (1, 0)
+    assert (again.producer_epoch, again.base_sequence) == (2, 0)
 
 
 def test_an_expired_batch_whose_successor_is_in_the_log_is_no_loss() -> None:
     sequences = transactional()
     first, second = leave(sequences, 2), leave(sequences, 3)
-    sequences.expired(first)
-    assert sequences.resolve() == set()
+    first.in_doubt = True
+    sequences.given_up(first)
+    assert sequences.settle() == set()
     sequences.acknowledged(second, 2)
-    assert sequences.resolve() == set()
+    assert sequences.settle() == set()
     assert leave(sequences, 1).base_sequence == 5
 
 
@@ -348,20 +472,23 @@ def test_no_epoch_is_raised_by_the_producer_itself() -> None:
     sequences = transactional()
     gone = leave(sequences, 2)
     assert not sequences.can_retry(gone, E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    sequences.failed(gone, E.OUT_OF_ORDER_SEQUENCE_NUMBER, retries_left=True)
-    assert not sequences.bump_wanted
-    sequences.apply_bump()
-    assert (sequences.producer_id, sequences.producer_epoch) == (7, 0)
+    sequences.given_up(gone, E.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sequences.settle()
+    assert (sequences.producer_id, sequences.producer_epoch) == (7, 1)
 
 
 def test_a_producer_that_retention_made_unknown_counts_anew_in_its_epoch() -> None:
     sequences = transactional()
     sequences.acknowledged(leave(sequences, 2), 10)
-    gone = leave(sequences, 3)
+    gone, behind = leave(sequences, 3), leave(sequences, 1)
     # Offset 11 was the last acknowledged, the log begins at 12: nothing of this producer is left.
     assert sequences.can_retry(gone, E.UNKNOWN_PRODUCER_ID, 12)
-    assert (gone.producer_epoch, gone.base_sequence) == (0, 0)
+    assert sequences.can_retry(behind, E.UNKNOWN_PRODUCER_ID, 12)
+    back(gone, behind)
+    assert sequences.settle() == set()
+    assert numbers(gone, behind) == [(1, 0), (1, 3)]
     # Where it should be known, records are lost, and the transaction with them.
     sequences.acknowledged(gone, 12)
+    sequences.acknowledged(behind, 15)
     gone = leave(sequences, 1)
     assert not sequences.can_retry(gone, E.UNKNOWN_PRODUCER_ID, 12)

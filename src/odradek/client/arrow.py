@@ -22,7 +22,7 @@ from odradek.client.errors import (
 )
 from odradek.client.types import TopicPartition
 from odradek.records import scalars
-from odradek.records.batch import BatchHeader
+from odradek.records.batch import HEADER_BYTES, BatchHeader
 from odradek.records.columns import encode_columns, partition_ids, split_by_partition
 from odradek.records.compression import Codec
 from odradek.util.interruptible import wait_until
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 _CHUNK_ROWS = 100_000
 _BATCH_BYTES = 512 * 1024
-"""Columns make larger record batches than `batch.size` asks for: there is no waiting to save."""
+"""Columns make larger record batches than `batch.size` unless that is set: there is no waiting to save."""
+_ROW_OVERHEAD = 12
+"""Bytes of a record beside what its columns take."""
 
 
 class Built(NamedTuple):
@@ -57,6 +59,9 @@ class Topics(Protocol):
 
     def topic(self, name: str) -> KnownTopic | None:
         """A topic's partitions; None if it is not in the metadata."""
+
+    def batch_bound(self, topic: str) -> int | None:
+        """Return the bytes before compression at which brokers refuse the topic's batches, if that is known."""
 
 
 class ArrowDelivery:
@@ -157,16 +162,23 @@ class ArrowPlan:
 
     def _spread(self, topic: str, table: pa.Table, choice: list[int]) -> Iterator[Built]:
         """Rows without key and partition: a batch's worth to one partition, the next to another."""
-        per_batch = max(1, table.num_rows * self._target // max(1, table.nbytes))
+        size = table.nbytes + table.num_rows * _ROW_OVERHEAD
+        per_batch = max(1, table.num_rows * (self._target(topic) - HEADER_BYTES) // size)
         first = random.randrange(len(choice))
         for turn, start in zip(itertools.count(first), range(0, table.num_rows, per_batch), strict=False):
             partition = choice[turn % len(choice)]
             yield from self._encode(TopicPartition(topic, partition), table.slice(start, per_batch))
 
-    @property
-    def _target(self) -> int:
+    def _target(self, topic: str) -> int:
+        """Return how large a batch is made, in bytes before compression."""
         config = self._engine.config
-        return max(config.batch_size, min(config.max_request_size // 2, _BATCH_BYTES))
+        wanted = min(config.max_request_size // 2, _BATCH_BYTES)
+        if "batch_size" in config.given:
+            wanted = config.batch_size
+        # A batch has to fit into the memory, and another one should while it is under way.
+        wanted = min(wanted, config.max_request_size, max(config.buffer_memory // 2, HEADER_BYTES))
+        bound = self._engine.batch_bound(topic)
+        return max(1, wanted if bound is None else min(wanted, bound))
 
     def _encode(self, tp: TopicPartition, rows: pa.Table) -> Iterator[Built]:
         config = self._engine.config
@@ -179,14 +191,17 @@ class ArrowPlan:
             timestamp=time.time_ns() // 1_000_000,
             codec=Codec.parse(config.compression_type),
             level=config.compression_level,
-            max_batch_bytes=self._target,
+            max_batch_bytes=self._target(tp.topic),
         ):
             count = BatchHeader.parse(data).record_count
-            if len(data) > min(config.max_request_size, config.buffer_memory):
-                raise MessageTooLargeError(
-                    f"a row for {tp} makes a batch of {len(data)} bytes; max.request.size is "
-                    f"{config.max_request_size}, buffer.memory {config.buffer_memory}"
-                )
+            for name, limit in (
+                ("max.request.size", config.max_request_size),
+                ("buffer.memory", config.buffer_memory),
+            ):
+                if len(data) > limit:
+                    raise MessageTooLargeError(
+                        f"{count} row(s) for {tp} take {len(data)} bytes in a batch; {name} is {limit}"
+                    )
             yield Built(tp, data, count)
 
 

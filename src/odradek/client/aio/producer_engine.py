@@ -240,6 +240,10 @@ class ProducerEngine:
         """Return the known partitions of a topic; None if it is not in the metadata."""
         return self._topics.get(name)
 
+    def batch_bound(self, topic: str) -> int | None:
+        """Return the bytes before compression at which brokers refuse the topic's batches, if that is known."""
+        return self.accumulator.limits.unpacked_bound(topic)
+
     def try_append(self, record: SerializedRecord, known: KnownTopic) -> DeliveryFuture | None:
         """Append if there is room; None if not.
 
@@ -295,7 +299,9 @@ class ProducerEngine:
         if lanes is None:
             if known.numbers[-1] != len(known.numbers) - 1:
                 return
-            lanes = self.appender.topics[topic] = TopicLanes(len(known.numbers), self._sticky.of(topic))
+            lanes = self.appender.topics[topic] = TopicLanes(
+                len(known.numbers), self._sticky.of(topic), self.accumulator.batch_size_of(topic)
+            )
         lanes.lanes[tp.partition] = self.accumulator.last_batch(tp)
 
     def not_sent(self, problem: Exception) -> None:

@@ -23,10 +23,10 @@ from odradek.client.core.produce import (
     BATCHES_FROM,
     Verdict,
     failure,
-    judge,
     produce_request,
     too_new,
 )
+from odradek.client.core.produce_results import ProduceResults
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import IdState, Sequences
 from odradek.client.core.transactions.requests import at_most
@@ -77,6 +77,9 @@ class Sender:
         self._cluster = cluster
         self._accumulator = accumulator
         self._sequences = sequences
+        self._results = ProduceResults(
+            accumulator, retries=config.retries, delivery_timeout_ms=config.delivery_timeout_ms
+        )
         self._lock = lock
         self._on_memory = on_memory
         self._manager = manager
@@ -160,8 +163,7 @@ class Sender:
         for batch in expired:
             self._expire(batch)
         if sequences is not None:
-            lost = sequences.resolve()
-            sequences.apply_bump()
+            lost = sequences.settle()
             if lost and self._manager is not None:
                 self._manager.sequences_lost(_sequences_lost(lost))
         if self._manager is not None:
@@ -274,7 +276,7 @@ class Sender:
             if problem.code == ErrorCode.UNSUPPORTED_VERSION and self._config.compression_type == "zstd":
                 problem = UnsupportedByBrokerError(f"compression.type=zstd: {problem}")
             for batch in batches:
-                self._failed_to_send(batch, problem)
+                self._failed_to_send(batch, problem, sent=False)
             return
         self._cluster.want(batch.tp.topic for batch in batches)
         self._requests.add(future)
@@ -285,10 +287,9 @@ class Sender:
         fit = []
         for batch in batches:
             if batch.has_sequence and "enable_idempotence" in self._config.given:
-                self._failed_to_send(batch, UnsupportedByBrokerError(NO_IDEMPOTENCE))
+                self._failed_to_send(batch, UnsupportedByBrokerError(NO_IDEMPOTENCE), sent=False)
             elif (per_record := too_new(batch)) is not None:
-                if self._sequences is not None:
-                    self._sequences.expired(batch)
+                self._give_up(batch)
                 first = next(e for e in per_record.values() if isinstance(e, UnsupportedByBrokerError))
                 self._settle(batch, first, per_record)
             else:
@@ -346,18 +347,18 @@ class Sender:
 
     def _take_answer(self, batch: ProducerBatch, code: ErrorCode, answer: Any) -> None:
         if batch.outcome.settled:
-            # It expired while the request was on its way. What became of it still settles its sequence.
-            if code == ErrorCode.NONE and self._sequences is not None and batch.has_sequence:
-                self._sequences.acknowledged(batch, answer.base_offset)
+            # It expired while the request was on its way.
+            self._results.answered_late(batch, code, answer.base_offset)
             return
-        verdict = judge(
-            batch,
-            code,
-            log_start_offset=answer.log_start_offset,
-            sequences=self._sequences,
-            retries=self._config.retries,
-            expired=self._cluster.now_ms() - batch.created_ms >= self._config.delivery_timeout_ms,
-        )
+        with self._lock:
+            verdict = self._results.answered(
+                batch,
+                code,
+                base_offset=answer.base_offset,
+                log_start_offset=answer.log_start_offset,
+                now_ms=self._cluster.now_ms(),
+                wait_ms=FIRST_ADD_BACKOFF_MS if code == ErrorCode.CONCURRENT_TRANSACTIONS else None,
+            )
         if code != ErrorCode.NONE:
             log.debug("%s: %s after %d tries: %s", batch.tp, code.name, batch.attempts + 1, verdict.name)
         if verdict is Verdict.WRITTEN:
@@ -366,46 +367,39 @@ class Sender:
                 batch, answer.base_offset if known else -1, answer.log_append_time_ms if known else -1
             )
         elif verdict is Verdict.RETRY:
-            self._requeue(batch, FIRST_ADD_BACKOFF_MS if code == ErrorCode.CONCURRENT_TRANSACTIONS else None)
-        elif verdict is Verdict.SPLIT:
-            with self._lock:
-                self._accumulator.split(batch)
-            self._unmute(batch.tp)
-        else:
+            self.records_retried += batch.count
+        elif verdict is Verdict.FAIL:
             error, per_record = failure(batch, answer)
-            if self._sequences is not None:
-                self._sequences.failed(batch, code, retries_left=batch.attempts < self._config.retries)
             self._spoils_transaction(error)
             self._settle(batch, error, per_record)
 
-    def _failed_to_send(self, batch: ProducerBatch, problem: KafkaError) -> None:
-        """No answer came: the records may or may not be in the log."""
+    def _failed_to_send(self, batch: ProducerBatch, problem: KafkaError, *, sent: bool = True) -> None:
+        """No answer came. If the batch was sent, its records may or may not be in the log."""
         if batch.outcome.settled:
             return
         self._cluster.request_update()
-        if problem.retriable and batch.attempts < self._config.retries:
-            self._requeue(batch)
+        with self._lock:
+            verdict = self._results.unanswered(
+                batch, retriable=problem.retriable, sent=sent, now_ms=self._cluster.now_ms()
+            )
+        if verdict is Verdict.RETRY:
+            self.records_retried += batch.count
             return
-        if self._sequences is not None:
-            self._sequences.expired(batch)
         self._spoils_transaction(problem)
         self._settle(batch, problem)
+
+    def _give_up(self, batch: ProducerBatch) -> None:
+        with self._lock:
+            self._results.given_up(batch)
 
     def _spoils_transaction(self, error: OdradekError) -> None:
         if self._manager is not None:
             self._manager.batch_failed(error)
 
-    def _requeue(self, batch: ProducerBatch, wait_ms: float | None = None) -> None:
-        self.records_retried += batch.count
-        with self._lock:
-            self._accumulator.requeue(batch, self._cluster.now_ms(), wait_ms)
-        self._unmute(batch.tp)
-
     def _expire(self, batch: ProducerBatch) -> None:
         if batch.outcome.settled:
             return
-        if self._sequences is not None:
-            self._sequences.expired(batch)
+        self._give_up(batch)
         waited = self._cluster.now_ms() - batch.created_ms
         why = ""
         if self._cluster.last_failure is not None:
@@ -420,8 +414,6 @@ class Sender:
         self._settle(batch, error)
 
     def _written(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
-        if self._sequences is not None and batch.has_sequence:
-            self._sequences.acknowledged(batch, base_offset)
         self.records_sent += batch.count
         with self._lock:
             self._accumulator.release(batch)
@@ -458,10 +450,6 @@ class Sender:
             self._freed = False
             self._on_memory()
 
-    def _unmute(self, tp: TopicPartition) -> None:
-        with self._lock:
-            self._accumulator.unmute(tp)
-
     @staticmethod
     def _call_back(batch: ProducerBatch) -> None:
         if batch.callbacks:
@@ -486,8 +474,7 @@ class Sender:
             batches = self._accumulator.incomplete()
             self._accumulator.take_all_queued()
         for batch in batches:
-            if self._sequences is not None:
-                self._sequences.expired(batch)
+            self._give_up(batch)
             self._settle(batch, problem)
         self._memory_may_be_free()
 

@@ -133,11 +133,16 @@ class Sticky:
 
 
 class TopicLanes:
-    """A topic's partitions 0 … n-1: the batch of each that was appended to last, or None."""
+    """A topic's partitions 0 … n-1: the batch of each that was appended to last, or None.
 
-    def __init__(self, partitions: int, sticky: Sticky) -> None:
+    Attributes:
+        batch_size: bytes at which a batch is full.
+    """
+
+    def __init__(self, partitions: int, sticky: Sticky, batch_size: int) -> None:
         self.lanes: list[Any] = [None] * partitions
         self.sticky = sticky
+        self.batch_size = batch_size
 
 
 class Appender:
@@ -213,7 +218,7 @@ class Appender:
             batch = lanes.lanes[partition]
             if batch is None or batch.append_closed or not batch.count:
                 return None
-            if batch.records_size + size >= self.batch_size or self.memory_used + size > self.buffer_memory:
+            if batch.records_size + size >= lanes.batch_size or self.memory_used + size > self.buffer_memory:
                 return None
             future = batch.append(timestamp_ms, key, value, (), callback)
             batch.memory += size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from odradek.client.core.batch_splitting import split_batch
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.kernel import OpenBatch
 from odradek.client.types import RecordMetadata, TopicPartition
@@ -15,16 +16,9 @@ from odradek.records.batch import (
     PRODUCER_ID_AT,
     PRODUCER_STRUCT,
     TRANSACTIONAL_BIT,
-    BatchHeader,
-    batch_records,
     compute_crc,
 )
-from odradek.records.builder import (
-    MAX_RECORD_OVERHEAD,
-    compress_records,
-    finish_batch,
-    record_size_upper_bound,
-)
+from odradek.records.builder import MAX_RECORD_OVERHEAD, compress_records, finish_batch
 from odradek.records.compression import Codec
 
 Callback = Callable[[RecordMetadata | None, Exception | None], Any]
@@ -35,6 +29,12 @@ class ProducerBatch(OpenBatch):
 
     Life: appended to while it is the last of its queue; closed when it is full or drained; `encode` gives its
     bytes, the same for every try unless its sequence was rewritten. Times are monotonic milliseconds.
+
+    Attributes:
+        number: in the order in which batches of the partition left first; 0 before.
+        in_flight: a try is under way.
+        in_doubt: a try may have been appended, though no broker has said so.
+        part_in_doubt: the batch is part of one that was in doubt: it may be in the log within that one.
     """
 
     __slots__ = (
@@ -44,13 +44,15 @@ class ProducerBatch(OpenBatch):
         "codec",
         "created_ms",
         "data",
+        "in_doubt",
         "in_flight",
         "last_attempt_ms",
         "leader_epoch",
         "level",
+        "number",
+        "part_in_doubt",
         "producer_epoch",
         "producer_id",
-        "sequence_was_reset",
         "tp",
         "transactional",
     )
@@ -72,7 +74,9 @@ class ProducerBatch(OpenBatch):
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
-        self.sequence_was_reset = False
+        self.number = 0
+        self.in_doubt = False
+        self.part_in_doubt = False
         self.data: bytes | bytearray | memoryview | None = None
         self.built: bytes | bytearray | None = None
         self.transactional = transactional
@@ -118,14 +122,6 @@ class ProducerBatch(OpenBatch):
         self.count = count
         self.append_closed = True
 
-    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """As `set_producer_state`, after an epoch bump, for a batch that was sent before.
-
-        Until it is sent again, answers to its old self must not be taken for news.
-        """
-        self.set_producer_state(producer_id, producer_epoch, base_sequence)
-        self.sequence_was_reset = True
-
     def encode(self) -> bytes | bytearray | memoryview:
         """The bytes of the record batch."""
         if self.data is None:
@@ -154,7 +150,6 @@ class ProducerBatch(OpenBatch):
         """A try begins, at the leader of this epoch (-1: not known)."""
         self.append_closed = True
         self.in_flight = True
-        self.sequence_was_reset = False
         self.last_attempt_ms = now_ms
         self.leader_epoch = leader_epoch
 
@@ -164,32 +159,28 @@ class ProducerBatch(OpenBatch):
         self.attempts += 1
         self.last_attempt_ms = now_ms
 
+    def build(self) -> int:
+        """Close the batch before it has a sequence. Returns its bytes as they will be sent."""
+        if self.built is None:
+            self.append_closed = True
+            self.built = self.data = bytearray(self.encode())
+        return len(self.built)
+
     def split(self, max_bytes: int) -> list[ProducerBatch]:
-        """Smaller batches with the same records in the same order; sequences follow one another.
+        """Smaller batches, without sequences, with the same records in the same order.
 
         Args:
-            max_bytes: what a part may measure before compression; a single record may exceed it.
+            max_bytes: what a part may measure as it is sent; a single record may exceed it.
         """
-        data = self.encode()
-        records = batch_records(BatchHeader.parse(data), data)
         parts: list[ProducerBatch] = []
         moved: list[tuple[BatchOutcome, int]] = []
-        for record in records:
-            part = parts[-1] if parts else None
-            more = record_size_upper_bound(record.key, record.value, record.headers)
-            if part is None or part.records_size + more > max_bytes:
-                part = ProducerBatch(self.tp, self.codec, self.level, self.created_ms, self.transactional)
-                part.append_closed = True
-                part.attempts = self.attempts
-                parts.append(part)
-            part.append(record.timestamp, record.key, record.value, record.headers, None)
-            moved.append((part.outcome, part.count - 1))
-        sequence = self.base_sequence
-        for part in parts:
-            part.memory = part.records_size
-            if self.has_sequence:
-                part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
-                sequence = (sequence + part.count) & 0x7FFF_FFFF
+        for data, count in split_batch(self.encode(), max_bytes, self.level):
+            part = ProducerBatch(self.tp, self.codec, self.level, self.created_ms, self.transactional)
+            part.adopt(data, count)
+            part.attempts = self.attempts
+            part.memory = len(data)
+            parts.append(part)
+            moved += [(part.outcome, index) for index in range(count)]
         by_outcome = {id(part.outcome): part for part in parts}
         for future in self.callbacks:
             future._final()  # this batch may itself be part of one that was split

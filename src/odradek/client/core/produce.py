@@ -74,6 +74,46 @@ def too_new(batch: ProducerBatch) -> dict[int, Exception] | None:
     }
 
 
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+_NOT_APPENDED = _TOO_LARGE | {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.POLICY_VIOLATION,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.UNSUPPORTED_VERSION,
+}
+"""Answers that a leader gives before it appends. Any other may come of a batch that it has appended: also
+NOT_LEADER_OR_FOLLOWER, to those that wait for replicas when the leader changes."""
+
+
+def leaves_doubt(code: ErrorCode) -> bool:
+    """Return whether a batch that was answered so may be in the log all the same."""
+    return code not in _NOT_APPENDED
+
+
+def is_too_large(code: ErrorCode) -> bool:
+    """Return whether the broker would take the records in smaller batches."""
+    return code in _TOO_LARGE
+
+
 def judge(
     batch: ProducerBatch,
     code: ErrorCode,
@@ -91,27 +131,16 @@ def judge(
         retries: how many tries may follow the first.
         expired: the delivery timeout is over.
     """
-    if code == ErrorCode.NONE:
+    # Of a duplicate the broker has forgotten where it is: written, offset unknown. Nothing else means
+    # written, what became of other batches neither.
+    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return Verdict.WRITTEN
-    if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+    if is_too_large(code) and batch.count > 1:
         return Verdict.SPLIT
-    if (
-        code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        and sequences is not None
-        and sequences.surely_written(batch)
-    ):
-        # A repeat that the broker no longer recognises as one.
-        return Verdict.WRITTEN
-    if not expired and batch.attempts < retries:
-        again = code.retriable
-        if sequences is not None:
-            again = sequences.can_retry(batch, code, log_start_offset)
-        if again:
-            return Verdict.RETRY
-    # The broker has seen these records and forgotten where they are: written, offset unknown.
-    if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-        return Verdict.WRITTEN
-    return Verdict.FAIL
+    if expired or batch.attempts >= retries:
+        return Verdict.FAIL
+    again = code.retriable if sequences is None else sequences.can_retry(batch, code, log_start_offset)
+    return Verdict.RETRY if again else Verdict.FAIL
 
 
 def failure(batch: ProducerBatch, answer: Any) -> tuple[KafkaError, dict[int, Exception] | None]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.batch_limits import BatchLimits
+from odradek.client.core.batch_splitting import unpacked_size
 from odradek.client.core.batches import Callback, ProducerBatch
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.kernel import Appender
@@ -55,6 +57,7 @@ class RecordAccumulator:
 
     Attributes:
         appender: the short way for records whose batch is there already.
+        limits: what brokers have found too large.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class RecordAccumulator:
         self.codec = codec
         self.level = level
         self.sequences = sequences
+        self.limits = BatchLimits()
         self.appender = Appender(gate, self.batch_size, buffer_memory)
         self.flushing = 0
         self.closed = False
@@ -127,8 +131,9 @@ class RecordAccumulator:
         if queue is None:
             queue = self._queues[tp] = deque()
         look = False
+        full = self.batch_size_of(tp.topic)
         batch = queue[-1] if queue else None
-        if batch is not None and not batch.append_closed and batch.records_size + size > self.batch_size:
+        if batch is not None and not batch.append_closed and batch.records_size + size > full:
             batch.append_closed = True
             batch = None
             look = True
@@ -141,9 +146,16 @@ class RecordAccumulator:
         future = batch.append(timestamp, key, value, headers, callback)
         self._reserve(batch, size)
         closed = False
-        if batch.records_size >= self.batch_size:
+        if batch.records_size >= full:
             batch.append_closed = closed = look = True
         return future, look, closed
+
+    def batch_size_of(self, topic: str) -> int:
+        """Return the bytes at which a batch of the topic is full: `batch_size`, or less where brokers refuse
+        that.
+        """
+        bound = self.limits.unpacked_bound(topic) if self.limits else None
+        return self.batch_size if bound is None else min(self.batch_size, bound)
 
     def append_built(
         self, tp: TopicPartition, data: bytes | bytearray, count: int, now_ms: float
@@ -228,6 +240,8 @@ class RecordAccumulator:
             if tp in self._muted:
                 continue
             queue = self._queues[tp]
+            if self.limits:
+                self._keep_within_limits(queue[0], now_ms)
             batch = queue[0]
             if batch.attempts > 0 and self._wait_ms(batch, False, hurry, now_ms) > 0:
                 continue
@@ -239,7 +253,7 @@ class RecordAccumulator:
                 if not self.sequences.may_send(batch):
                     continue
                 batch.append_closed = True
-                self.sequences.assign(batch)
+                self.sequences.assign(batch, now_ms)
             queue.popleft()
             batch.drained(now_ms, self._leader_epoch(tp))
             size += batch.size
@@ -278,16 +292,42 @@ class RecordAccumulator:
                 at += 1
         queue.insert(at, batch)
 
-    def split(self, batch: ProducerBatch) -> None:
-        """The broker found the batch too large: its parts take its place at the front of the queue."""
-        target = min(self.batch_size, max(1, batch.records_size // 2))
-        parts = batch.split(target)
-        if self.sequences is not None and batch.has_sequence:
+    def _keep_within_limits(self, batch: ProducerBatch, now_ms: float) -> None:
+        """Split the first batch of a queue if it would be refused as too large."""
+        bound = self.limits.bound(batch.tp.topic, now_ms)
+        if bound is None or batch.size <= bound or batch.count < 2 or batch.in_doubt:
+            # What is in doubt stays whole: only so does the broker recognise it if it is in the log.
+            return
+        if (len(batch.encode()) if batch.has_sequence else batch.build()) <= bound:
+            return
+        self._queues[batch.tp].remove(batch)
+        self._replace_by_parts(batch, bound)
+
+    def too_large(self, batch: ProducerBatch, now_ms: float) -> None:
+        """The broker found the batch too large: its parts take its place, at the front of the queue, in the
+        sequences, and in the time that they have left.
+        """
+        self.refused_as_too_large(batch, now_ms)
+        bound = self.limits.bound(batch.tp.topic)
+        assert bound is not None
+        self._replace_by_parts(batch, bound)
+
+    def refused_as_too_large(self, batch: ProducerBatch, now_ms: float) -> None:
+        """Note the size that the broker refused. What is appended takes the way that looks again."""
+        data = batch.encode()
+        self.limits.refused(batch.tp.topic, len(data), unpacked_size(data), batch.count, now_ms)
+        self.appender.topics.pop(batch.tp.topic, None)
+
+    def _replace_by_parts(self, batch: ProducerBatch, max_bytes: int) -> None:
+        parts = batch.split(max_bytes)
+        if batch.has_sequence:
+            assert self.sequences is not None
             self.sequences.split(batch, parts)
-        self._forget(batch)
-        for part in parts:
-            self._incomplete[id(part)] = part
-            self.appender.memory_used += part.memory
+        self.appender.memory_used += sum(part.memory for part in parts) - batch.memory
+        incomplete: dict[int, ProducerBatch] = {}
+        for other in self._incomplete.values():
+            incomplete.update({id(part): part for part in parts} if other is batch else {id(other): other})
+        self._incomplete = incomplete
         if batch.has_sequence:
             for part in parts:
                 self._insert(part)
@@ -309,7 +349,7 @@ class RecordAccumulator:
 
     def next_expiry_ms(self) -> float | None:
         """Return when the oldest batch expires (monotonic ms)."""
-        for batch in self._incomplete.values():  # in order of creation, but for split ones
+        for batch in self._incomplete.values():  # in order of creation
             return batch.created_ms + self.delivery_timeout_ms
         return None
 

@@ -1,13 +1,25 @@
-"""The idempotent producer's memory: which sequence each partition gets next, and what to do when one is lost.
+"""The idempotent producer's memory: which sequence each partition gets next, and what follows a lost one.
 
-KIP-98 and KIP-360. Brokers write a batch only if its sequence follows the last one of (producer id, epoch) in
-that partition, and remember five batches to recognise repeats. So a try that may have reached the log keeps
-its sequence for ever. If a sequence is lost for good (a batch expired unacknowledged, or the broker forgot
-the producer), the producer raises its epoch, by which the partition counts anew from 0.
+KIP-98 and KIP-360. A broker writes a batch only if its sequence follows the last one of (producer id, epoch)
+in that partition, and remembers five batches to recognise repeats. But it takes any first sequence of a
+producer that it does not know. So a success is never concluded from another batch's: a batch is in the log
+when a broker has said so of it, and the rules here keep the broker's answers unambiguous.
 
-Invariants: a partition's batches in flight are ordered by sequence and without gaps among themselves; a
-batch of a new epoch is sent only when none of the old epoch is in flight, but for those rewritten to the
-new one.
+- Until the first batch of an epoch is acknowledged in a partition, nothing else of that partition is in
+  flight: what comes second cannot be taken for the first.
+- The oldest unacknowledged batch of a partition is one of the last five that left, wherever they were sent
+  to: its repeat is one of the five that the leader remembers. (Kafka counts requests per connection only.)
+- A batch keeps its sequences for all tries, and its parts share them when it is split.
+- A batch is *in doubt* once a try of it may have been appended without our knowing
+  (`ProducerBatch.in_doubt`).
+- What follows a sequence that surely is in no log (a *hole*) cannot be in the log either, and is numbered
+  anew, under an epoch of its own, once every answer that is due for the partition has come. (Kafka's
+  TransactionManager renumbers what is still under way, and then has to tell the answers apart.)
+- What follows a batch that was given up in doubt is sent with its old sequence, which tells whether the one
+  before it is in the log; if it is not, and this one is in doubt as well, it fails: sent anew it might be
+  there twice.
+
+Epochs are raised partition by partition, as brokers compare them partition by partition.
 """
 
 from __future__ import annotations
@@ -19,6 +31,13 @@ from odradek.client.core.batches import ProducerBatch
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode
 from odradek.records.batch import NO_SEQUENCE
+
+BATCHES_REMEMBERED = 5
+"""As many batches of a producer as brokers remember of a partition, to recognise repeats."""
+
+FORGOTTEN_AFTER_MS = 60_000.0
+"""After such a pause a partition begins as at first: its leader may have forgotten the producer meanwhile
+(`producer.id.expiration.ms`, a day by default)."""
 
 _MAX_EPOCH = 32_767
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -34,24 +53,73 @@ class IdState(Enum):
 
 @dataclass(slots=True)
 class PartitionSequence:
-    """One partition: next sequence, last one acknowledged, what is in flight, in order of sequence."""
+    """One partition.
+
+    Attributes:
+        next: the sequence of the next new batch.
+        last_acked: the last acknowledged sequence of this epoch.
+        introduced: a broker has acknowledged a batch, and will not take just any sequence for the first.
+        left: how many batches have left.
+        last_sent_ms: when a new batch left last.
+        in_flight: sent and not acknowledged, in order of sequence; those that wait to be sent again, too.
+        hole: a sequence that is in no log and will not be; what follows it is to be numbered anew.
+        doubt: the sequence after the last batch that was given up in doubt.
+    """
 
     producer_id: int = -1
     producer_epoch: int = -1
     next: int = 0
     last_acked: int = NO_SEQUENCE
     last_acked_offset: int = -1
+    introduced: bool = False
+    left: int = 0
+    last_sent_ms: float = 0.0
     in_flight: list[ProducerBatch] = field(default_factory=list)
+    hole: int | None = None
+    doubt: int | None = None
 
-    def restart(self, producer_id: int, producer_epoch: int) -> None:
+    def restart(self, producer_id: int, producer_epoch: int, *, introduced: bool = False) -> None:
         """Count anew from 0, what is in flight included."""
-        sequence = 0
-        for batch in self.in_flight:
-            batch.reset_producer_state(producer_id, producer_epoch, sequence)
-            sequence = (sequence + batch.count) & 0x7FFF_FFFF
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
-        self.next = sequence
         self.last_acked = NO_SEQUENCE
+        self.introduced = introduced
+        self.doubt = None
+        self.renumber()
+
+    def renumber(self) -> None:
+        """Have what is in flight follow what was acknowledged last."""
+        self.hole = None
+        sequence = self.expected
+        for batch in self.in_flight:
+            batch.set_producer_state(self.producer_id, self.producer_epoch, sequence)
+            batch.in_doubt = batch.part_in_doubt = False
+            sequence = (sequence + batch.count) & 0x7FFF_FFFF
+        self.next = sequence
+
+    @property
+    def expected(self) -> int:
+        """The sequence that follows what was acknowledged last."""
+        return 0 if self.last_acked == NO_SEQUENCE else (self.last_acked + 1) & 0x7FFF_FFFF
+
+    def behind_hole(self, batch: ProducerBatch) -> bool:
+        """Return whether the batch follows a sequence that is in no log."""
+        return self.hole is not None and _at_or_before(self.hole, batch.base_sequence)
+
+    @property
+    def at_limit(self) -> bool:
+        """Return whether one more batch might have the leader forget the oldest that is in flight."""
+        since_oldest = self.left - self.in_flight[0].number + 1
+        return max(since_oldest, len(self.in_flight)) >= BATCHES_REMEMBERED
+
+    @property
+    def in_doubt(self) -> bool:
+        """Return whether a batch was given up in doubt, and no later one has told that it is in the log."""
+        return self.doubt is not None and not _at_or_before(self.doubt, self.expected)
+
+    def open_hole(self, sequence: int) -> None:
+        """Note that the sequence is in no log, and will not be."""
+        if self.hole is None or _at_or_before(sequence, self.hole):
+            self.hole = sequence
 
 
 class Sequences:
@@ -59,7 +127,7 @@ class Sequences:
 
     Args:
         transactional: epochs come from the coordinator alone (`id_received`). What would need a higher one
-            fails the batch instead, and with it the transaction; `lost` tells when nothing less will do.
+            fails the batch instead, and with it the transaction; `settle` tells when nothing less will do.
     """
 
     def __init__(self, *, transactional: bool = False) -> None:
@@ -68,10 +136,8 @@ class Sequences:
         self.producer_id = -1
         self.producer_epoch = -1
         self._partitions: dict[TopicPartition, PartitionSequence] = {}
-        self._unresolved: dict[TopicPartition, int] = {}
-        self._to_rewrite: set[TopicPartition] = set()
-        self.bump_wanted = False
-        """Whether `apply_bump` has something to do."""
+        self._unsettled: set[TopicPartition] = set()
+        """Partitions with a hole or a doubt."""
 
     # The producer id
 
@@ -89,35 +155,10 @@ class Sequences:
         self.state = IdState.READY
         if self._transactional:
             # Nothing is in flight between transactions.
-            self._unresolved.clear()
-        for tp in self._to_rewrite:
-            self._restart(tp)
-        self._to_rewrite.clear()
-
-    def apply_bump(self) -> None:
-        """Raise the epoch if that was asked for since the last call. Called between requests, never amid
-        one.
-        """
-        if not self.bump_wanted or self.state is not IdState.READY:
-            return
-        self.bump_wanted = False
-        if self.producer_epoch >= _MAX_EPOCH:
-            # No epoch is left: a new id it must be. What is to be rewritten waits for it.
-            self.producer_id = self.producer_epoch = -1
-            self.state = IdState.NEEDED
-            return
-        self.producer_epoch += 1
-        for tp in self._to_rewrite:
-            self._restart(tp)
-        self._to_rewrite.clear()
-
-    def _restart(self, tp: TopicPartition) -> None:
-        self._entry(tp).restart(self.producer_id, self.producer_epoch)
-        self._unresolved.pop(tp, None)
-
-    def _request_bump(self, tp: TopicPartition) -> None:
-        self.bump_wanted = True
-        self._to_rewrite.add(tp)
+            for tp in self._unsettled:
+                entry = self._entry(tp)
+                entry.hole = entry.doubt = None
+            self._unsettled.clear()
 
     # Sending
 
@@ -127,36 +168,57 @@ class Sequences:
             entry = self._partitions[tp] = PartitionSequence(self.producer_id, self.producer_epoch)
         return entry
 
+    def _stale(self, entry: PartitionSequence) -> bool:
+        """Return whether the partition counts under an id (of a transaction: an epoch) of before."""
+        if entry.producer_id != self.producer_id:
+            return True
+        return self._transactional and entry.producer_epoch != self.producer_epoch
+
     def may_send(self, batch: ProducerBatch) -> bool:
         """Return whether the first batch of a partition's queue may leave now."""
-        if self.state is not IdState.READY or self.bump_wanted:
+        if self.state is not IdState.READY:
             return False
         entry = self._entry(batch.tp)
-        if not batch.has_sequence:
-            stale = (entry.producer_id, entry.producer_epoch) != (self.producer_id, self.producer_epoch)
-            if entry.in_flight and stale:
-                return False
-            return batch.tp not in self._unresolved
-        # A retry leaves only when it is the oldest unacknowledged one: in doubt, one at a time.
-        return not entry.in_flight or entry.in_flight[0].base_sequence == batch.base_sequence
+        in_flight = entry.in_flight
+        if batch.has_sequence:
+            # A retry leaves only when it is the oldest unacknowledged one: in doubt, one at a time.
+            return not in_flight or (in_flight[0] is batch and not entry.behind_hole(batch))
+        if batch.tp in self._unsettled:
+            return False
+        if not in_flight:
+            return True
+        return entry.introduced and not entry.at_limit and not self._stale(entry)
 
-    def assign(self, batch: ProducerBatch) -> None:
-        """Give a batch that leaves its sequence, if it has none yet."""
+    def assign(self, batch: ProducerBatch, now_ms: float = 0.0) -> None:
+        """Give a batch that leaves its sequence, if it has none yet. `now_ms`: monotonic."""
         if batch.has_sequence:
             return
         entry = self._entry(batch.tp)
-        if (entry.producer_id, entry.producer_epoch) != (self.producer_id, self.producer_epoch):
-            entry.restart(self.producer_id, self.producer_epoch)
-        batch.set_producer_state(self.producer_id, self.producer_epoch, entry.next)
+        if self._stale(entry):
+            # Who knows the id in an older epoch takes a newer one from 0 only, so that transactions, each
+            # in an epoch of its own, need not wait for their first acknowledgement.
+            known = self._transactional and entry.introduced and entry.producer_id == self.producer_id
+            entry.restart(self.producer_id, self.producer_epoch, introduced=known)
+        if now_ms - entry.last_sent_ms > FORGOTTEN_AFTER_MS and not entry.in_flight:
+            entry.introduced = False
+        entry.last_sent_ms = now_ms
+        batch.set_producer_state(entry.producer_id, entry.producer_epoch, entry.next)
         entry.next = (entry.next + batch.count) & 0x7FFF_FFFF
+        entry.left += 1
+        batch.number = entry.left
         entry.in_flight.append(batch)
 
     def split(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """`batch` is replaced by `parts`, which share its sequences."""
+        """`batch` is replaced by `parts`, which share its sequences and its doubt."""
         entry = self._entry(batch.tp)
-        if batch in entry.in_flight:
-            at = entry.in_flight.index(batch)
-            entry.in_flight[at : at + 1] = parts
+        at = entry.in_flight.index(batch)
+        entry.in_flight[at : at + 1] = parts
+        sequence = batch.base_sequence
+        for part in parts:
+            part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence)
+            sequence = (sequence + part.count) & 0x7FFF_FFFF
+            part.number = batch.number
+            part.in_doubt = part.part_in_doubt = batch.in_doubt
 
     # Answers
 
@@ -164,119 +226,134 @@ class Sequences:
         """The batch is in the log."""
         entry = self._entry(batch.tp)
         self._remove(entry, batch)
-        current = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch)
-        first = entry.last_acked == NO_SEQUENCE
-        if current and (first or not _at_or_before(batch.last_sequence, entry.last_acked)):
-            entry.last_acked = batch.last_sequence
+        if (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch):
+            entry.introduced = True
+            if entry.last_acked == NO_SEQUENCE or not _at_or_before(batch.last_sequence, entry.last_acked):
+                entry.last_acked = batch.last_sequence
         if base_offset >= 0:
             entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.count - 1)
 
-    def failed(self, batch: ProducerBatch, code: ErrorCode, *, retries_left: bool) -> None:
-        """The batch is given up after an answer.
+    def given_up(self, batch: ProducerBatch, code: ErrorCode = ErrorCode.NONE) -> None:
+        """The batch fails: refused for good, out of tries or out of time.
 
         Args:
-            retries_left: the broker refused for good, so that the sequences after it can be closed up; if
-                instead the tries ran out, it is not known whether the batch was written.
+            code: what the broker said at last.
         """
-        entry = self._entry(batch.tp)
-        self._remove(entry, batch)
-        if code == ErrorCode.UNKNOWN_PRODUCER_ID:
-            entry.next, entry.last_acked = 0, NO_SEQUENCE
-            self._unresolved.pop(batch.tp, None)
-        elif self._transactional:
-            if batch.attempts:
-                # An earlier try may have been written: the same sequence cannot stand for other records.
-                self._mark_unresolved(batch)
-            elif retries_left:
-                self._close_up(entry, batch)
-        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or retries_left:
-            self._request_bump(batch.tp)
-
-    def expired(self, batch: ProducerBatch) -> None:
-        """The batch ran out of time. If it ever left, nobody knows whether it was written."""
         if not batch.has_sequence:
             return
-        self._remove(self._entry(batch.tp), batch)
-        self._mark_unresolved(batch)
+        entry = self._entry(batch.tp)
+        if batch not in entry.in_flight:
+            return
+        entry.in_flight.remove(batch)
+        if self._transactional and code == ErrorCode.UNKNOWN_PRODUCER_ID:
+            # It counts from 0 then. What is in flight besides fails likewise.
+            entry.next, entry.last_acked = 0, NO_SEQUENCE
+            entry.hole = entry.doubt = None
+            entry.introduced = False
+            self._unsettled.discard(batch.tp)
+            return
+        self._unsettled.add(batch.tp)
+        if batch.in_doubt:
+            # Even behind a hole: its sequences are not free for others in this epoch.
+            entry.doubt = (batch.last_sequence + 1) & 0x7FFF_FFFF
+        else:
+            entry.open_hole(batch.base_sequence)
 
-    def _mark_unresolved(self, batch: ProducerBatch) -> None:
-        after = (batch.last_sequence + 1) & 0x7FFF_FFFF
-        self._unresolved[batch.tp] = max(self._unresolved.get(batch.tp, 0), after)
+    def settle(self) -> set[TopicPartition]:
+        """Number anew what follows a hole, and what follows a doubt once nothing else can tell. To be called
+        between answers.
 
-    @staticmethod
-    def _close_up(entry: PartitionSequence, refused: ProducerBatch) -> None:
-        """The sequences after a batch that was surely not written take its place."""
-        for batch in entry.in_flight:
-            if _at_or_before(refused.base_sequence, batch.base_sequence):
-                sequence = (batch.base_sequence - refused.count) & 0x7FFF_FFFF
-                batch.reset_producer_state(batch.producer_id, batch.producer_epoch, sequence)
-        entry.next = (entry.next - refused.count) & 0x7FFF_FFFF
-
-    def resolve(self) -> set[TopicPartition]:
-        """Settle partitions with an expired batch once nothing of theirs is in flight any more.
-
-        Returns: of a transactional producer, those whose sequences are lost; a higher epoch is needed.
+        Returns: of a transactional producer, partitions whose sequences are lost; a higher epoch is needed.
         """
         lost = set()
-        for tp in list(self._unresolved):
+        for tp in list(self._unsettled):
             entry = self._entry(tp)
-            if entry.in_flight:
+            if entry.in_flight and not self._all_back_behind_hole(entry):
+                if entry.hole is None and entry.doubt is None:
+                    self._unsettled.discard(tp)
                 continue
-            del self._unresolved[tp]
-            if not self._is_next(entry, entry.next):
-                if self._transactional:
+            if self._transactional:
+                if entry.in_doubt and not entry.in_flight:
                     lost.add(tp)
-                else:
-                    self._request_bump(tp)
+                self._settle_in_transaction(entry)
+            elif not entry.in_flight and not entry.in_doubt:
+                # The sequences that were refused are free: no broker has seen a later one.
+                entry.doubt = None
+                entry.renumber()
+            elif not self._raise_epoch(entry):
+                continue
+            if entry.hole is None and entry.doubt is None:
+                self._unsettled.discard(tp)
         return lost
 
+    @staticmethod
+    def _all_back_behind_hole(entry: PartitionSequence) -> bool:
+        """Return whether all that is in flight follows a hole, and every answer has come."""
+        return entry.behind_hole(entry.in_flight[0]) and not any(b.in_flight for b in entry.in_flight)
+
+    @staticmethod
+    def _settle_in_transaction(entry: PartitionSequence) -> None:
+        """Within one epoch what follows a hole moves up; where anything is in doubt, brokers refuse it."""
+        if entry.in_doubt or any(batch.in_doubt for batch in entry.in_flight):
+            entry.hole = None
+        else:
+            entry.renumber()
+        if not entry.in_flight:
+            entry.doubt = None
+
+    def _raise_epoch(self, entry: PartitionSequence) -> bool:
+        """Number the partition anew. Returns whether that could be done; if not, a new id has to come."""
+        if self.state is not IdState.READY:
+            return False
+        if entry.producer_id != self.producer_id:
+            entry.restart(self.producer_id, self.producer_epoch)
+        elif entry.producer_epoch < _MAX_EPOCH:
+            entry.restart(entry.producer_id, entry.producer_epoch + 1)
+        else:
+            self.producer_id = self.producer_epoch = -1
+            self.state = IdState.NEEDED
+            return False
+        return True
+
     def can_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
-        """Return whether the same records may be sent again after an error; may ask for an epoch bump."""
+        """Return whether the same records may be sent again after an error; may ask for numbers anew."""
         if code not in _FORGOTTEN:
             return code.retriable
         entry = self._entry(batch.tp)
-        if self._transactional:
-            return self._can_retry_in_transaction(entry, batch, code, log_start_offset)
+        if self._transactional and code == ErrorCode.UNKNOWN_PRODUCER_ID:
+            return self._can_retry_unknown_in_transaction(entry, batch, log_start_offset)
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
-            # Without a log start offset the broker was losing the partition as it answered; a batch that was
-            # rewritten meanwhile has been dealt with.
-            if log_start_offset != -1 and not batch.sequence_was_reset:
-                self._request_bump(batch.tp)
+            # Without a log start offset the broker was losing the partition as it answered.
+            if log_start_offset != -1:
+                self._open_hole(entry, batch)
             return True
-        unresolved = self._unresolved.get(batch.tp)
-        if unresolved is None:
-            # If it is not the next one, those before it are yet to be dealt with.
-            lost = self._is_next(entry, batch.base_sequence) and not batch.sequence_was_reset
-        else:
-            lost = unresolved == batch.base_sequence
-        if lost:
-            self._request_bump(batch.tp)
+        if entry.in_flight[0] is not batch or entry.behind_hole(batch):
+            # Those before it are yet to be dealt with.
+            return True
+        follows_doubt = entry.doubt is not None and entry.doubt == batch.base_sequence
+        if self._transactional:
+            return False
+        if batch.part_in_doubt or (batch.in_doubt and follows_doubt):
+            return False
+        self._open_hole(entry, batch)
         return True
 
-    def _can_retry_in_transaction(
-        self, entry: PartitionSequence, batch: ProducerBatch, code: ErrorCode, log_start_offset: int
+    def _open_hole(self, entry: PartitionSequence, batch: ProducerBatch) -> None:
+        entry.open_hole(batch.base_sequence)
+        self._unsettled.add(batch.tp)
+
+    def _can_retry_unknown_in_transaction(
+        self, entry: PartitionSequence, batch: ProducerBatch, log_start_offset: int
     ) -> bool:
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            later = batch.sequence_was_reset or not self._is_next(entry, batch.base_sequence)
-            return batch.tp not in self._unresolved and later
-        if log_start_offset == -1 or batch.sequence_was_reset:
+        if log_start_offset == -1 or entry.behind_hole(batch):
             return True
         if entry.last_acked_offset < log_start_offset:
             # Retention took all that the broker knew the producer by: it counts from 0 again, as we do then.
-            entry.restart(entry.producer_id, entry.producer_epoch)
+            entry.last_acked = NO_SEQUENCE
+            entry.introduced = False
+            self._open_hole(entry, batch)
             return True
         return False
-
-    def surely_written(self, batch: ProducerBatch) -> bool:
-        """Return whether a later batch of the same epoch was acknowledged: then the log has this one, too."""
-        entry = self._entry(batch.tp)
-        same = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch)
-        known = entry.last_acked != NO_SEQUENCE and not batch.sequence_was_reset
-        return same and known and _at_or_before(batch.last_sequence, entry.last_acked)
-
-    @staticmethod
-    def _is_next(entry: PartitionSequence, sequence: int) -> bool:
-        return sequence == ((entry.last_acked + 1) & 0x7FFF_FFFF if entry.last_acked != NO_SEQUENCE else 0)
 
     @staticmethod
     def _remove(entry: PartitionSequence, batch: ProducerBatch) -> None:

@@ -1,0 +1,157 @@
+"""Acknowledged means written, in order, once: whatever answers the producer's batches get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from odradek.client.core import produce_results
+from odradek.client.core.batches import ProducerBatch
+from odradek.client.core.produce import Verdict
+from odradek.client.core.record_accumulator import RecordAccumulator
+from odradek.client.core.sequences import PartitionSequence, Sequences
+from odradek.errors import ErrorCode
+
+from .produce_model import Fate, broken, every_run, random_runs
+
+
+@pytest.mark.parametrize("in_flight", range(1, 6))
+def test_any_two_answers_to_any_batches(in_flight: int) -> None:
+    assert broken(every_run(in_flight, batches=5)) is None
+
+
+def test_any_three_answers_to_the_first_batches() -> None:
+    fates = (
+        Fate.WELL,
+        Fate.TOO_LARGE,
+        Fate.TIMED_OUT,
+        Fate.LOST_AFTER_ONE,
+        Fate.INVALID,
+        Fate.EXPIRED,
+        Fate.LATE,
+    )
+    assert broken(every_run(2, batches=3, faults=3, fates=fates)) is None
+
+
+def test_brokers_of_kafka_0_11_which_remember_one_batch() -> None:
+    assert broken(every_run(5, batches=5, remembered=1)) is None
+
+
+def test_leaders_that_forget_the_producer() -> None:
+    fates = (Fate.WELL, Fate.FORGOTTEN, Fate.TOO_LARGE, Fate.NOT_ENOUGH_REPLICAS, Fate.LOST_AFTER_ONE)
+    assert broken(every_run(3, batches=4, faults=3, fates=fates)) is None
+
+
+def test_many_answers(seed: int = 27) -> None:
+    assert broken(random_runs(seed, 2_500)) is None, f"seed {seed}"
+
+
+# Rules left out on purpose, one at a time: the model has to find each of them.
+
+
+def _constant(value: bool) -> property:
+    return property(lambda self: value, lambda self, new: None)
+
+
+def _first_not_alone() -> AbstractContextManager[Any]:
+    """Others are in flight before the first batch of an epoch is acknowledged."""
+    return mock.patch.object(PartitionSequence, "introduced", _constant(True))
+
+
+@contextmanager
+def _inferred() -> Iterator[None]:
+    """As before; and what a later acknowledgement is taken to say of an earlier batch."""
+    judge = produce_results.judge
+
+    def inferring(batch: ProducerBatch, code: ErrorCode, *, sequences: Sequences, **more: Any) -> Verdict:
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            entry = sequences._entry(batch.tp)
+            if batch.producer_epoch == entry.producer_epoch and batch.last_sequence <= entry.last_acked:
+                return Verdict.WRITTEN
+        return judge(batch, code, sequences=sequences, **more)
+
+    with ExitStack() as stack:
+        stack.enter_context(_first_not_alone())
+        stack.enter_context(mock.patch.object(produce_results, "judge", inferring))
+        yield
+
+
+def _without_limit() -> AbstractContextManager[Any]:
+    """Requests are counted by connection only, as Kafka's client does."""
+    return mock.patch.object(PartitionSequence, "at_limit", _constant(False))
+
+
+def _unacknowledged_counted() -> AbstractContextManager[Any]:
+    """Five are unacknowledged at most, however many were acknowledged behind the oldest."""
+    return mock.patch.object(PartitionSequence, "at_limit", property(lambda self: len(self.in_flight) >= 5))
+
+
+def _doubt_sent_anew() -> AbstractContextManager[Any]:
+    """What is in doubt is sent anew under another number, as Kafka's client does."""
+    original = Sequences.can_retry
+
+    def can_retry(self: Sequences, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
+        batch.in_doubt = batch.part_in_doubt = False
+        return original(self, batch, code, log_start_offset)
+
+    return mock.patch.object(Sequences, "can_retry", can_retry)
+
+
+def _parts_sent_anew() -> AbstractContextManager[Any]:
+    """The parts of a batch that may be in the log are sent anew under other numbers."""
+    original = Sequences.split
+
+    def split(self: Sequences, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        original(self, batch, parts)
+        for part in parts:
+            part.part_in_doubt = False
+
+    return mock.patch.object(Sequences, "split", split)
+
+
+def _no_doubt() -> AbstractContextManager[Any]:
+    """Any error is taken to say that the batch was not appended."""
+    return mock.patch.object(produce_results, "leaves_doubt", lambda code: False)
+
+
+def _numbers_used_again() -> AbstractContextManager[Any]:
+    """Sequences of what was given up in doubt stand for other records."""
+    return mock.patch.object(PartitionSequence, "in_doubt", _constant(False))
+
+
+def _parts_at_the_end() -> AbstractContextManager[Any]:
+    """What is split loses its place."""
+    return mock.patch.object(
+        RecordAccumulator, "_insert", lambda self, batch: self._queues[batch.tp].append(batch)
+    )
+
+
+MUTANTS: list[Callable[[], AbstractContextManager[Any]]] = [
+    _first_not_alone,
+    _inferred,
+    _without_limit,
+    _unacknowledged_counted,
+    _doubt_sent_anew,
+    _parts_sent_anew,
+    _no_doubt,
+    _numbers_used_again,
+    _parts_at_the_end,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__.strip("_"))
+def test_the_model_finds(mutant: Callable[[], AbstractContextManager[Any]]) -> None:
+    with mutant():
+        found = broken(random_runs(27, 2_500)) or broken(every_run(5, batches=12))
+    assert found is not None
+
+
+def test_the_inference_acknowledged_what_is_not_in_the_log() -> None:
+    with _inferred():
+        found = broken(every_run(2, batches=3))
+    assert found is not None
+    assert "is acknowledged and not in the log" in found

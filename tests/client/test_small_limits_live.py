@@ -1,0 +1,109 @@
+"""Topics that take less than the producer's batches: everything acknowledged is there, in order, once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pyarrow as pa
+import pytest
+
+from odradek.client import Admin, AsyncProducer, Producer
+from odradek.client.raw import RawWriter
+from odradek.testing import Broker
+
+from .conftest import new_topic
+from .test_producer_live import read_all
+
+LARGE_THEN_SMALL = [b"%04d" % n + b"x" * (996 if n < 100 else 96) for n in range(105)]
+"""A first batch that is too large, behind it a small one."""
+ROWS = [b"%04d" % n + b"x" * 996 for n in range(2_000)]
+
+
+def written(servers: str, topic: str) -> list[bytes]:
+    return [record.value for record in read_all(servers, topic)]
+
+
+def produced(broker: Broker, topic: str) -> tuple[int, int]:
+    """How many batches of a topic were sent, and how many of them were refused."""
+    counts = broker.metrics()
+    sent, refused = (
+        int(counts[("kafka.server:BrokerTopicMetrics", name, (("topic", topic),))])
+        for name in ("TotalProduceRequestsPerSec", "FailedProduceRequestsPerSec")
+    )
+    return sent, refused
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_producers_first_batch_is_too_large(
+    servers: str, admin: Admin, idempotent: bool, codec: str
+) -> None:
+    topic = new_topic(admin, 1, max_message_bytes=20_000 if codec == "none" else 400)
+    with Producer(
+        bootstrap_servers=servers,
+        batch_size=100_000,
+        linger_ms=200,
+        compression_type=codec,
+        enable_idempotence=idempotent,
+        max_in_flight_requests_per_connection=5 if idempotent else 1,
+    ) as producer:
+        futures = [producer.send(topic, value) for value in LARGE_THEN_SMALL]
+        assert [future.result(60).offset for future in futures] == list(range(105))
+    assert written(servers, topic) == LARGE_THEN_SMALL
+
+
+def test_the_same_in_coroutines(servers: str, admin: Admin) -> None:
+    topic = new_topic(admin, 1, max_message_bytes=20_000)
+
+    async def main() -> list[int]:
+        async with AsyncProducer(bootstrap_servers=servers, batch_size=100_000, linger_ms=200) as producer:
+            futures = [await producer.send(topic, value) for value in LARGE_THEN_SMALL]
+            return [(await future).offset for future in futures]
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == list(range(105))
+    assert written(servers, topic) == LARGE_THEN_SMALL
+
+
+def test_the_same_in_a_transaction(servers: str, admin: Admin) -> None:
+    topic = new_topic(admin, 1, max_message_bytes=20_000)
+    with Producer(
+        bootstrap_servers=servers, batch_size=100_000, linger_ms=200, transactional_id=topic
+    ) as producer:
+        producer.init_transactions()
+        with producer.begin_transaction():
+            futures = [producer.send(topic, value) for value in LARGE_THEN_SMALL]
+        assert [future.result(60).offset for future in futures] == list(range(105))
+    assert written(servers, topic) == LARGE_THEN_SMALL
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_columns_keep_the_size_that_the_topic_takes(broker: Broker, admin: Admin, codec: str) -> None:
+    servers = broker.bootstrap_servers
+    topic = new_topic(admin, 1, max_message_bytes=262_144 if codec == "none" else 3_000)
+    with RawWriter(servers, {"compression_type": codec}) as writer:
+        writer.write_columns(pa.table({"value": ROWS}), topic)
+        assert writer.flush() == len(ROWS)
+        # 2 MB by 131 to 262 KB, those that were refused, and what was split of them.
+        before, _ = produced(broker, topic)
+        assert before <= 30
+        writer.write_columns(pa.table({"value": ROWS}), topic)
+        assert writer.flush() == 2 * len(ROWS)
+        assert produced(broker, topic)[0] - before <= 16, "what is known bounds the next batches"
+    assert written(servers, topic) == ROWS * 2
+
+
+def test_the_next_batches_of_records_are_bounded(broker: Broker, admin: Admin) -> None:
+    topic = new_topic(admin, 1, max_message_bytes=20_000)
+    with Producer(
+        bootstrap_servers=broker.bootstrap_servers, batch_size=100_000, linger_ms=60_000
+    ) as producer:
+        for value in LARGE_THEN_SMALL:
+            producer.send(topic, value)
+        producer.flush(60)
+        before, refused = produced(broker, topic)
+        for value in LARGE_THEN_SMALL * 2:
+            producer.send(topic, value)
+        producer.flush(60)
+        assert produced(broker, topic)[0] - before <= 22
+        assert produced(broker, topic)[1] == refused, "none is refused any more"
+    assert written(broker.bootstrap_servers, topic) == LARGE_THEN_SMALL * 3
