@@ -7,8 +7,10 @@ import asyncio
 import pyarrow as pa
 import pytest
 
-from odradek.client import Admin, AsyncProducer, Producer
-from odradek.client.raw import RawWriter
+from odradek.client import Admin, AsyncProducer, Producer, TransactionalWriter
+from odradek.client.errors import MessageTooLargeError
+from odradek.client.raw import RawReader, RawWriter
+from odradek.errors import RecordTooLargeError
 from odradek.testing import Broker
 
 from .conftest import new_topic
@@ -19,8 +21,16 @@ LARGE_THEN_SMALL = [b"%04d" % n + b"x" * (996 if n < 100 else 96) for n in range
 ROWS = [b"%04d" % n + b"x" * 996 for n in range(2_000)]
 
 
-def written(servers: str, topic: str) -> list[bytes]:
-    return [record.value for record in read_all(servers, topic)]
+def written(servers: str, topic: str, partitions: int = 1) -> list[bytes]:
+    return [record.value for record in read_all(servers, topic, partitions)]
+
+
+def committed(servers: str, topic: str) -> list[bytes]:
+    with RawReader(servers, {"isolation.level": "read_committed"}) as reader:
+        end = reader.end_offsets([(topic, 0)])[topic, 0]
+        return [
+            v for rows in reader.fetch_columns(topic, 0, 0, end) for v in rows.column("value").to_pylist()
+        ]
 
 
 def produced(broker: Broker, topic: str) -> tuple[int, int]:
@@ -107,3 +117,54 @@ def test_the_next_batches_of_records_are_bounded(broker: Broker, admin: Admin) -
         assert produced(broker, topic)[0] - before <= 22
         assert produced(broker, topic)[1] == refused, "none is refused any more"
     assert written(broker.bootstrap_servers, topic) == LARGE_THEN_SMALL * 3
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_columns_in_a_transaction(broker: Broker, admin: Admin, codec: str) -> None:
+    servers = broker.bootstrap_servers
+    topic = new_topic(admin, 2, max_message_bytes=100_000 if codec == "none" else 2_000)
+    table = pa.table({"value": ROWS, "partition": [n % 2 for n in range(len(ROWS))]})
+    with TransactionalWriter(servers, topic, {"compression.type": codec}) as writer:
+        writer.init_transactions()
+        for turn in range(2):
+            writer.begin_transaction()
+            writer.write_columns(table, topic)
+            writer.commit_transaction()
+            assert writer.rows_written == len(ROWS) * (turn + 1)
+        assert produced(broker, topic)[0] <= 90
+    by_partition = [ROWS[0::2], ROWS[1::2]]
+    assert written(servers, topic, 2) == [value for values in by_partition for value in values * 2]
+
+
+def test_a_row_that_the_topic_never_takes_fails_its_transaction(servers: str, admin: Admin) -> None:
+    topic = new_topic(admin, 1, max_message_bytes=2_000)
+    rows = [b"small"] * 50 + [b"x" * 3_000] + [b"small"] * 50
+    with TransactionalWriter(servers, topic) as writer:
+        writer.init_transactions()
+        writer.begin_transaction()
+        with pytest.raises(RecordTooLargeError, match=topic):
+            writer.write_columns(pa.table({"value": rows}), topic)
+            writer.commit_transaction()
+        writer.abort_transaction()
+        writer.begin_transaction()
+        writer.write_columns(pa.table({"value": [b"after"]}), topic)
+        writer.commit_transaction()
+    assert committed(servers, topic) == [b"after"]
+
+
+def test_batch_size_is_honoured_by_columns(broker: Broker, admin: Admin) -> None:
+    topic = new_topic(admin, 1, max_message_bytes=20_000)
+    with RawWriter(broker.bootstrap_servers, {"batch.size": 16_384}) as writer:
+        writer.write_columns(pa.table({"value": ROWS}), topic)
+    assert produced(broker, topic)[1] == 0, "nothing was refused"
+    assert written(broker.bootstrap_servers, topic) == ROWS
+
+
+def test_a_small_buffer_memory_makes_small_batches(servers: str, admin: Admin) -> None:
+    topic = new_topic(admin, 1)
+    with RawWriter(servers, {"buffer.memory": 50_000}) as writer:
+        writer.write_columns(pa.table({"value": ROWS}), topic)
+        assert writer.flush() == len(ROWS)
+        with pytest.raises(MessageTooLargeError, match=r"1 row\(s\) .* buffer.memory is 50000"):
+            writer.write_columns(pa.table({"value": [b"x" * 60_000]}), topic)
+    assert written(servers, topic) == ROWS

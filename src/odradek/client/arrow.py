@@ -61,7 +61,7 @@ class Topics(Protocol):
         """A topic's partitions; None if it is not in the metadata."""
 
     def batch_bound(self, topic: str) -> int | None:
-        """Return the bytes before compression at which brokers refuse the topic's batches, if that is known."""
+        """Return from how many bytes before compression brokers refuse a topic's batches, if known."""
 
 
 class ArrowDelivery:

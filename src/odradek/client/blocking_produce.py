@@ -3,7 +3,10 @@
 Every batch has its sequence from the start and keeps it. Up to five requests are on their way to a broker,
 one batch each. When an answer is missing or says that the batch may be sent again, everything on its way is
 awaited first; then what was not acknowledged is sent again in order, each batch when the one before it is in
-the log. So the broker never sees a gap, and knows every repeat for what it is.
+the log. So the broker never sees a gap, and knows every repeat for what it is. A batch that is too large for
+the topic goes in parts, which share its sequences. Until the first batch of the producer in a partition is
+acknowledged, no other is on its way there: a broker takes any first sequence of a producer that it does not
+know.
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ from typing import Any
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.config import ProducerConfig
+from odradek.client.core.batch_limits import BatchLimits
+from odradek.client.core.batch_splitting import split_batch, unpacked_size
 from odradek.client.core.batches import stamp_in_place
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
+from odradek.client.core.produce import is_too_large, leaves_doubt
 from odradek.client.core.transactions.requests import at_most
 from odradek.client.core.transactions.states import TxnState
 from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
@@ -40,8 +46,11 @@ class _Batch:
     rows: int
     sequence: int
     since_ms: float
-    number: int
+    place: tuple[int, ...]
+    """Its number among those written, and within that the part's."""
     tries: int = 0
+    in_doubt: bool = False
+    """It may be in the log, and only as a whole will the broker recognise it."""
 
 
 class PipelinedProduce:
@@ -71,6 +80,9 @@ class PipelinedProduce:
         self._rows = self._written = 0
         self._code = ErrorCode.NETWORK_EXCEPTION
         self._topics = KnownTopics(cluster.metadata)
+        self._limits = BatchLimits()
+        self._introduced: set[TopicPartition] = set()
+        """Partitions that have acknowledged a batch of the producer's id."""
 
     @property
     def config(self) -> ProducerConfig:
@@ -80,6 +92,10 @@ class PipelinedProduce:
     def topic(self, name: str) -> KnownTopic | None:
         """Return the known partitions of a topic; None if it is not in the metadata."""
         return self._topics.get(name)
+
+    def batch_bound(self, topic: str) -> int | None:
+        """Return from how many bytes before compression brokers refuse a topic's batches, if known."""
+        return self._limits.unpacked_bound(topic)
 
     @contextlib.contextmanager
     def whole_or_not(self) -> Iterator[None]:
@@ -99,15 +115,24 @@ class PipelinedProduce:
         manager.add_partition(tp)
         identity = (manager.producer_id, manager.producer_epoch)
         if identity != self._identity:
+            if identity[0] != self._identity[0]:
+                self._introduced.clear()
             self._identity = identity
             self._next.clear()
+        bound = self._limits.bound(tp.topic, now_ms())
+        if bound is None or len(data) <= bound or rows == 1:
+            self._write(tp, data if isinstance(data, bytearray) else bytearray(data), rows)
+            return
+        for part in split_batch(data, bound, self._config.compression_level):
+            self._write(tp, part.data, part.count)
+
+    def _write(self, tp: TopicPartition, data: bytearray, rows: int) -> None:
         sequence = self._next.get(tp, 0)
         self._next[tp] = (sequence + rows) & 0x7FFF_FFFF
-        stamped = data if isinstance(data, bytearray) else bytearray(data)
-        stamped[FLAGS_AT] |= TRANSACTIONAL_BIT
-        stamp_in_place(stamped, *identity, sequence)
+        data[FLAGS_AT] |= TRANSACTIONAL_BIT
+        stamp_in_place(data, *self._identity, sequence)
         self._written += 1
-        batch = _Batch(tp, stamped, rows, sequence, now_ms(), self._written)
+        batch = _Batch(tp, data, rows, sequence, now_ms(), (self._written,))
         try:
             self._send(batch)
         except ConnectionFailedError:
@@ -164,6 +189,10 @@ class PipelinedProduce:
         connection = self._cluster.connection(leader)
         while len(self._sent.get(connection, ())) >= _IN_FLIGHT:
             self._receive(connection)
+        if batch.tp not in self._introduced:
+            for other, sent in list(self._sent.items()):
+                if any(earlier.tp == batch.tp for earlier in sent):
+                    self._receive_all(other)
         if self._again:
             # What failed goes first.
             self._again.append(batch)
@@ -200,7 +229,9 @@ class PipelinedProduce:
 
     def _connection_lost(self, connection: BlockingConnection) -> None:
         connection.close()
-        self._again.extend(self._sent.pop(connection, ()))
+        for batch in self._sent.pop(connection, ()):
+            batch.in_doubt = True
+            self._again.append(batch)
 
     def _receive(self, connection: BlockingConnection) -> None:
         try:
@@ -214,6 +245,15 @@ class PipelinedProduce:
         code, message = _answer(response, batch.tp)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._rows += batch.rows
+            self._introduced.add(batch.tp)
+            return
+        if leaves_doubt(code):
+            batch.in_doubt = True
+        if is_too_large(code):
+            size = unpacked_size(batch.data)
+            self._limits.refused(batch.tp.topic, len(batch.data), size, batch.rows, now_ms())
+        if is_too_large(code) and batch.rows > 1:
+            self._again += self._split(batch)
         elif self._may_repeat(batch, code):
             self._code = code
             self._again.append(batch)
@@ -225,6 +265,24 @@ class PipelinedProduce:
             # Because one before it is missing yet.
             return any(other.tp == batch.tp for other in self._again)
         return code.retriable or code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+    def _split(self, batch: _Batch) -> list[_Batch]:
+        """Return the parts of a batch that topics like its own have refused, in its place."""
+        bound = self._limits.bound(batch.tp.topic)
+        assert bound is not None
+        parts: list[_Batch] = []
+        sequence = batch.sequence
+        for data, rows in split_batch(batch.data, bound, self._config.compression_level):
+            stamp_in_place(data, *self._identity, sequence)
+            place = (*batch.place, len(parts))
+            parts.append(_Batch(batch.tp, data, rows, sequence, batch.since_ms, place, batch.tries))
+            sequence = (sequence + rows) & 0x7FFF_FFFF
+        return parts
+
+    def _exceeds(self, batch: _Batch) -> bool:
+        """Return whether the topic is known to refuse the batch, of which surely nothing is in the log."""
+        bound = self._limits.bound(batch.tp.topic)
+        return bound is not None and len(batch.data) > bound and batch.rows > 1 and not batch.in_doubt
 
     def _refused(self, batch: _Batch, code: ErrorCode, message: str | None) -> None:
         error = error_for(code, f"{batch.tp}: {message or code.message}")
@@ -242,11 +300,14 @@ class PipelinedProduce:
             return
         for connection in list(self._sent):
             self._receive_all(connection)
-        waiting = sorted(self._again, key=lambda batch: batch.number)
+        waiting = sorted(self._again, key=_place)
         retrying = self._cluster.retrying("writing")
         while waiting:
             self._again.clear()
             batch = waiting[0]
+            if self._exceeds(batch):
+                waiting[:1] = self._split(batch)
+                continue
             problem: KafkaError | None = None
             try:
                 self._cluster.refresh([])
@@ -258,6 +319,9 @@ class PipelinedProduce:
             if problem is None and not self._again:
                 waiting.pop(0)
                 retrying.progress()
+                continue
+            if problem is None and batch not in self._again:
+                waiting[:1] = sorted(self._again, key=_place)  # it was too large
                 continue
             problem = problem or error_for(self._code, f"{batch.tp}: {self._code.message}")
             if now_ms() - batch.since_ms > self._config.delivery_timeout_ms:
@@ -272,6 +336,10 @@ class PipelinedProduce:
             concurrent = problem.code == ErrorCode.CONCURRENT_TRANSACTIONS
             retrying.pause(FIRST_ADD_BACKOFF_MS if concurrent else float("inf"))
         self._again.clear()
+
+
+def _place(batch: _Batch) -> tuple[int, ...]:
+    return batch.place
 
 
 def _answer(response: Any, tp: TopicPartition) -> tuple[ErrorCode, str | None]:

@@ -241,7 +241,7 @@ class ProducerEngine:
         return self._topics.get(name)
 
     def batch_bound(self, topic: str) -> int | None:
-        """Return the bytes before compression at which brokers refuse the topic's batches, if that is known."""
+        """Return from how many bytes before compression brokers refuse a topic's batches, if known."""
         return self.accumulator.limits.unpacked_bound(topic)
 
     def try_append(self, record: SerializedRecord, known: KnownTopic) -> DeliveryFuture | None:
