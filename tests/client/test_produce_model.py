@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -48,6 +50,12 @@ def test_leaders_that_forget_the_producer() -> None:
 
 def test_many_answers(seed: int = 27) -> None:
     assert broken(random_runs(seed, 2_500)) is None, f"seed {seed}"
+
+
+def test_the_page_enumerates_what_the_model_goes_through() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "produce_answers.md").read_text()
+    rows = re.findall(r"^\| ([^|]*[^|-]) \|[^|]*\|[^|]*\|$", page, re.MULTILINE)
+    assert rows[1:] == [fate.value for fate in Fate]
 
 
 # Rules left out on purpose, one at a time: the model has to find each of them.

@@ -1,15 +1,21 @@
-"""Rules of the broker left out on purpose, one at a time: the simulation has to find each of them."""
+"""Rules of the broker and of its clients left out on purpose, one at a time: the simulation has to find each
+of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
 from odradek.broker.membership import membership
 from odradek.broker.membership.state_changes import StateChanges
+from odradek.client.core import produce_results
+from odradek.client.core.produce import Verdict
+from odradek.client.core.sequences import PartitionSequence
 from odradek.cluster.controller import elections
+from odradek.errors import ErrorCode
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.partition import flushing
 from odradek.log.partition.readable_log import ReadableLog
@@ -164,6 +170,28 @@ def _no_sequences() -> AbstractContextManager[Any]:
     return mock.patch.object(ProducerState, "is_next", lambda self, header: True)
 
 
+@contextmanager
+def _inferred_success() -> Iterator[None]:
+    """A producer has several batches in flight before the first is acknowledged, and takes what a later
+    acknowledgement seems to say of an earlier batch for its own.
+    """
+    judge = produce_results.judge
+
+    def inferring(batch: Any, code: ErrorCode, *, sequences: Any, **more: Any) -> Verdict:
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and sequences is not None:
+            entry = sequences._entry(batch.tp)
+            if batch.producer_epoch == entry.producer_epoch and batch.last_sequence <= entry.last_acked:
+                return Verdict.WRITTEN
+        return judge(batch, code, sequences=sequences, **more)
+
+    introduced = property(lambda self: True, lambda self, value: None)
+    with (
+        mock.patch.object(PartitionSequence, "introduced", introduced),
+        mock.patch.object(produce_results, "judge", inferring),
+    ):
+        yield
+
+
 MUTANTS: dict[str, Mutant] = {
     "no-epoch-check": _no_epoch_check,
     "no-divergence-check": _no_divergence_check,
@@ -181,5 +209,6 @@ MUTANTS: dict[str, Mutant] = {
     "unmissed": _unmissed,
     "no-stable-offset": _no_stable_offset,
     "no-sequences": _no_sequences,
+    "inferred-success": _inferred_success,
 }
 """By name; what each leaves out stands in its docstring."""

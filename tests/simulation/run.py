@@ -22,7 +22,7 @@ from odradek.testing.workload.readers import open_transactions, read_everything
 from .cluster import NotInTime, SimulatedCluster
 from .faults import UNTIL_S, Fault, folders, schedule
 from .invariants import Hooks
-from .topics import PARTITIONS, PASSING
+from .topics import CHECKED, PASSING, SMALL, SMALL_BYTES
 from .workload import clients, new_site
 from .world import Livelock, World
 
@@ -133,8 +133,9 @@ async def _run(cluster: SimulatedCluster, outcome: Outcome, journal: LocalJourna
     world = cluster.world
     cluster.start()
     await cluster.until(lambda: all(one.is_started for one in cluster.machines), 60, "the start")
-    for topic, count in {**PARTITIONS, PASSING: 1}.items():
-        await cluster.create_topic(topic, count)
+    for topic, count in {**CHECKED, PASSING: 1}.items():
+        limit = {"max.message.bytes": str(SMALL_BYTES)} if topic == SMALL else None
+        await cluster.create_topic(topic, count, limit)
     process = world.loop("clients")
     process.network = cluster.network
     site = new_site(outcome.seed, cluster.bootstrap_servers, journal)

@@ -25,5 +25,6 @@ FOUND_BY = {
     "unmissed": 25,
     "no-stable-offset": 1,
     "no-sequences": 1,
+    "inferred-success": 3,
 }
 """The first seed that finds a mutant, when this was written: it may move whenever the broker changes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.producer import AsyncProducer
@@ -19,7 +20,7 @@ from odradek.testing.workload.readers import Assigned, Member
 from odradek.testing.workload.site import Site, kill
 from odradek.testing.workload.writers import Writer
 
-from .topics import EVENTS, PARTITIONS, PASSING
+from .topics import CHECKED, EVENTS, PASSING, SMALL
 
 if TYPE_CHECKING:
     from odradek.testing.workload.journal import LocalJournal
@@ -36,10 +37,26 @@ _COMMON = {
 
 
 class Sender:
-    """A producer without transactions, and with or without idempotence; what fails is of unknown end."""
+    """A producer without transactions, and with or without idempotence; what fails is of unknown end.
 
-    def __init__(self, site: Site, who: str, *, is_idempotent: bool) -> None:
+    Args:
+        topic: where to.
+        bursts: how many records at once, one of these.
+        configs: of the producer, beside the common ones.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        who: str,
+        *,
+        is_idempotent: bool,
+        topic: str = EVENTS,
+        bursts: Sequence[int] = (1, 1, 2, 5),
+        **configs: Any,
+    ) -> None:
         self._site, self._who, self._is_idempotent = site, who, is_idempotent
+        self._topic, self._bursts, self._configs = topic, bursts, configs
         self._chance: random.Random = site.rng(who)
 
     async def run(self) -> None:
@@ -56,16 +73,23 @@ class Sender:
             # It may not send again: a record would be there twice.
             more = {"enable_idempotence": False, "retries": 0, "delivery_timeout_ms": 4_000}
         return AsyncProducer(
-            _COMMON, bootstrap_servers=self._site.address, client_id=self._who, acks=-1, **more
+            {**_COMMON, **self._configs},
+            bootstrap_servers=self._site.address,
+            client_id=self._who,
+            acks=-1,
+            **more,
         )
 
     async def _live(self, me: str) -> None:
         producer = self._producer()
         number = 0
         while not self._site.finishing.is_set():
-            count = self._chance.choice((1, 1, 2, 5))
+            count = self._chance.choice(self._bursts)
             sends = [
-                Send(partition_name(EVENTS, self._chance.randrange(PARTITIONS[EVENTS])), f"{me}:{number}:{n}")
+                Send(
+                    partition_name(self._topic, self._chance.randrange(CHECKED[self._topic])),
+                    f"{me}:{number}:{n}",
+                )
                 for n in range(count)
             ]
             number += 1
@@ -125,6 +149,8 @@ def clients(site: Site) -> dict[str, Any]:
     return {
         "plain": Sender(site, "plain", is_idempotent=False),
         "idem": Sender(site, "idem", is_idempotent=True),
+        # What it fills first is too large, what follows in flight is not.
+        "small": Sender(site, "small", is_idempotent=True, topic=SMALL, bursts=(1, 20, 25), batch_size=400),
         "w0": Writer(site, "w0", 5),
         "w1": Writer(site, "w1", 0),
         "c0": Copier(site, "c0"),
@@ -144,4 +170,4 @@ class SimulatedSite(Site):
 
 def new_site(seed: int, address: str, journal: LocalJournal) -> Site:
     """What they share."""
-    return SimulatedSite(Plan(seed, crashes=0.1, two_phase=False, partitions=PARTITIONS), address, journal)
+    return SimulatedSite(Plan(seed, crashes=0.1, two_phase=False, partitions=CHECKED), address, journal)

@@ -96,14 +96,15 @@ class Topic:
 
 @pytest.fixture
 def new_topic(servers: str) -> Callable[..., Topic]:
-    """Makes a topic: `new_topic(partitions=2)`."""
+    """Makes a topic: `new_topic(partitions=2, max_message_bytes=1000)`."""
 
-    def make(partitions: int = 1, name: str = "") -> Topic:
+    def make(partitions: int = 1, name: str = "", **configs: Any) -> Topic:
         from odradek.client import Admin, NewTopic
 
         name = name or f"spark-test-{os.getpid()}-{next(_numbers)}"
         with Admin(bootstrap_servers=servers) as admin:
-            admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])
+            settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+            admin.create_topics([NewTopic(name, partitions, replication_factor=1, configs=settings)])
         return Topic(servers, name)
 
     return make

@@ -19,7 +19,7 @@ from typing import Any
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.config import ProducerConfig
-from odradek.client.core.batch_limits import BatchLimits
+from odradek.client.core.batch_bounds import BatchBounds
 from odradek.client.core.batch_splitting import split_batch, unpacked_size
 from odradek.client.core.batches import stamp_in_place
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
@@ -80,7 +80,7 @@ class PipelinedProduce:
         self._rows = self._written = 0
         self._code = ErrorCode.NETWORK_EXCEPTION
         self._topics = KnownTopics(cluster.metadata)
-        self._limits = BatchLimits()
+        self._bounds = BatchBounds()
         self._introduced: set[TopicPartition] = set()
         """Partitions that have acknowledged a batch of the producer's id."""
 
@@ -95,7 +95,7 @@ class PipelinedProduce:
 
     def batch_bound(self, topic: str) -> int | None:
         """Return from how many bytes before compression brokers refuse a topic's batches, if known."""
-        return self._limits.unpacked_bound(topic)
+        return self._bounds.unpacked_bound(topic)
 
     @contextlib.contextmanager
     def whole_or_not(self) -> Iterator[None]:
@@ -119,7 +119,7 @@ class PipelinedProduce:
                 self._introduced.clear()
             self._identity = identity
             self._next.clear()
-        bound = self._limits.bound(tp.topic, now_ms())
+        bound = self._bounds.bound(tp.topic, now_ms())
         if bound is None or len(data) <= bound or rows == 1:
             self._write(tp, data if isinstance(data, bytearray) else bytearray(data), rows)
             return
@@ -251,7 +251,7 @@ class PipelinedProduce:
             batch.in_doubt = True
         if is_too_large(code):
             size = unpacked_size(batch.data)
-            self._limits.refused(batch.tp.topic, len(batch.data), size, batch.rows, now_ms())
+            self._bounds.refused(batch.tp.topic, len(batch.data), size, batch.rows, now_ms())
         if is_too_large(code) and batch.rows > 1:
             self._again += self._split(batch)
         elif self._may_repeat(batch, code):
@@ -268,7 +268,7 @@ class PipelinedProduce:
 
     def _split(self, batch: _Batch) -> list[_Batch]:
         """Return the parts of a batch that topics like its own have refused, in its place."""
-        bound = self._limits.bound(batch.tp.topic)
+        bound = self._bounds.bound(batch.tp.topic)
         assert bound is not None
         parts: list[_Batch] = []
         sequence = batch.sequence
@@ -281,7 +281,7 @@ class PipelinedProduce:
 
     def _exceeds(self, batch: _Batch) -> bool:
         """Return whether the topic is known to refuse the batch, of which surely nothing is in the log."""
-        bound = self._limits.bound(batch.tp.topic)
+        bound = self._bounds.bound(batch.tp.topic)
         return bound is not None and len(batch.data) > bound and batch.rows > 1 and not batch.in_doubt
 
     def _refused(self, batch: _Batch, code: ErrorCode, message: str | None) -> None:

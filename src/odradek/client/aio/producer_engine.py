@@ -242,7 +242,7 @@ class ProducerEngine:
 
     def batch_bound(self, topic: str) -> int | None:
         """Return from how many bytes before compression brokers refuse a topic's batches, if known."""
-        return self.accumulator.limits.unpacked_bound(topic)
+        return self.accumulator.bounds.unpacked_bound(topic)
 
     def try_append(self, record: SerializedRecord, known: KnownTopic) -> DeliveryFuture | None:
         """Append if there is room; None if not.

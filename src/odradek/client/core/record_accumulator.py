@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.batch_limits import BatchLimits
+from odradek.client.core.batch_bounds import BatchBounds
 from odradek.client.core.batch_splitting import unpacked_size
 from odradek.client.core.batches import Callback, ProducerBatch
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
@@ -57,7 +57,7 @@ class RecordAccumulator:
 
     Attributes:
         appender: the short way for records whose batch is there already.
-        limits: what brokers have found too large.
+        bounds: what brokers have found too large.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RecordAccumulator:
         self.codec = codec
         self.level = level
         self.sequences = sequences
-        self.limits = BatchLimits()
+        self.bounds = BatchBounds()
         self.appender = Appender(gate, self.batch_size, buffer_memory)
         self.flushing = 0
         self.closed = False
@@ -154,7 +154,7 @@ class RecordAccumulator:
         """Return the bytes at which a batch of the topic is full: `batch_size`, or less where brokers refuse
         that.
         """
-        bound = self.limits.unpacked_bound(topic) if self.limits else None
+        bound = self.bounds.unpacked_bound(topic) if self.bounds else None
         return self.batch_size if bound is None else min(self.batch_size, bound)
 
     def append_built(
@@ -240,8 +240,8 @@ class RecordAccumulator:
             if tp in self._muted:
                 continue
             queue = self._queues[tp]
-            if self.limits:
-                self._keep_within_limits(queue[0], now_ms)
+            if self.bounds:
+                self._keep_within_bounds(queue[0], now_ms)
             batch = queue[0]
             if batch.attempts > 0 and self._wait_ms(batch, False, hurry, now_ms) > 0:
                 continue
@@ -292,9 +292,9 @@ class RecordAccumulator:
                 at += 1
         queue.insert(at, batch)
 
-    def _keep_within_limits(self, batch: ProducerBatch, now_ms: float) -> None:
+    def _keep_within_bounds(self, batch: ProducerBatch, now_ms: float) -> None:
         """Split the first batch of a queue if it would be refused as too large."""
-        bound = self.limits.bound(batch.tp.topic, now_ms)
+        bound = self.bounds.bound(batch.tp.topic, now_ms)
         if bound is None or batch.size <= bound or batch.count < 2 or batch.in_doubt:
             # What is in doubt stays whole: only so does the broker recognise it if it is in the log.
             return
@@ -308,14 +308,14 @@ class RecordAccumulator:
         sequences, and in the time that they have left.
         """
         self.refused_as_too_large(batch, now_ms)
-        bound = self.limits.bound(batch.tp.topic)
+        bound = self.bounds.bound(batch.tp.topic)
         assert bound is not None
         self._replace_by_parts(batch, bound)
 
     def refused_as_too_large(self, batch: ProducerBatch, now_ms: float) -> None:
         """Note the size that the broker refused. What is appended takes the way that looks again."""
         data = batch.encode()
-        self.limits.refused(batch.tp.topic, len(data), unpacked_size(data), batch.count, now_ms)
+        self.bounds.refused(batch.tp.topic, len(data), unpacked_size(data), batch.count, now_ms)
         self.appender.topics.pop(batch.tp.topic, None)
 
     def _replace_by_parts(self, batch: ProducerBatch, max_bytes: int) -> None:

@@ -21,7 +21,7 @@ class _Bound:
     since_ms: float
 
 
-class BatchLimits:
+class BatchBounds:
     """The bounds of one producer, by topic. Bytes are those of whole batches as they are sent."""
 
     def __init__(self) -> None:
