@@ -122,6 +122,7 @@ class Run:
         fates: that may befall.
         later: how many answers "some answers later" is.
         remembered: batches that the leader knows again.
+        transactional: a transaction. Where anything fails it cannot be committed, and nothing new is sent.
     """
 
     choose: Callable[[int], int]
@@ -132,11 +133,12 @@ class Run:
     fates: tuple[Fate, ...] = ORDINARY
     later: int = 2
     remembered: int = 5
+    transactional: bool = False
     happened: list[Fate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.partition = ModelledPartition(self.remembered)
-        self._sequences = Sequences()
+        self._sequences = Sequences(transactional=self.transactional)
         self._sequences.id_received(9, 0)
         size = 21 + 3
         self._accumulator = RecordAccumulator(
@@ -146,6 +148,7 @@ class Run:
             delivery_timeout_ms=10**6,
             backoff=Backoff(0, 0),
             sequences=self._sequences,
+            in_transaction=(lambda tp: True) if self.transactional else None,
         )
         self._results = ProduceResults(self._accumulator, retries=10**6, delivery_timeout_ms=10**6)
         self.futures: list[DeliveryFuture] = []
@@ -245,6 +248,10 @@ class Run:
         self._accumulator.release(batch)
         batch.outcome.count = batch.count
         batch.outcome.fail(KafkaError("given up"))
+        if self.transactional:
+            self.may_fail = True
+            for unsent in self._accumulator.take_unsent():
+                self._fail(unsent)
 
     def _unanswered(self, request: _Request) -> None:
         if not request.batch.outcome.settled:
@@ -302,7 +309,7 @@ class Run:
         assert self._accumulator.memory_used == 0
 
 
-class _Choices:
+class Choices:
     """Goes through all sequences of choices, depth first."""
 
     def __init__(self) -> None:
@@ -328,7 +335,7 @@ class _Choices:
 
 def every_run(in_flight: int, **more: Any) -> Iterator[Run]:
     """All runs with at most two faults (or `faults=`), whatever befalls whichever request."""
-    choices = _Choices()
+    choices = Choices()
     while True:
         yield Run(choices.choose, in_flight, **more)
         if not choices.advance():

@@ -43,6 +43,11 @@ def test_brokers_of_kafka_0_11_which_remember_one_batch() -> None:
     assert broken(every_run(5, batches=5, remembered=1)) is None
 
 
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_the_same_in_a_transaction(in_flight: int) -> None:
+    assert broken(every_run(in_flight, batches=4, transactional=True)) is None
+
+
 def test_leaders_that_forget_the_producer() -> None:
     fates = (Fate.WELL, Fate.FORGOTTEN, Fate.TOO_LARGE, Fate.NOT_ENOUGH_REPLICAS, Fate.LOST_AFTER_ONE)
     assert broken(every_run(3, batches=4, faults=3, fates=fates)) is None

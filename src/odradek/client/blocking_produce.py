@@ -124,7 +124,7 @@ class PipelinedProduce:
             self._write(tp, data if isinstance(data, bytearray) else bytearray(data), rows)
             return
         for part in split_batch(data, bound, self._config.compression_level):
-            self._write(tp, part.data, part.count)
+            self._write(tp, part.data, part.records)
 
     def _write(self, tp: TopicPartition, data: bytearray, rows: int) -> None:
         sequence = self._next.get(tp, 0)

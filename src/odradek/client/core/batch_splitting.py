@@ -22,7 +22,7 @@ class Part(NamedTuple):
     """A batch without producer id and sequence."""
 
     data: bytearray
-    count: int
+    records: int
 
 
 def unpacked_size(data: bytes | bytearray | memoryview) -> int:

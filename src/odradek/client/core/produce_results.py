@@ -82,6 +82,8 @@ class ProduceResults:
             sent: it may have reached the broker.
             now_ms: monotonic.
         """
+        if not batch.in_flight:
+            return Verdict.RETRY  # it waits already
         batch.in_flight = False
         if sent:
             batch.in_doubt = True
