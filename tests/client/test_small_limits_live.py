@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from odradek.client import Admin, AsyncProducer, Producer, TransactionalWriter
-from odradek.client.errors import MessageTooLargeError
+from odradek.client.errors import ConfigError, MessageTooLargeError
 from odradek.client.raw import RawReader, RawWriter
 from odradek.errors import RecordTooLargeError
 from odradek.testing import Broker
@@ -168,3 +168,16 @@ def test_a_small_buffer_memory_makes_small_batches(servers: str, admin: Admin) -
         with pytest.raises(MessageTooLargeError, match=r"1 row\(s\) .* buffer.memory is 50000"):
             writer.write_columns(pa.table({"value": [b"x" * 60_000]}), topic)
     assert written(servers, topic) == ROWS
+
+
+def test_a_batch_has_to_fit_into_the_memory() -> None:
+    with pytest.raises(ConfigError, match=r"batch.size \(2000\) is larger than buffer.memory \(1000\)"):
+        Producer(bootstrap_servers="127.0.0.1:1", batch_size=2_000, buffer_memory=1_000)
+
+
+def test_the_default_batch_size_gives_way_to_a_small_memory(servers: str, admin: Admin) -> None:
+    topic = new_topic(admin, 1)
+    with Producer(bootstrap_servers=servers, buffer_memory=1_000) as producer:
+        for value in LARGE_THEN_SMALL[100:]:
+            producer.send(topic, value)
+    assert written(servers, topic) == LARGE_THEN_SMALL[100:]

@@ -131,6 +131,13 @@ class ProducerConfig(CommonConfig):
                     f"request.timeout.ms ({self.linger_ms} + {self.request_timeout_ms})"
                 )
             changes["delivery_timeout_ms"] = self.linger_ms + self.request_timeout_ms
+        if self.batch_size > self.buffer_memory:
+            if "batch_size" in given:
+                raise ConfigError(
+                    f"batch.size ({self.batch_size}) is larger than buffer.memory ({self.buffer_memory}): "
+                    "no batch would fit. Lower the one or raise the other"
+                )
+            changes["batch_size"] = self.buffer_memory
         if not self.client_id:
             changes["client_id"] = f"producer-{self.transactional_id or next(_producer_ids)}"
         return changes

@@ -25,7 +25,6 @@ from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
-    ConfigError,
 )
 from odradek.client.types import (
     ConsumerGroupMetadata,
@@ -79,8 +78,6 @@ class AsyncProducer:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self._config = build(ProducerConfig, {**(config or {}), **configs})
-        if self._config.batch_size > self._config.buffer_memory:
-            raise ConfigError("batch.size is larger than buffer.memory")
         self._engine: ProducerEngine | None = None
         self._closed = False
 

@@ -21,7 +21,7 @@ from odradek.client.config import ProducerConfig, build
 from odradek.client.core.batches import Callback
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
 from odradek.client.core.kernel import Gate
-from odradek.client.errors import ClientTimeoutError, ClosedError, ConfigError
+from odradek.client.errors import ClientTimeoutError, ClosedError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.sync.transaction import Transaction
 from odradek.client.sync.unclosed import Unclosed
@@ -84,8 +84,6 @@ class Producer:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self._config = build(ProducerConfig, {**(config or {}), **configs})
-        if self._config.batch_size > self._config.buffer_memory:
-            raise ConfigError("batch.size is larger than buffer.memory")
         self._lock = Gate(threading.Lock())
         self._thread = LoopThread(f"odradek-{self._config.client_id}")
         self._wake = _Wake(self._thread)
