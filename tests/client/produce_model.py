@@ -48,11 +48,14 @@ class Fate(Enum):
     MOVED_BEFORE = "another broker leads, and the old one answers some answers later: NOT_LEADER_OR_FOLLOWER"
     MOVED_AFTER_ALL = "as before, when the old leader has appended all"
     FORGOTTEN = "the leader forgets the producer (producer.id.expiration.ms), then handles the request"
+    UNCLEAN = "another leader is elected uncleanly, and lacks the newest batch"
     EXPIRED = "delivery.timeout.ms of the oldest batch is over"
 
 
-ORDINARY = tuple(fate for fate in Fate if fate is not Fate.FORGOTTEN)
-"""Against a leader that forgets, no producer can tell a repeat: only "acknowledged means written" holds."""
+ORDINARY = tuple(fate for fate in Fate if fate not in (Fate.FORGOTTEN, Fate.UNCLEAN))
+"""Against a leader that forgets, no producer can tell a repeat: only "acknowledged means written" holds. A
+leader that lacks what was acknowledged has lost it; but nothing is there twice.
+"""
 
 LOSES_RECORDS = {Fate.INVALID, Fate.EXPIRED}
 """After these the application is told of records that failed."""
@@ -76,6 +79,13 @@ class ModelledPartition:
     def forget(self) -> None:
         """Know no producer."""
         self._producer = (-1, -1)
+
+    def lose_newest(self) -> None:
+        """Lack the newest batch, and what was remembered of it."""
+        if self._recent:
+            first, _, offset = self._recent.pop()
+            del self.log[offset:]
+            self._last = first - 1
 
     def append(self, data: bytes) -> tuple[E, int]:
         """Return (error code, base offset) of a Produce request's batch."""
@@ -121,6 +131,7 @@ class Run:
         faults: at most so many fates other than WELL.
         fates: that may befall.
         later: how many answers "some answers later" is.
+        retries: of a batch.
         remembered: batches that the leader knows again.
         transactional: a transaction. Where anything fails it cannot be committed, and nothing new is sent.
     """
@@ -132,6 +143,7 @@ class Run:
     faults: int = 2
     fates: tuple[Fate, ...] = ORDINARY
     later: int = 2
+    retries: int = 10**6
     remembered: int = 5
     transactional: bool = False
     happened: list[Fate] = field(default_factory=list)
@@ -150,7 +162,7 @@ class Run:
             sequences=self._sequences,
             in_transaction=(lambda tp: True) if self.transactional else None,
         )
-        self._results = ProduceResults(self._accumulator, retries=10**6, delivery_timeout_ms=10**6)
+        self._results = ProduceResults(self._accumulator, retries=self.retries, delivery_timeout_ms=10**6)
         self.futures: list[DeliveryFuture] = []
         for number in range(self.batches * self.count):
             value = b"%03d" % number
@@ -163,7 +175,7 @@ class Run:
         self._late: list[tuple[int, Callable[[], None]]] = []
         self._now = 0.0
         self._step = 0
-        self.may_fail = False
+        self.may_fail = self.retries < 100
 
     def go(self) -> None:
         """Run to the end. Raises `AssertionError` if it does not come."""
@@ -216,6 +228,8 @@ class Run:
         }
         if fate in refused:
             return refused[fate], -1
+        if fate is Fate.UNCLEAN:
+            self.partition.lose_newest()
         if fate is Fate.FORGOTTEN:
             self.partition.forget()
         code, offset = self.partition.append(data)
@@ -255,7 +269,9 @@ class Run:
 
     def _unanswered(self, request: _Request) -> None:
         if not request.batch.outcome.settled:
-            self._results.unanswered(request.batch, retriable=True, sent=True, now_ms=self._now)
+            verdict = self._results.unanswered(request.batch, retriable=True, sent=True, now_ms=self._now)
+            if verdict is Verdict.FAIL:
+                self._fail(request.batch)
 
     def _lose(self, fate: Fate) -> None:
         requests, self._connection = self._connection, []
@@ -290,22 +306,26 @@ class Run:
         """Acknowledged means written, in order, once. Raises `AssertionError`."""
         log = self.partition.log
         forgotten = Fate.FORGOTTEN in self.happened
+        lost = Fate.UNCLEAN in self.happened
         place = {number: offset for offset, number in enumerate(log)}
         assert forgotten or len(place) == len(log), f"twice in the log: {log}"
-        acknowledged = []
+        acknowledged, failed = [], []
         for number, future in enumerate(self.futures):
             assert future.done(), f"record {number} was forgotten"
             if future.exception(0) is not None:
+                failed.append(number)
+                continue
+            if lost and number not in place:
                 continue
             assert number in place, f"record {number} is acknowledged and not in the log: {log}"
             offset = future.result(0).offset
-            assert offset == -1 or log[offset] == number, f"record {number} is elsewhere: {log}"
+            assert offset == -1 or lost or log[offset] == number, f"record {number} is elsewhere: {log}"
             acknowledged.append(place[number])
         assert forgotten or acknowledged == sorted(acknowledged), f"out of order: {log}"
         if not forgotten and Fate.LATE not in self.happened:
             assert log == sorted(log), f"out of order: {log}"
         if not (forgotten or self.may_fail or LOSES_RECORDS.intersection(self.happened)):
-            assert len(acknowledged) == len(self.futures), f"failed without need: {log}"
+            assert not failed, f"failed without need: {failed}"
         assert self._accumulator.memory_used == 0
 
 
@@ -357,6 +377,7 @@ def random_runs(seed: int, runs: int) -> Iterator[Run]:
             count=rng.randint(1, 3),
             faults=8,
             later=rng.randint(1, 5),
+            retries=rng.choice((1, 4, 10**6, 10**6)),
             remembered=rng.choice((1, 5, 5)),
         )
 

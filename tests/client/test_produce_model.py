@@ -53,6 +53,19 @@ def test_leaders_that_forget_the_producer() -> None:
     assert broken(every_run(3, batches=4, faults=3, fates=fates)) is None
 
 
+@pytest.mark.parametrize("in_flight", [2, 5])
+def test_leaders_that_have_lost_what_was_acknowledged(in_flight: int) -> None:
+    fates = (
+        Fate.WELL,
+        Fate.UNCLEAN,
+        Fate.TOO_LARGE,
+        Fate.TIMED_OUT,
+        Fate.LOST_AFTER_ONE,
+        Fate.MOVED_AFTER_ALL,
+    )
+    assert broken(every_run(in_flight, batches=5, fates=fates)) is None
+
+
 def test_many_answers(seed: int = 27) -> None:
     assert broken(random_runs(seed, 2_500)) is None, f"seed {seed}"
 
