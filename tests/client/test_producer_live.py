@@ -234,15 +234,16 @@ def test_the_broker_restarts_amid_the_stream(admin: Admin) -> None:
 
 
 @each_seed(3)
-def test_cut_connections_lose_nothing_and_repeat_nothing(seed: int) -> None:
+@pytest.mark.parametrize("limit", [1_000_000, 300])
+def test_cut_connections_lose_nothing_and_repeat_nothing(seed: int, limit: int) -> None:
     """Answers to Produce are lost after the broker took the records: the sequence keeps the retry from
-    doubling.
+    doubling. So it does where the topic takes less than a batch.
     """
     rng = random.Random(seed)
     with Proxy() as proxy, Broker(advertised_listeners=f"PLAINTEXT://{proxy.address}") as broker:
         proxy.target = (broker.host, broker.port)
         with Admin(bootstrap_servers=proxy.address) as admin:
-            admin.create_topics([NewTopic("t", 2)])
+            admin.create_topics([NewTopic("t", 2, configs={"max.message.bytes": str(limit)})])
         answers, requests = itertools.count(seed), itertools.count(seed)
         proxy.on_response = lambda key, frame: key != PRODUCE or next(answers) % 7 != 0
         proxy.on_request = lambda key, frame: key != PRODUCE or next(requests) % 17 != 0

@@ -108,6 +108,22 @@ def test_after_a_long_pause_the_first_batch_goes_alone_again() -> None:
     assert sequences.may_send(batch())
 
 
+def test_in_a_topic_made_anew_the_first_batch_goes_alone() -> None:
+    sequences = introduced()
+    old, new = bytes(15) + b"\1", bytes(15) + b"\2"
+    a = batch()
+    sequences.assign(a, 0, old)
+    assert sequences.may_send(batch(), old)
+    assert not sequences.may_send(batch(), new), "a may be written to either of the two"
+    sequences.acknowledged(a, 1)
+    b = batch()
+    assert sequences.may_send(b, new)
+    sequences.assign(b, 0, new)
+    assert not sequences.may_send(batch(), new)
+    sequences.acknowledged(b, 0)
+    assert sequences.may_send(batch(), new)
+
+
 def test_sequences_count_records_and_stay_on_a_retry() -> None:
     sequences = introduced()
     a, b, c = sent(sequences, 3, 2, 1)

@@ -94,6 +94,7 @@ def _accumulator(
         gate=lock,
         in_transaction=None if manager is None else manager.may_send,
         leader_epoch=metadata.leader_epoch,
+        topic_id=metadata.topic_id,
     )
 
 

@@ -1,4 +1,4 @@
-"""How large a topic's batches may be, as far as a producer has learnt it from refusals.
+"""The bounds of topics' batches, as far as a producer has learnt them from refusals.
 
 A broker refuses a batch that is larger than `max.message.bytes` (MESSAGE_TOO_LARGE) or than a segment
 (RECORD_LIST_TOO_LARGE), and its answer does not say how large it might be. So each refusal halves the bound,

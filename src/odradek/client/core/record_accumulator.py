@@ -20,6 +20,7 @@ from odradek.client.core.sequences import Sequences
 from odradek.client.types import TopicPartition
 from odradek.records.batch import HEADER_BYTES
 from odradek.records.compression import Codec
+from odradek.wire.primitives import ZERO_UUID
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class RecordAccumulator:
         in_transaction: of the transactional producer: whether a partition has joined, so that its batches may
             leave.
         leader_epoch: of a partition, as far as it is known now (-1: it is not).
+        topic_id: of a topic, likewise (zeros: it is not).
 
     Attributes:
         appender: the short way for records whose batch is there already.
@@ -75,6 +77,7 @@ class RecordAccumulator:
         gate: Any = None,
         in_transaction: Callable[[TopicPartition], bool] | None = None,
         leader_epoch: Callable[[TopicPartition], int] | None = None,
+        topic_id: Callable[[str], bytes] | None = None,
     ) -> None:
         self.batch_size = max(1, batch_size)
         self.linger_ms = linger_ms
@@ -92,6 +95,7 @@ class RecordAccumulator:
         self._one_in_flight = one_in_flight
         self._in_transaction = in_transaction
         self._leader_epoch = leader_epoch or (lambda tp: -1)
+        self._topic_id = topic_id or (lambda topic: ZERO_UUID)
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._incomplete: dict[int, ProducerBatch] = {}
         self._muted: set[TopicPartition] = set()
@@ -250,10 +254,11 @@ class RecordAccumulator:
             if self._in_transaction is not None and not self._in_transaction(tp):
                 continue
             if self.sequences is not None:
-                if not self.sequences.may_send(batch):
+                topic_id = self._topic_id(tp.topic)
+                if not self.sequences.may_send(batch, topic_id):
                     continue
                 batch.append_closed = True
-                self.sequences.assign(batch, now_ms)
+                self.sequences.assign(batch, now_ms, topic_id)
             queue.popleft()
             batch.drained(now_ms, self._leader_epoch(tp))
             size += batch.size

@@ -31,6 +31,7 @@ from odradek.client.core.batches import ProducerBatch
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode
 from odradek.records.batch import NO_SEQUENCE
+from odradek.wire.primitives import ZERO_UUID
 
 BATCHES_REMEMBERED = 5
 """As many batches of a producer as brokers remember of a partition, to recognise repeats."""
@@ -44,7 +45,7 @@ _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUM
 
 
 class IdState(Enum):
-    """Return whether there is a producer id."""
+    """The state of the producer id."""
 
     NEEDED = auto()
     REQUESTED = auto()
@@ -59,6 +60,7 @@ class PartitionSequence:
         next: the sequence of the next new batch.
         last_acked: the last acknowledged sequence of this epoch.
         introduced: a broker has acknowledged a batch, and will not take just any sequence for the first.
+        topic_id: of the topic that the last new batch was for; one that is made anew knows nobody.
         left: how many batches have left.
         last_sent_ms: when a new batch left last.
         in_flight: sent and not acknowledged, in order of sequence; those that wait to be sent again, too.
@@ -72,6 +74,7 @@ class PartitionSequence:
     last_acked: int = NO_SEQUENCE
     last_acked_offset: int = -1
     introduced: bool = False
+    topic_id: bytes = ZERO_UUID
     left: int = 0
     last_sent_ms: float = 0.0
     in_flight: list[ProducerBatch] = field(default_factory=list)
@@ -104,6 +107,10 @@ class PartitionSequence:
     def behind_hole(self, batch: ProducerBatch) -> bool:
         """Return whether the batch follows a sequence that is in no log."""
         return self.hole is not None and _at_or_before(self.hole, batch.base_sequence)
+
+    def is_another_topic(self, topic_id: bytes) -> bool:
+        """Return whether the topic was made anew since the last new batch."""
+        return self.topic_id != topic_id and ZERO_UUID not in (self.topic_id, topic_id)
 
     @property
     def at_limit(self) -> bool:
@@ -174,8 +181,12 @@ class Sequences:
             return True
         return self._transactional and entry.producer_epoch != self.producer_epoch
 
-    def may_send(self, batch: ProducerBatch) -> bool:
-        """Return whether the first batch of a partition's queue may leave now."""
+    def may_send(self, batch: ProducerBatch, topic_id: bytes = ZERO_UUID) -> bool:
+        """Return whether the first batch of a partition's queue may leave now.
+
+        Args:
+            topic_id: the topic's, zeros if it is not known.
+        """
         if self.state is not IdState.READY:
             return False
         entry = self._entry(batch.tp)
@@ -187,10 +198,16 @@ class Sequences:
             return False
         if not in_flight:
             return True
-        return entry.introduced and not entry.at_limit and not self._stale(entry)
+        known = entry.introduced and not entry.is_another_topic(topic_id)
+        return known and not entry.at_limit and not self._stale(entry)
 
-    def assign(self, batch: ProducerBatch, now_ms: float = 0.0) -> None:
-        """Give a batch that leaves its sequence, if it has none yet. `now_ms`: monotonic."""
+    def assign(self, batch: ProducerBatch, now_ms: float = 0.0, topic_id: bytes = ZERO_UUID) -> None:
+        """Give a batch that leaves its sequence, if it has none yet.
+
+        Args:
+            now_ms: monotonic.
+            topic_id: as for `may_send`.
+        """
         if batch.has_sequence:
             return
         entry = self._entry(batch.tp)
@@ -199,9 +216,10 @@ class Sequences:
             # in an epoch of its own, need not wait for their first acknowledgement.
             known = self._transactional and entry.introduced and entry.producer_id == self.producer_id
             entry.restart(self.producer_id, self.producer_epoch, introduced=known)
-        if now_ms - entry.last_sent_ms > FORGOTTEN_AFTER_MS and not entry.in_flight:
+        long_ago = now_ms - entry.last_sent_ms > FORGOTTEN_AFTER_MS and not entry.in_flight
+        if long_ago or entry.is_another_topic(topic_id):
             entry.introduced = False
-        entry.last_sent_ms = now_ms
+        entry.last_sent_ms, entry.topic_id = now_ms, topic_id
         batch.set_producer_state(entry.producer_id, entry.producer_epoch, entry.next)
         entry.next = (entry.next + batch.count) & 0x7FFF_FFFF
         entry.left += 1
