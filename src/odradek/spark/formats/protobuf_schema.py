@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import tempfile
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import types as spark
 
 from odradek.spark.formats.errors import SchemaError
+from odradek.spark.formats.protobuf_text import compile_text
 
 STAMP = "google.protobuf.Timestamp"
 SPAN = "google.protobuf.Duration"
@@ -178,7 +177,7 @@ def file_of_registry(schema: str, name: str, references: Iterable[tuple[str, str
         return [
             _renamed(one, known) for one, (known, _) in zip(found, sources, strict=True) if one is not None
         ]
-    return _compiled(sources)
+    return compile_text(sources)
 
 
 def _serialized(text: str) -> bytes | None:
@@ -200,29 +199,6 @@ def _renamed(data: bytes, name: str) -> bytes:
     file = descriptor_pb2.FileDescriptorProto.FromString(data)
     file.name = name
     return file.SerializeToString()
-
-
-def _compiled(sources: Sequence[tuple[str, str]]) -> list[bytes]:
-    try:
-        from grpc_tools import protoc
-    except ImportError:
-        raise SchemaError(
-            "the registry has this protobuf schema as text, which needs a compiler: pip install "
-            "grpcio-tools. Or give a descriptor file as value.schema"
-        ) from None
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in sources:
-            path = (Path(folder) / name).resolve()
-            if not path.is_relative_to(Path(folder).resolve()):
-                raise SchemaError(f"a protobuf import cannot be called '{name}'")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        out = Path(folder) / "descriptors"
-        include = Path(protoc.__file__).parent / "_proto"
-        words = ["protoc", f"-I{folder}", f"-I{include}", "--include_imports", f"--descriptor_set_out={out}"]
-        if protoc.main([*words, *(name for name, _ in sources)]):
-            raise SchemaError(f"the protobuf schema '{sources[-1][0]}' does not compile")
-        return files_of_set(out.read_bytes())
 
 
 def spark_type(message: Any) -> Any:

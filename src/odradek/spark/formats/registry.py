@@ -23,6 +23,7 @@ from odradek.spark.formats.options import RegistryOptions
 if TYPE_CHECKING:
     import ssl
     import urllib.error
+    import urllib.request
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +106,8 @@ class RegistryClient:
             self._collect(answer.get("references", ()), serialized, references)
             return RegisteredSchema(
                 int(answer["id"]) if schema_id is None else schema_id,
-                answer.get("schemaType", "AVRO"),
-                answer["schema"],
+                _text(answer.get("schemaType", "AVRO")),
+                _text(answer["schema"]),
                 tuple(references.items()),
                 int(answer.get("version", 0)),
             )
@@ -121,12 +122,13 @@ class RegistryClient:
         if depth > 50:
             raise RegistryError(f"schemas of {self._where()} refer to each other without end")
         for one in references:
-            if one["name"] in found:
+            name, subject, version = _text(one["name"]), _text(one["subject"]), int(one["version"])
+            if name in found:
                 continue
-            path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}"
-            answer = self._schema(path, f"version {one['version']} of '{one['subject']}'", serialized)
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            answer = self._schema(path, f"version {version} of '{subject}'", serialized)
             self._collect(answer.get("references", ()), serialized, found, depth + 1)
-            found[one["name"]] = answer["schema"]
+            found[name] = _text(answer["schema"])
 
     def _schema(self, path: str, what: str, serialized: bool) -> Any:
         """The answer about a schema; `serialized`: with the descriptor in base64, if it can be had.
@@ -172,10 +174,11 @@ class RegistryClient:
             data = json.dumps(body).encode()
             headers["Content-Type"] = CONTENT_TYPE
         request = urllib.request.Request(address + path, data, headers, method=method)
-        context = self._ssl_context() if address.startswith("https:") else None
+        # One that is asked in clear may lead on to https.
+        context = self._ssl_context() if address.startswith("https:") or self._options.ssl else None
         try:
             timeout_s = self._options.timeout_ms / 1000
-            with urllib.request.urlopen(request, timeout=timeout_s, context=context) as answer:
+            with self._opener(context).open(request, timeout=timeout_s) as answer:
                 text = answer.read(_MOST_BYTES + 1)
         except urllib.error.HTTPError as refused:
             with refused:
@@ -185,13 +188,24 @@ class RegistryClient:
             if refused.code == 404:
                 raise UnknownSchemaError(f"{self._where()} does not have {what}: {told}") from None
             if refused.code in (401, 403):
-                told += ". Check the option value.schema.registry.basic.auth.user.info (user:password)"
+                told += _remedy(address, refused.filename)
             raise RegistryError(f"{self._where()} refused {what}: HTTP {refused.code} {told}") from None
         except OSError as failed:
             raise OSError(_told_of_tls(failed) or str(failed)) from failed
         if len(text) > _MOST_BYTES:
             raise RegistryError(f"{self._where()} answered with more than {_MOST_BYTES >> 20} MiB")
         return json.loads(text)
+
+    @staticmethod
+    def _opener(context: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
+        import urllib.request
+
+        from odradek.spark.formats.redirects import Redirects
+
+        handlers: list[urllib.request.BaseHandler] = [Redirects()]
+        if context is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        return urllib.request.build_opener(*handlers)
 
     def _ssl_context(self) -> ssl.SSLContext:
         """Return the context that https is spoken with, made once. Raises `RegistryError` for options that
@@ -211,6 +225,13 @@ class RegistryClient:
         return "the schema registry at " + ", ".join(_split_user(url, "")[0] for url in self._options.urls)
 
 
+def _text(value: Any) -> str:
+    """Return a value of an answer that has to be text. Raises `TypeError`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
 def _is_base64(text: Any) -> bool:
     """Return whether a schema is base64; none in protobuf's language is, for its spaces and semicolons."""
     try:
@@ -218,6 +239,18 @@ def _is_base64(text: Any) -> bool:
     except (ValueError, TypeError):
         return False
     return True
+
+
+def _remedy(address: str, answered: str) -> str:
+    """Return what to do about a refused login, by who was asked and who has answered."""
+    from odradek.spark.formats.redirects import origin_of
+
+    if origin_of(address) != origin_of(answered):
+        return (
+            f". {origin_of(answered)} has answered, to which it redirects, and which is not shown the "
+            "password: if it may see it, name it in the option value.schema.registry.url"
+        )
+    return ". Check the option value.schema.registry.basic.auth.user.info (user:password)"
 
 
 def _told_of_tls(failed: OSError) -> str | None:

@@ -1,0 +1,153 @@
+"""Protobuf's language into descriptors, by the compiler of `grpcio-tools`.
+
+Schemas and the names they are imported by come from a registry, and so from whoever may write to it. protoc
+is a program with a command line, even within this process: a name that begins with `--plugin=` has it run a
+command, one with `@` read a file, one with `--python_out=` write anywhere, and `--` does not end its options.
+So names go no further than this module: sources lie in a folder of their own as `0.proto`, `1.proto` …,
+imports are rewritten to these, and in the descriptors that come out they have their names again.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from odradek.spark.formats.errors import SchemaError
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|//[^\n]*|/\*.*?(?:\*/|\Z))
+    |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    |(?P<word>\w+)
+    |(?P<other>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_KINDS_OF_IMPORT = ("public", "weak", "option")
+_OWN = "google/protobuf/"
+"""The beginning of the names of the files that come with protoc."""
+
+
+def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
+    """Return the serialized `FileDescriptorProto`s of a schema and of what it imports; its own comes last.
+
+    Args:
+        sources: (name by which it is imported, schema), the names all different; the last is to be compiled.
+
+    Raises:
+        SchemaError: there is no compiler, or they are not valid: protoc tells more on standard error.
+    """
+    try:
+        from grpc_tools import protoc
+    except ImportError:
+        raise SchemaError(
+            "the registry has this protobuf schema as text, which needs a compiler: pip install "
+            "grpcio-tools. Or give a descriptor file as value.schema"
+        ) from None
+    own_names = [f"{number}.proto" for number in range(len(sources))]
+    known = {name: own for (name, _), own in zip(sources, own_names, strict=True)}
+    with tempfile.TemporaryDirectory(prefix="odradek-") as name:
+        folder, include = Path(name), Path(protoc.__file__).parent / "_proto"
+        if ":" in name:
+            raise SchemaError(
+                f"protoc takes no folder with a colon in its name: set TMPDIR to another than {name}"
+            )
+        for (called, text), own in zip(sources, own_names, strict=True):
+            try:
+                (folder / own).write_bytes(with_imports(text, called, known).encode())
+            except UnicodeEncodeError:
+                raise SchemaError(f"the protobuf schema '{called}' is not text: half a character") from None
+        out = folder / "descriptors"
+        # `-I=`: without it protoc would look for an equals sign in the path.
+        words = [
+            "protoc",
+            f"-I={folder}",
+            f"-I={include}",
+            "--include_imports",
+            f"--descriptor_set_out={out}",
+        ]
+        if protoc.main([*words, own_names[-1]]):
+            raise SchemaError(
+                f"the protobuf schema '{sources[-1][0]}' does not compile; protoc has said why on standard "
+                f"error, where it is called {own_names[-1]}"
+            )
+        return _under_their_names(out.read_bytes(), {own: called for called, own in known.items()})
+
+
+def with_imports(text: str, name: str, known: Mapping[str, str]) -> str:
+    """Return a schema whose imports are those of `known`.
+
+    What protoc's own reader takes for an import and this one does not, protoc looks for among our files and
+    its own, and finds or refuses it there.
+
+    Args:
+        text: in protobuf's language.
+        name: of the schema, for messages.
+        known: the new name of each that may be imported.
+
+    Raises:
+        SchemaError: it imports something else.
+    """
+    found: list[str] = []
+    at, depth = 0, 0
+    is_start = True
+    while at < len(text):
+        token = _next(text, at)
+        at = token.end()
+        if token["blank"] is None and is_start and not depth and token["word"] == "import":
+            whole, at = _import(text, token, name, known)
+            found.append(whole)
+            is_start = False
+            continue
+        found.append(token[0])
+        if token["blank"] is None:
+            depth += {"{": 1, "}": -1}.get(token[0], 0)
+            is_start = token[0] in (";", "}")
+    return "".join(found)
+
+
+def _next(text: str, at: int) -> re.Match[str]:
+    found = _TOKEN.match(text, at)
+    assert found is not None
+    return found
+
+
+def _import(text: str, word: re.Match[str], name: str, known: Mapping[str, str]) -> tuple[str, int]:
+    """Return an import under its new name, without the blanks in it, and where it ends in the text."""
+    head, parts, at = word[0], list[str](), word.end()
+    end = at
+    while at < len(text):
+        token = _next(text, at)
+        at = token.end()
+        if token["string"] is not None:
+            # Neighbours are one text, as in C.
+            parts.append(token["string"][1:-1])
+            end = at
+        elif not parts and head == "import" and token["word"] in _KINDS_OF_IMPORT:
+            head, end = f"import {token[0]}", at
+        elif token["blank"] is None:
+            break
+    if not parts:
+        return head, end
+    imported = "".join(parts)
+    if "\\" in imported:
+        raise SchemaError(
+            f"the protobuf schema '{name}' imports '{imported}', which is written with an escape"
+        )
+    new = known.get(imported)
+    if new is None and not imported.startswith(_OWN):
+        those = ", ".join(f"'{one}'" for one in known if one != name) or "none"
+        raise SchemaError(
+            f"the protobuf schema '{name}' imports '{imported}', which is not among its references: {those}"
+        )
+    return f'{head} "{imported if new is None else new}"', end
+
+
+def _under_their_names(data: bytes, names: Mapping[str, str]) -> list[bytes]:
+    from google.protobuf import descriptor_pb2
+
+    files = descriptor_pb2.FileDescriptorSet.FromString(data).file
+    for file in files:
+        file.name = names.get(file.name, file.name)
+        file.dependency[:] = [names.get(one, one) for one in file.dependency]
+    return [file.SerializeToString() for file in files]
