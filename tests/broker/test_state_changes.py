@@ -386,6 +386,39 @@ def test_each_partition_has_its_own_error(version: int) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("version", [0, 2, 7])
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("../../etc/cron.d/x", 0),
+        ("/etc/x", 0),
+        ("a/b", 0),
+        ("..", 0),
+        ("", 0),
+        ("a\x00b", 0),
+        ("a\n", 0),
+        ("a" * 250, 0),
+        ("t", -1),
+    ],
+)
+def test_a_name_that_leads_out_of_the_data_folder_is_refused(name: str, index: int, version: int) -> None:
+    async def scenario(world: World) -> None:
+        before = set(world.files.dirs)
+        one = state(index, topic_name=name)
+        request = leader_and_isr(one, version=version)
+        for topic in request.topic_states:
+            topic.topic_name = name
+        response = await world.changes.lead_or_follow(request, version)
+        errors = [one.error_code for topic in response.topics for one in topic.partition_errors]
+        errors += [one.error_code for one in response.partition_errors]
+        assert errors == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        assert set(world.files.dirs) == before
+        # The one behind it is taken up all the same.
+        assert await world.lead(state(0), version=version) == (NONE, [NONE])
+
+    run(scenario)
+
+
 def test_a_topic_of_another_id_takes_over_no_log() -> None:
     async def scenario(world: World) -> None:
         wrong = ErrorCode.INCONSISTENT_TOPIC_ID

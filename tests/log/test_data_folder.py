@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from odradek.errors import KafkaStorageError
+from odradek.errors import InvalidTopicError, KafkaStorageError
 from odradek.log import (
     DataDirectoryError,
     DataDirectoryInUseError,
@@ -29,7 +29,13 @@ from odradek.log.storage.checkpoint_file import (
     read_offsets,
     write_offsets,
 )
-from odradek.log.storage.file_names import delete_dir, marker_of_dir, parse_numbered, parse_partition_dir
+from odradek.log.storage.file_names import (
+    delete_dir,
+    marker_of_dir,
+    parse_numbered,
+    parse_partition_dir,
+    partition_dir,
+)
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
@@ -477,11 +483,39 @@ def test_names():
         assert parse_numbered(name) is None
     assert parse_partition_dir("a-b.c_d-12") == ("a-b.c_d", 12)
     assert parse_partition_dir("__consumer_offsets-49") == ("__consumer_offsets", 49)
-    for name in ("t", "t-", "t-x", "t-0.abc-delete", "t-0.abc-future", "t-0.abc-stray", "t 1-0"):
+    for name in (
+        "t",
+        "t-",
+        "t-x",
+        "t-0.abc-delete",
+        "t-0.abc-future",
+        "t-0.abc-stray",
+        "t 1-0",
+        "t-0\n",
+        "t-٣",
+    ):
         assert parse_partition_dir(name) is None
     long = delete_dir("x" * 249, 7, UUID(int=1))
     assert len(long) == 255
     assert marker_of_dir(long) == "delete"
+
+
+@pytest.mark.parametrize("topic", ["../t", "/t", "a/b", "a\x00b", "a\n", "", "ä", "a b"])
+def test_no_folder_is_that_of_a_name_which_leads_elsewhere(topic):
+    files = MemoryFileSystem(now_ms=lambda: 0)
+    logs = LogManager([Path("/data")], files, ManualClock())
+    logs.load()
+    before = set(files.dirs)
+    logs.prepare([(topic, 0, None)])
+    with pytest.raises(InvalidTopicError, match="no folder can be that of partition 0"):
+        logs.create(topic, 0)
+    assert set(files.dirs) == before
+
+
+def test_no_two_partitions_have_one_folder():
+    assert partition_dir("t-", 1) == "t--1"
+    with pytest.raises(InvalidTopicError, match="partition -1"):
+        partition_dir("t", -1)
 
 
 def test_configs():

@@ -37,6 +37,7 @@ from odradek.broker.membership.control_messages import (
 )
 from odradek.broker.replicas.replica_manager import PARTITIONS_AT_ONCE
 from odradek.cluster import loading
+from odradek.cluster.controller.topics import why_invalid
 from odradek.cluster.image import PartitionImage, TopicImage
 from odradek.cluster.store.store import StoreError
 from odradek.errors import KafkaStorageError
@@ -213,6 +214,7 @@ class StateChanges:
             for one in topic.partition_states
             if self._broker_id in one.replicas
             and self._replicas.find(topic.topic_name, one.partition_index) is None
+            and _is_partition(topic.topic_name, one.partition_index)
         ]
         if not fresh:
             return
@@ -290,6 +292,8 @@ class StateChanges:
         key = (topic.name, state.partition_index)
         if self._broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not _is_partition(*key):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         partition = self._replicas.find(*key)
         before = None
         if partition is not None:
@@ -420,3 +424,8 @@ class StateChanges:
         self._stopped = True
         for task in list(self._running):
             task.cancel()
+
+
+def _is_partition(topic: str, index: int) -> bool:
+    """Return whether there can be such a partition: its name becomes a folder's, whoever has sent it."""
+    return index >= 0 and why_invalid(topic) is None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.errors import KafkaStorageError
+from odradek.errors import InvalidTopicError, KafkaStorageError
 from odradek.log.partition import partition_metadata
 from odradek.log.storage.file_names import PARTITION_METADATA, partition_dir
 from odradek.util.topic_partition import TopicPartition
@@ -39,13 +39,13 @@ class Placement:
             if not counts:
                 return
             parent = self._preferred((topic, partition)) or min(counts, key=counts.__getitem__)
-            directory = parent / partition_dir(topic, partition)
             try:
+                directory = parent / partition_dir(topic, partition)
                 self._files.make_dirs(directory)
                 if topic_id is not None:
                     partition_metadata.write(self._files, directory / PARTITION_METADATA, topic_id)
-            except OSError as error:
-                logger.warning("the folder %s could not be made: %s", directory, error)
+            except (OSError, InvalidTopicError) as error:
+                logger.warning("no folder could be made for %s-%d in %s: %s", topic, partition, parent, error)
                 continue
             self._prepared[topic, partition] = directory
             counts[parent] += 1
@@ -59,7 +59,8 @@ class Placement:
     def take(self, key: TopicPartition) -> Path:
         """The folder for a log that is created now, made before if it was prepared.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR where no data folder can be used.
+        Raises `KafkaError`: KAFKA_STORAGE_ERROR where no data folder can be used, INVALID_TOPIC_EXCEPTION
+        where the name cannot be a folder's.
         """
         directory = self._prepared.pop(key, None)
         if directory is None or self._logs.failure_of(directory.parent) is not None:

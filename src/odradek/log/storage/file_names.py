@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from uuid import UUID
 
+from odradek.errors import InvalidTopicError
+
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
@@ -37,9 +39,9 @@ META_PROPERTIES = "meta.properties"
 
 _MAX_NAME = 255
 _PLAIN_SUFFIXES = frozenset((LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX))
-_NUMBERED = re.compile(r"^(\d{20})(\.[a-z]+)((?:\.deleted|\.cleaned|\.swap)?)$")
-_PARTITION_DIR = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
-_MARKED_DIR = re.compile(r"^\S+-\d+\.\S+-(delete|future|stray)$")
+_NUMBERED = re.compile(r"([0-9]{20})(\.[a-z]+)((?:\.deleted|\.cleaned|\.swap)?)")
+_PARTITION_DIR = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)")
+_MARKED_DIR = re.compile(r"\S+-[0-9]+\.\S+-(delete|future|stray)")
 
 
 def numbered(offset: int, suffix: str) -> str:
@@ -51,26 +53,34 @@ def parse_numbered(name: str) -> tuple[int, str, str] | None:
     """(offset, suffix, marker) of such a name, the marker being `.deleted`, `.cleaned`, `.swap` or empty."""
     if name[20:] in _PLAIN_SUFFIXES and name[:20].isdecimal() and name.isascii():
         return int(name[:20]), name[20:], ""
-    match = _NUMBERED.match(name)
+    match = _NUMBERED.fullmatch(name)
     return (int(match[1]), match[2], match[3]) if match else None
 
 
 def partition_dir(topic: str, partition: int) -> str:
-    """The folder of a partition in a data folder."""
-    return f"{topic}-{partition}"
+    """The folder of a partition in a data folder.
+
+    Raises:
+        InvalidTopicError: it would not be that of this partition alone: the name leads elsewhere (`../t`), or
+            the number is negative, so that another topic has the same folder.
+    """
+    name = f"{topic}-{partition}"
+    if parse_partition_dir(name) != (topic, partition):
+        raise InvalidTopicError(f"no folder can be that of partition {partition} of a topic called {topic!r}")
+    return name
 
 
 def parse_partition_dir(name: str) -> tuple[str, int] | None:
     """(topic, partition) of a folder's name; None for the marked ones and for anything else."""
-    if _MARKED_DIR.match(name):
+    if _MARKED_DIR.fullmatch(name):
         return None
-    match = _PARTITION_DIR.match(name)
+    match = _PARTITION_DIR.fullmatch(name)
     return (match["topic"], int(match["partition"])) if match else None
 
 
 def marker_of_dir(name: str) -> str | None:
     """`delete`, `future` or `stray` for a folder marked so; else None."""
-    match = _MARKED_DIR.match(name)
+    match = _MARKED_DIR.fullmatch(name)
     return match[1] if match else None
 
 
