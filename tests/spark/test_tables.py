@@ -54,3 +54,20 @@ def test_what_is_wrong_is_said_at_once(spark: Any, servers: str) -> None:
         tables(spark, servers, where="offset < 'a'")
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1"):
         tables(spark, "127.0.0.1:1", options={"kafka.default.api.timeout.ms": 200})
+
+
+def test_names_in_a_schema_are_names_and_no_sql(spark: Any, new_topic: Any) -> None:
+    """Names come from a registry: one that ends the list of columns would say what table is made."""
+    import json
+
+    from odradek.spark import tables
+
+    name = "a: INT>) USING csv LOCATION '/etc' -- `"
+    inside = {"type": "record", "name": "I", "fields": [{"name": name, "type": "long"}]}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "b`c d", "type": inside}]}
+    topic = new_topic(name="tables_named")
+    topic.produce([b"\x08"])
+    options = {"value.format": "avro", "value.schema": json.dumps(schema)}
+    assert tables(spark, topic.servers, pattern="tables_named", options=options) == ["tables_named"]
+    (row,) = spark.sql("SELECT `value`.`b``c d` AS found FROM tables_named").collect()
+    assert row.found.asDict() == {name: 4}

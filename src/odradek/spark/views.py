@@ -85,8 +85,10 @@ def _topics(given: Mapping[str, str], pattern: str | None) -> list[str]:
 
 def _base_table(spark: "SparkSession", given: Mapping[str, Any], topic: str) -> str:
     """Return the name of the table with the columns that these options give; it is made if need be."""
+    from odradek.spark.formats.ddl import ddl_of
+
     frame = spark.read.format("odradek").options(**given, subscribe=topic).load()
-    columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields)
+    columns = ddl_of(frame.schema)
     name = f"{_BASE}_{zlib.crc32(columns.encode()):08x}"
     # With a location of its own Spark makes no folder for it.
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING odradek LOCATION 'odradek:/topics'")

@@ -6,7 +6,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from odradek.spark.formats.ddl import parse_ddl
+from pyspark.sql import types as spark
+
+from odradek.spark.formats.ddl import ddl_of, parse_ddl
 from odradek.spark.formats.errors import SchemaError
 
 
@@ -53,3 +55,34 @@ def test_types(text: str, simple: str) -> None:
 def test_what_cannot_be_read(text: str, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         parse_ddl(text)
+
+
+HOSTILE = (
+    "a",
+    "x int) USING csv LOCATION '/etc' --",
+    "`",
+    "``; DROP TABLE t",
+    "a`b",
+    "a b",
+    "é",
+    "order",
+    "1",
+    "a:b<c>,",
+)
+
+
+def test_types_as_ddl_keep_every_name_a_name() -> None:
+    inside = spark.StructType([spark.StructField(name, spark.LongType()) for name in HOSTILE])
+    kinds = [
+        spark.DecimalType(20, 0),
+        spark.BinaryType(),
+        inside,
+        spark.ArrayType(inside),
+        spark.MapType(spark.StringType(), spark.ArrayType(inside)),
+        spark.TimestampNTZType(),
+        spark.DateType(),
+    ]
+    whole = spark.StructType(
+        [spark.StructField(name, kind) for name, kind in zip(HOSTILE, kinds * 2, strict=False)]
+    )
+    assert parse_ddl(ddl_of(whole)) == whole

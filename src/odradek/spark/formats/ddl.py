@@ -51,6 +51,29 @@ def parse_ddl(text: str) -> Any:
     return found
 
 
+def ddl_of(schema: Any) -> str:
+    """Return the columns of a struct in DDL, each name in backticks, those inside other columns too.
+
+    Names come from a registry, or a schema's file, and may be anything; `simpleString` has them as they are.
+    """
+    return ", ".join(f"{_quoted(one.name)} {_type_in_ddl(one.dataType)}" for one in schema.fields)
+
+
+def _type_in_ddl(data_type: Any) -> str:
+    if isinstance(data_type, spark.StructType):
+        inside = (f"{_quoted(one.name)}: {_type_in_ddl(one.dataType)}" for one in data_type.fields)
+        return f"STRUCT<{', '.join(inside)}>"
+    if isinstance(data_type, spark.ArrayType):
+        return f"ARRAY<{_type_in_ddl(data_type.elementType)}>"
+    if isinstance(data_type, spark.MapType):
+        return f"MAP<{_type_in_ddl(data_type.keyType)}, {_type_in_ddl(data_type.valueType)}>"
+    return str(data_type.simpleString())
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
 class _Parser:
     """Reads tokens from left to right."""
 
