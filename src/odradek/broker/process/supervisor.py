@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from odradek.util.clock import Clock
+from odradek.util.own_python import module_environment
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,11 @@ class Worker:
         """Start a process and wait for its end. Returns its exit code, negative for a signal's number."""
         # In a group of its own: a Ctrl-C is for the supervisor, which stops its workers in good order.
         process = await asyncio.create_subprocess_exec(
-            *self.command(self.address), stdin=PIPE, stdout=PIPE, start_new_session=True
+            *self.command(self.address),
+            stdin=PIPE,
+            stdout=PIPE,
+            start_new_session=True,
+            env=module_environment(),
         )
         self._process = process
         if self.is_stopping:

@@ -31,6 +31,7 @@ from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.store import StoreError
 from odradek.cluster.store.store_server import StoreServer
 from odradek.util.clock import SystemClock
+from odradek.util.own_python import module_command
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def worker_command(options: WorkerOptions, number: int, store: Path) -> WorkerCo
     """
 
     def command(address: str | None) -> Sequence[str]:
-        line = [sys.executable, "-m", "odradek", "server", "--worker", str(number), *options.arguments]
+        line = module_command("odradek", "server", "--worker", str(number), *options.arguments)
         if options.config_file is not None:
             line += ["--config", str(options.config_file)]
         if options.request_log is not None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import odradek
 from odradek.broker.event_loop.threads import run_in_thread
 from odradek.log.cleaner.manager import CleanTask, LogCleaner
 from odradek.log.cleaner.worker import CleanFailedError, outcome
 from odradek.util.futures import error_of
+from odradek.util.own_python import module_command, module_environment
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_COMMAND = [sys.executable, "-m", "odradek.log.cleaner.worker"]
+_COMMAND = module_command("odradek.log.cleaner.worker")
 
 
 class Cleaning:
@@ -73,14 +70,12 @@ class Cleaning:
         task = task._replace(job=job)
         log.info("%r: cleaning from offset %d to %d", task.log, job.first_dirty, job.first_uncleanable)
         try:
-            # The package is found where it was found for us.
-            path = os.pathsep.join((str(Path(odradek.__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
             worker = subprocess.Popen(
                 _COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "PYTHONPATH": path.rstrip(os.pathsep)},
+                env=module_environment(),
             )
         except OSError as error:
             self._cleaner.fail(task, f"no worker could be started: {error}", for_good=False)
