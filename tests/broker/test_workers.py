@@ -85,8 +85,9 @@ def test_the_command_has_the_file_and_the_options_and_says_nothing_of_the_files_
     file.write_text("ssl.key.password=secret\n")
     given = options({}, file)._replace(arguments=("--log-level", "debug"), request_log=Path("/r"))
     line = worker_command(given, 1, STORE)(None)
-    assert line[:8] == [sys.executable, "-m", "odradek", "server", "--worker", "1", "--log-level", "debug"]
-    assert ["--config", str(file), "--request-log", "/r.1"] == list(line[8:12])
+    assert line[:4] == [sys.executable, "-P", "-m", "odradek"]
+    assert line[4:9] == ["server", "--worker", "1", "--log-level", "debug"]
+    assert ["--config", str(file), "--request-log", "/r.1"] == list(line[9:13])
     assert "secret" not in " ".join(line)
 
 

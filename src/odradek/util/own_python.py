@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-import odradek
-
 
 def module_command(module: str, *words: str) -> list[str]:
     """Return the command that runs a module of ours.
@@ -20,5 +18,5 @@ def module_command(module: str, *words: str) -> list[str]:
 
 def module_environment() -> dict[str, str]:
     """Return the environment of such a process: the package is found where it was found for us."""
-    path = os.pathsep.join((str(Path(odradek.__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
+    path = os.pathsep.join((str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")))
     return {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep)}
