@@ -7,6 +7,7 @@ from typing import Any
 
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.config.reconfiguration import update_dynamic
 from odradek.broker.event_loop.slices import is_in_steps, take_all
 from odradek.broker.kafka_versions.release import find
 from odradek.broker.metadata.features import Features
@@ -111,8 +112,10 @@ class World:
         self.deltas.append(delta)
         self.quotas.follow(delta.configs)
         if any(entity.startswith("brokers/") for entity in delta.configs):
-            self.config.update_dynamic(
-                image.config("brokers/<default>"), image.config(f"brokers/{self.controller.broker_id}")
+            update_dynamic(
+                self.config,
+                image.config("brokers/<default>"),
+                image.config(f"brokers/{self.controller.broker_id}"),
             )
 
     def call(self, request: Any, version: int, listener: str = "PLAINTEXT") -> Any:

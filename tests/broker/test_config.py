@@ -11,6 +11,7 @@ import pytest
 
 from odradek.broker.config.broker_config import BrokerConfig, ConfigSource
 from odradek.broker.config.names import base_name, config_name, update_mode
+from odradek.broker.config.reconfiguration import update_dynamic
 from odradek.broker.config.table import (
     BROKER_CONFIGS,
     BROKER_DOCS,
@@ -294,11 +295,11 @@ def test_topics_get_their_defaults_from_the_broker() -> None:
 def test_dynamic_configs_lie_over_static_ones() -> None:
     config = BrokerConfig({"message.max.bytes": "100", "log.retention.hours": "1"})
     assert config.message_max_bytes == 100
-    changed = config.update_dynamic({"message.max.bytes": "200", "log.retention.ms": "9"}, {})
+    changed = update_dynamic(config, {"message.max.bytes": "200", "log.retention.ms": "9"}, {})
     assert changed == {"message.max.bytes", "log.retention.ms", "log.retention.hours"}
     assert config.message_max_bytes == 200
     assert config.topic_defaults()["retention.ms"] == 9
-    assert config.update_dynamic({"message.max.bytes": "200"}, {"message.max.bytes": "300"}) == {
+    assert update_dynamic(config, {"message.max.bytes": "200"}, {"message.max.bytes": "300"}) == {
         "message.max.bytes",
         "log.retention.ms",
         "log.retention.hours",
@@ -311,14 +312,14 @@ def test_dynamic_configs_lie_over_static_ones() -> None:
         ("100", ConfigSource.STATIC_BROKER_CONFIG),
         ("1048588", ConfigSource.DEFAULT_CONFIG),
     ]
-    config.update_dynamic({}, {})
+    update_dynamic(config, {}, {})
     assert config.message_max_bytes == 100
 
 
 def test_what_must_not_be_in_the_store_is_left_out() -> None:
     config = BrokerConfig()
     bad = {"num.partitions": "9", "message.max.bytes": "x", "log.segment.bytes": "1000", "custom.thing": "1"}
-    assert config.update_dynamic(bad, {}) == {"log.segment.bytes", "custom.thing"}
+    assert update_dynamic(config, bad, {}) == {"log.segment.bytes", "custom.thing"}
     assert config.num_partitions == 1
 
 

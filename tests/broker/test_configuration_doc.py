@@ -44,6 +44,13 @@ Stronger beats weaker: this broker dynamically, all brokers dynamically, given a
 topic's own configs beat the broker's. Names that Kafka does not know are warned about and otherwise
 ignored; a value that its config cannot have stops the start.
 
+What is set while the broker runs is judged as a start would, by all configs as they would be then, and by
+what holds while it runs: bounds of connections that leave room for somebody, pools of threads that grow to
+their double at most. Else it is INVALID_REQUEST, as from Kafka's brokers. `listeners`, and the protocols of
+those that there are, stay what they were at the start: give new ones in `server.properties`. What stands in
+the store all the same, written by a tool that asks ZooKeeper or by another release, is passed over, by a
+start too, and the log says so (`a dynamic config is passed over name=…`), with the reason.
+
 **Security** is not all there yet: see [security.md](security.md) for what is. A broker that is given an
 `authorizer.class.name` that is not Kafka's, `super.users` without one, a class of Java's to log in by, logins
 or keys of delegation tokens without a listener that has SASL, classes of policies or several KRaft voters

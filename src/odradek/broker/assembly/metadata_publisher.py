@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.broker.config.reconfiguration import update_dynamic
 from odradek.broker.metadata.waits import check_topics
 from odradek.broker.quotas.throttling import RequestThrottle
 
@@ -68,8 +69,8 @@ class MetadataPublisher:
     def follow_dynamic_configs(self, image: ClusterImage) -> None:
         """Take over what the image says of this broker's configs."""
         broker = self._broker
-        changed = broker.config.update_dynamic(
-            image.config("brokers/<default>"), image.config(f"brokers/{broker.broker_id}")
+        changed = update_dynamic(
+            broker.config, image.config("brokers/<default>"), image.config(f"brokers/{broker.broker_id}")
         )
         if changed:
             log.info("configs changed names=%s", ",".join(sorted(changed)))

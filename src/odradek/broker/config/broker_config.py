@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.config.listeners import (
     ALL_ADDRESSES,
     advertise,
+    parse_ip_overrides,
     parse_listeners,
     parse_protocol_map,
 )
@@ -63,6 +64,9 @@ _OF_BROKERS_WITH_OTHERS = ("broker.id",)
 
 KAFKA_VERSION = "odradek.kafka.version"
 """Which release of Kafka to be; its defaults then hold for what is not given."""
+
+_LEAST_DEDUPE_BYTES = 1 << 20
+_LEAST_AGES = (("segment.ms", 1, "log.roll.ms"), ("segment.jitter.ms", 0, "log.roll.jitter.ms"))
 
 _MIN_ISR = "min.insync.replicas"
 _ELIGIBLE_LEADERS_SINCE = "4.1"
@@ -120,13 +124,17 @@ class BrokerConfig(ConfigAttributes):
         self._passwords: DynamicPasswords | None = None
         self._dynamic_default: dict[str, str] = {}
         self._dynamic_broker: dict[str, str] = {}
+        self.passed_over: Mapping[str, str] = {}
+        """Dynamic configs that stand in the store and are not heeded, and why (`reconfiguration`)."""
         self._effective: dict[str, str] = dict(given)
         self._topic_defaults: dict[str, ConfigValue] | None = None
         for name, text in given.items():
             key = find_key(name)
             if key is not None:
                 key.parse(text)
-        self._check()
+        self.check()
+        self.static_endpoints: tuple[Endpoint, ...] = self.listener_endpoints
+        """Where the broker listens, from its start to its end; see `listener_endpoints`."""
 
     if not TYPE_CHECKING:
 
@@ -258,13 +266,15 @@ class BrokerConfig(ConfigAttributes):
 
     # --- checks -------------------------------------------------------------------------------------------
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Check the configs against each other, as a start does (Kafka: `KafkaConfig.validateValues`).
+
+        Raises:
+            ConfigError: a broker cannot start with them.
+        """
         if not self.data_dirs:
             raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
-        defaults = self.topic_defaults()
-        retention = defaults["retention.ms"]
-        if isinstance(retention, int) and retention < 1 and retention != -1:
-            raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+        self._check_logs()
         if self.broker_id < -1:
             raise ConfigError("broker.id must be greater than or equal to -1")
         if self.is_given("broker.id") and self.is_given("node.id") and self.broker_id != self.node_id:
@@ -276,7 +286,27 @@ class BrokerConfig(ConfigAttributes):
             )
         if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
             raise ConfigError("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
+        overrides = parse_ip_overrides(self.max_connections_per_ip_overrides or "")
+        if self.max_connections_per_ip == 0 and not overrides:
+            raise ConfigError(
+                "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property "
+                "is set."
+            )
         self._check_listeners()
+
+    def _check_logs(self) -> None:
+        defaults = self.topic_defaults()
+        for name, least, told in _LEAST_AGES:
+            age = defaults[name]
+            if isinstance(age, int) and age < least:
+                raise ConfigError(f"{told} must be greater than or equal to {least}")
+        retention = defaults["retention.ms"]
+        if isinstance(retention, int) and retention < 1 and retention != -1:
+            raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+        if self.log_cleaner_threads < 1:
+            raise ConfigError("log.cleaner.threads must be at least 1")
+        if self.log_cleaner_dedupe_buffer_size // self.log_cleaner_threads <= _LEAST_DEDUPE_BYTES:
+            raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 
     def _check_listeners(self) -> None:
         names = {endpoint.listener for endpoint in self.listener_endpoints}
@@ -337,31 +367,20 @@ class BrokerConfig(ConfigAttributes):
 
     def after_change(self, configs: Mapping[str, str], *, per_broker: bool) -> BrokerConfig:
         """Return what the configs would be if these were the dynamic ones of this broker, or of all."""
+        if per_broker:
+            return self.with_layers(self._dynamic_default, configs)
+        return self.with_layers(configs, self._dynamic_broker)
+
+    def with_layers(self, default: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
+        """Return what the configs would be with these dynamic ones of all brokers, and of this one."""
         trial = BrokerConfig.__new__(BrokerConfig)
         trial.__dict__.update(self.__dict__)
         for name in KNOWN:
             trial.__dict__.pop(name.replace(".", "_"), None)
-        if per_broker:
-            trial._take_dynamic(self._dynamic_default, configs)
-        else:
-            trial._take_dynamic(configs, self._dynamic_broker)
+        trial.put_layers(default, own)
         return trial
 
     # --- dynamic configs (KIP-226) ------------------------------------------------------------------------
-
-    def update_dynamic(self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> set[str]:
-        """Take over the dynamic configs that stand in the store.
-
-        Args:
-            cluster_default: of `brokers/<default>`.
-            per_broker: of `brokers/<id>`, stronger.
-
-        Returns:
-            The names whose values have changed. What may not be dynamic or is no valid value is left out, so
-            that a bad node does not bring a running broker down.
-        """
-        decode = self.dynamic_passwords.decode
-        return self._take_dynamic(decode(cluster_default), decode(per_broker))
 
     @property
     def dynamic_passwords(self) -> DynamicPasswords:
@@ -387,11 +406,11 @@ class BrokerConfig(ConfigAttributes):
             self.password_encoder_iterations,
         )
 
-    def _take_dynamic(self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> set[str]:
-        """See `update_dynamic`; passwords are in clear."""
+    def put_layers(self, default: Mapping[str, str], own: Mapping[str, str]) -> set[str]:
+        """Have these be the dynamic configs of all brokers, and of this one; return the names whose values
+        have changed. `reconfiguration.update_dynamic` chooses them."""
         before = self._effective
-        self._dynamic_default = self._usable(cluster_default, per_broker=False)
-        self._dynamic_broker = self._usable(per_broker, per_broker=True)
+        self._dynamic_default, self._dynamic_broker = dict(default), dict(own)
         after = dict(self._static)
         for layer in (self._dynamic_default, self._dynamic_broker):
             _override(after, layer)
@@ -401,16 +420,6 @@ class BrokerConfig(ConfigAttributes):
             self.__dict__.pop(name.replace(".", "_"), None)
         self._topic_defaults = None
         return changed
-
-    def _usable(self, configs: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        usable: dict[str, str] = {}
-        for name, text in configs.items():
-            try:
-                self.validate_dynamic({name: text}, per_broker=per_broker)
-            except ConfigError:
-                continue
-            usable[name] = text
-        return usable
 
     def validate_dynamic(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
         """Check dynamic configs before they are written.

@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.broker.config.names import KNOWN, is_about_a_listener
+from odradek.broker.config.reconfiguration import check_change
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.configs.config_def import ConfigError, ConfigKey, ConfigValueError
@@ -209,9 +210,9 @@ def _change_broker(context: RequestContext, name: str, change: ConfigChange, val
     except ConfigError as error:
         raise _refused(context, str(error)) from error
     try:
-        config.validate_dynamic(configs, per_broker=bool(name))
+        after = check_change(config, configs, per_broker=bool(name))
         if any(is_about_a_listener(one) for one in configs):
-            context.broker.check_listener_configs(config.after_change(configs, per_broker=bool(name)))
+            context.broker.check_listener_configs(after)
     except ConfigError as error:
         message = about(ResourceKind.BROKER, name, error) if names_resources(context) else str(error)
         raise InvalidRequestError(message) from error

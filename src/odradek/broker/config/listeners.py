@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.cluster.nodes import Endpoint
+from odradek.util.hosts import same_host
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -72,6 +73,21 @@ def parse_listeners(
     if distinct_ports and len(set(ports)) < len(ports):
         raise ConfigError.invalid(config, text, "Each listener must have a different port")
     return tuple(endpoints)
+
+
+def parse_ip_overrides(text: str) -> tuple[tuple[str, int], ...]:
+    """Read `max.connections.per.ip.overrides`: addresses, and how many connections each may have.
+
+    Raises:
+        ConfigError: an entry is not `HOST:NUMBER`.
+    """
+    overrides = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, limit = part.rpartition(":")
+        if not colon or not host or not (limit.isascii() and limit.isdigit()):
+            raise ConfigError(f"max.connections.per.ip.overrides: {part!r} is not host:number")
+        overrides.append((same_host(host), int(limit)))
+    return tuple(overrides)
 
 
 def advertise(

@@ -114,6 +114,12 @@ def _is_kept(base: str, text: str, has_logins: bool) -> bool:
     )
 
 
+def is_kept_class(base: str, text: str) -> bool:
+    """Return whether this broker has the class that a config names, or the config promises nothing."""
+    promise = _PROMISES.get(base)
+    return promise is None or not promise[0](text)
+
+
 def unkept_promises(config: BrokerConfig) -> list[Unkept]:
     """The given configs whose promise is not kept, by name. An empty value promises nothing."""
     found = []

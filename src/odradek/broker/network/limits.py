@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.cluster.configs.config_def import ConfigError
-from odradek.util.hosts import same_host
+from odradek.broker.config.listeners import parse_ip_overrides
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -76,17 +75,11 @@ def descriptors_for_connections() -> int | None:
 
 def network_limits(config: BrokerConfig) -> NetworkLimits:
     """The listeners' bounds from the configs."""
-    overrides = []
-    for part in filter(None, (config.max_connections_per_ip_overrides or "").split(",")):
-        host, colon, limit = part.strip().rpartition(":")
-        if not colon or not limit.isdigit():
-            raise ConfigError(f"max.connections.per.ip.overrides: {part.strip()!r} is not host:number")
-        overrides.append((same_host(host), int(limit)))
     return NetworkLimits(
         max_request_bytes=config.socket_request_max_bytes,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
-        max_connections_per_ip_overrides=tuple(overrides),
+        max_connections_per_ip_overrides=parse_ip_overrides(config.max_connections_per_ip_overrides or ""),
         idle_ms=config.connections_max_idle_ms,
         queued_max_request_bytes=config.queued_max_request_bytes,
         # Kafka's default of 50 overflows when many clients come at once, and each that does loses a second.
