@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from odradek.client.errors import ConfigError, IllegalArgumentError
 from odradek.client.security import SecurityConfig, is_security_config, security_config
+from odradek.util.java_text import java_trim
 
 C = TypeVar("C", bound="CommonConfig")
 
@@ -257,6 +258,9 @@ _WITHOUT_EFFECT = frozenset(
     ]
 )
 
+#: Names of other clients, which take every character of these.
+_AS_GIVEN = frozenset({"sasl_plain_username", "sasl_plain_password", "sasl_username", "sasl_password"})
+
 _SECURITY_PREFIXES = ("ssl_", "sasl_")
 
 #: Fields that are no configs.
@@ -373,8 +377,11 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
     known = {f.name: f for f in fields(config_class) if f.name not in _NO_KEYS}
     values: dict[str, Any] = {}
     security: dict[str, Any] = {}
-    for given_name, raw in options.items():
+    for given_name, as_given in options.items():
         name = python_name(given_name)
+        raw = as_given
+        if isinstance(raw, str) and name not in _AS_GIVEN:
+            raw = java_trim(raw)
         if name.startswith(_SECURITY_PREFIXES) and is_security_config(name.replace("_", ".")):
             if raw is not None:
                 security[name.replace("_", ".")] = raw

@@ -1,8 +1,18 @@
-"""Values as Java writes them, where tools or other clients read them."""
+"""Values as Java reads and writes them, where tools or other clients do."""
 
 from __future__ import annotations
 
 import math
+
+_BLANKS = "".join(map(chr, range(33)))
+
+
+def java_trim(text: str) -> str:
+    """Text without what Java's `String.trim` takes off both ends: blanks and control characters, no others.
+
+    Kafka's `ConfigDef.parseType` does so with every value that is text, whatever its type: passwords, too.
+    """
+    return text.strip(_BLANKS)
 
 
 def java_double(value: float) -> str:

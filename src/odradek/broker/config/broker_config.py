@@ -27,6 +27,7 @@ from odradek.broker.config.names import (
     find_key,
     might_be,
     synonyms_of,
+    trimmed,
     update_mode,
 )
 from odradek.broker.config.table import (
@@ -104,7 +105,7 @@ class BrokerConfig(ConfigAttributes):
     """
 
     def __init__(self, properties: Mapping[str, str] | None = None, *, standalone: bool = True) -> None:
-        given = _resolved(properties or {})
+        given = trimmed(_resolved(properties or {}))
         if "broker.id" not in given and "node.id" in given:
             given["broker.id"] = given["node.id"]
         self.given: Mapping[str, str] = dict(given)
@@ -410,7 +411,7 @@ class BrokerConfig(ConfigAttributes):
         """Have these be the dynamic configs of all brokers, and of this one; return the names whose values
         have changed. `reconfiguration.update_dynamic` chooses them."""
         before = self._effective
-        self._dynamic_default, self._dynamic_broker = dict(default), dict(own)
+        self._dynamic_default, self._dynamic_broker = trimmed(default), trimmed(own)
         after = dict(self._static)
         for layer in (self._dynamic_default, self._dynamic_broker):
             _override(after, layer)

@@ -14,6 +14,7 @@ from odradek.broker.config.table import (
     UPDATE_MODES,
 )
 from odradek.cluster.configs.config_def import ConfigKey
+from odradek.util.java_text import java_trim
 
 KNOWN: Mapping[str, ConfigKey] = {
     **BROKER_CONFIGS,
@@ -65,6 +66,14 @@ def is_about_a_listener(name: str) -> bool:
 def find_key(name: str) -> ConfigKey | None:
     """The table's row for a config, also under a listener's prefix; None if there is none."""
     return KNOWN.get(name) or KNOWN.get(base_name(name))
+
+
+def trimmed(configs: Mapping[str, str]) -> dict[str, str]:
+    """Return configs with the values of those that are known as Kafka parses them: without blanks around.
+
+    Whoever reads the text of a config reads this: key stores, logins, the way to ZooKeeper.
+    """
+    return {name: text if find_key(name) is None else java_trim(text) for name, text in configs.items()}
 
 
 def might_be(name: str) -> bool:

@@ -145,7 +145,7 @@ def _check_whole(config: BrokerConfig, trial: BrokerConfig) -> None:
 
 
 def _check_classes(trial: BrokerConfig, names: Iterable[str]) -> None:
-    """No class of somebody else's is loaded here."""
+    """Refuse classes of somebody else's, which are not loaded here. Raises `ConfigError`."""
     for name in names:
         key, text = find_key(name), trial.text_of(name)
         if (
@@ -157,7 +157,8 @@ def _check_classes(trial: BrokerConfig, names: Iterable[str]) -> None:
 
 
 def _check_listeners(config: BrokerConfig, trial: BrokerConfig) -> None:
-    """What is listened on was opened at the start, and stays; the bounds of it leave room for somebody."""
+    """Check that what is listened on stays what it was at the start, and that its bounds leave room for
+    somebody. Raises `ConfigError`."""
     opened = {one.listener: one for one in config.static_endpoints}
     wanted = {one.listener: one for one in trial.listener_endpoints}
     for name, endpoint in opened.items():

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from odradek.errors import OdradekError
-from odradek.util.java_text import java_double
+from odradek.util.java_text import java_double, java_trim
 
 ConfigValue = bool | int | float | str | list[str] | None
 
@@ -124,7 +124,7 @@ def parse_value(name: str, text: str, kind: ConfigType) -> ConfigValue:
     Raises:
         ConfigError: it is not of the type.
     """
-    value = text.strip()
+    value = java_trim(text)
     if kind is ConfigType.BOOLEAN:
         lowered = value.lower()
         if lowered not in ("true", "false"):

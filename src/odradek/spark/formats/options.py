@@ -11,6 +11,7 @@ from pathlib import Path
 
 from odradek.security.ssl_configs import SSL_CONFIGS
 from odradek.spark.option_values import Given
+from odradek.util.java_text import java_trim
 
 SIDES = ("key", "value")
 PERMISSIVE = "permissive"
@@ -209,7 +210,7 @@ def _registry(given: Given, side: str) -> RegistryOptions | None:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{side}.schema.registry.url must begin with http:// or https://, got '{url}'")
     name = "schema.registry.basic.auth.user.info"
-    user_info = given.text(f"{side}.{name}") or given.text(name) or ""
+    user_info = java_trim(given.text(f"{side}.{name}") or given.text(name) or "")
     if user_info and ":" not in user_info:
         raise ValueError(f"{side}.{name} must be user:password")
     return RegistryOptions(found, user_info, ssl=_registry_ssl(given, side, found))
@@ -223,7 +224,7 @@ def _registry_ssl(given: Given, side: str, urls: tuple[str, ...]) -> tuple[tuple
         if value is None:
             value = given.text(name)
         if value is not None:
-            found[name.removeprefix("schema.registry.")] = value
+            found[name.removeprefix("schema.registry.")] = java_trim(value)
     if found and not any(url.startswith("https://") for url in urls):
         raise ValueError(
             f"schema.registry.{next(iter(found))} is for TLS: {side}.schema.registry.url must begin with "
