@@ -149,6 +149,7 @@ class Broker:
         self.authorizer: Authorizer | None = None
         self.acls: AclKeeper | None = None
         self.delegation_tokens: TokenKeeper | None = None
+        self.scram_decoy_key = b""
         self.request_log: RequestLog | None = None
         self.listeners: list[Listener] = []
         self._request_log_path = request_log
@@ -299,7 +300,7 @@ class Broker:
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
         self._bind(listening)
         log_configs = await self._open_folders()
-        self.acls, self.delegation_tokens = await open_security(
+        self.acls, self.delegation_tokens, self.scram_decoy_key = await open_security(
             self.config, self.controller, self.clock, self._undo, self._membership
         )
         self.authorizer = None if self.acls is None else self.acls.authorizer

@@ -59,6 +59,7 @@ class BrokerServices(Protocol):
         conversions: records on their way to another message format.
         authorizer: who may do what; None allows everything.
         delegation_tokens: the tokens that one can log in by; None where there are none.
+        scram_decoy_key: makes what SCRAM tells of names that are not known; empty where nobody logs in.
         acls: the ACLs that the authorizer asks, to be changed; None where there are none.
         slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
@@ -88,6 +89,7 @@ class BrokerServices(Protocol):
     authorizer: Authorizer | None
     acls: AclKeeper | None
     delegation_tokens: TokenKeeper | None
+    scram_decoy_key: bytes
     slicer: Slicer
     request_log: RequestLog | None
     on_fatal: Callable[[str], None] | None

@@ -19,6 +19,7 @@ from odradek.sasl import scram_messages as messages
 from odradek.sasl.mechanisms import ClientMechanism, SaslError, SaslRefusal, ServerMechanism
 from odradek.sasl.names import escaped
 from odradek.sasl.scram_credentials import HASHES, MIN_ITERATIONS, ScramCredential
+from odradek.sasl.scram_decoys import MakeDecoy, decoys_of_process
 
 MAX_CLIENT_ITERATIONS = 1_000_000
 """More than this a client does not hash for a broker: a false one would have it work for hours."""
@@ -44,7 +45,6 @@ class Known(NamedTuple):
 FindCredential = Callable[[str, bool], Known | None]
 """Name, and whether it is a delegation token's → what is known; None for nothing."""
 
-_decoy_key = secrets.token_bytes(32)
 _decoys = {name: secrets.token_bytes(hashlib.new(name).digest_size) for name in HASHES.values()}
 """Stored keys of users who are not there."""
 
@@ -56,13 +56,14 @@ def _make_nonce() -> str:
 class ScramServer(ServerMechanism):
     """The broker's half.
 
-    A name that is not known gets a salt all the same, always the same one, and fails when it has shown its
-    proof: who does not know the password does not learn which users there are.
+    A name that is not known gets a salt all the same (`scram_decoys`), and fails when it has shown its proof:
+    who does not know the password does not learn which users there are.
 
     Args:
         mechanism: `SCRAM-SHA-256` or `SCRAM-SHA-512`.
         find: who is known.
         make_nonce: random text, for tests.
+        make_decoy: salts and iterations of names that are not known; None: those of this process.
         blocks: whether `find` may take more than a millisecond.
     """
 
@@ -71,6 +72,7 @@ class ScramServer(ServerMechanism):
         mechanism: str,
         find: FindCredential,
         make_nonce: Callable[[], str] = _make_nonce,
+        make_decoy: MakeDecoy | None = None,
         *,
         blocks: bool = False,
     ) -> None:
@@ -80,6 +82,7 @@ class ScramServer(ServerMechanism):
         self._hash = HASHES[mechanism]
         self._find = find
         self._make_nonce = make_nonce
+        self._make_decoy = make_decoy or decoys_of_process(mechanism)
         self._state = _FIRST
         self._client_first: messages.ClientFirst | None = None
         self._server_first = ""
@@ -111,10 +114,9 @@ class ScramServer(ServerMechanism):
                 f"Iterations {known.credential.iterations} is less than the minimum {MIN_ITERATIONS} "
                 f"for {self.name}"
             )
-        if known is None:
-            salt = hmac.digest(_decoy_key, f"{self.name} {first.username}".encode(), "sha256")[:24]
-            iterations = MIN_ITERATIONS
-        else:
+        # Made in any case: the time must not tell, either.
+        salt, iterations = self._make_decoy(first.username, self.is_token)
+        if known is not None:
             salt, iterations = known.credential.salt, known.credential.iterations
         self._known, self._client_first = known, first
         self._nonce = first.nonce + self._make_nonce()

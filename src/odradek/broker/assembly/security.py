@@ -1,4 +1,4 @@
-"""ACLs and delegation tokens of a start, as far as the configs ask for them."""
+"""ACLs, delegation tokens and the key of SCRAM's decoys of a start, as far as the configs ask for them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 async def open_security(
     config: BrokerConfig, controller: Controller, clock: Clock, undo: Undo, membership: Membership | None
-) -> tuple[AclKeeper | None, TokenKeeper | None]:
-    """Load ACLs and delegation tokens, before anybody can ask anything; None for what there is not.
+) -> tuple[AclKeeper | None, TokenKeeper | None, bytes]:
+    """Load ACLs, delegation tokens and the key of decoys, before anybody can ask anything; None for what
+    there is not, and an empty key where nobody logs in.
 
     Raises:
         ConfigError: see `make_authorizer`.
@@ -36,7 +37,12 @@ async def open_security(
 
         tokens = make_delegation_tokens(config, controller, clock)
         await _load("delegation tokens", tokens, controller, undo, membership)
-    return acls, tokens
+    decoy_key = b""
+    if any(one.security_protocol.startswith("SASL") for one in config.listener_endpoints):
+        from odradek.cluster.access.scram_decoys import load_decoy_key
+
+        decoy_key = await ask_store(controller, membership, load_decoy_key)
+    return acls, tokens, decoy_key
 
 
 async def _load(

@@ -8,16 +8,18 @@ login module is looked for in `listener.name.<listener>.<mechanism>.sasl.jaas.co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.listener_overrides import listener_config
 from odradek.broker.sasl.jaas_file import modules_in_file
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas
-from odradek.sasl.mechanisms import GSSAPI, MODULE_OF, OAUTHBEARER, PLAIN, SaslError, ServerMechanism
+from odradek.sasl.mechanisms import GSSAPI, MODULE_OF, PLAIN, SaslError, ServerMechanism
 from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import FindCredential, ScramServer
 from odradek.sasl.scram_credentials import HASHES
+from odradek.sasl.scram_decoys import MakeDecoy
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -48,6 +50,7 @@ def listener_sasl(
     listener: str,
     find_credential: Callable[[str], FindCredential],
     *,
+    make_decoys: Callable[[str], MakeDecoy | None] = lambda _: None,
     has_tokens: bool = False,
 ) -> ListenerSasl:
     """Read the configs of a listener.
@@ -56,6 +59,7 @@ def listener_sasl(
         config: the broker's.
         listener: its name.
         find_credential: SCRAM mechanism → finds what the cluster knows.
+        make_decoys: SCRAM mechanism → what names that the cluster does not know are told.
         has_tokens: whether it knows delegation tokens, for which it takes its time.
 
     Raises:
@@ -74,7 +78,16 @@ def listener_sasl(
                 f"{', '.join(MODULE_OF)} are"
             )
         module = server_module(config, listener, mechanism)
-        makers[mechanism] = _maker(config, listener, mechanism, module, find_credential, has_tokens)
+        if mechanism in HASHES:
+            makers[mechanism] = partial(
+                ScramServer,
+                mechanism,
+                find_credential(mechanism),
+                make_decoy=make_decoys(mechanism),
+                blocks=has_tokens,
+            )
+        else:
+            makers[mechanism] = _maker(config, listener, mechanism, module)
         own = config.text_of(
             f"listener.name.{listener.lower()}.{mechanism.lower()}.connections.max.reauth.ms"
         )
@@ -124,8 +137,6 @@ def _maker(
     listener: str,
     mechanism: str,
     module: LoginModule,
-    find_credential: Callable[[str], FindCredential],
-    has_tokens: bool,
 ) -> Callable[[], ServerMechanism]:
     if mechanism == PLAIN:
         users = {
@@ -135,16 +146,13 @@ def _maker(
     if mechanism == GSSAPI:
         rules = listener_config(config, listener, "sasl.kerberos.principal.to.local.rules") or "DEFAULT"
         return _kerberos_maker(listener, module, rules)
-    if mechanism == OAUTHBEARER:
-        from odradek.broker.sasl.oauth import oauth_maker
+    from odradek.broker.sasl.oauth import oauth_maker
 
-        def text_of(name: str) -> str | None:
-            own = config.text_of(f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}")
-            return listener_config(config, listener, name) if own is None else own
+    def text_of(name: str) -> str | None:
+        own = config.text_of(f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}")
+        return listener_config(config, listener, name) if own is None else own
 
-        return oauth_maker(listener, module, text_of)
-    find = find_credential(mechanism)
-    return lambda: ScramServer(mechanism, find, blocks=has_tokens)
+    return oauth_maker(listener, module, text_of)
 
 
 def _kerberos_maker(listener: str, module: LoginModule, rules: str) -> Callable[[], ServerMechanism]:

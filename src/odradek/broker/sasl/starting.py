@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from odradek.broker.sasl.settings import ListenerSasl, listener_sasl
 from odradek.cluster.paths import sanitize
 from odradek.sasl.scram import FindCredential, Known
 from odradek.sasl.scram_credentials import ScramCredential
+from odradek.sasl.scram_decoys import Decoy, MakeDecoy, Shape, count_shapes, decoy
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -44,7 +45,11 @@ def read_settings(broker: BrokerServices, listener: str, config: BrokerConfig) -
     """See `listener_sasl`; credentials are those of the broker's image of the cluster."""
     has_tokens = bool(config.delegation_token_secret_key or config.delegation_token_master_key)
     return listener_sasl(
-        config, listener, lambda mechanism: _finder(broker, mechanism), has_tokens=has_tokens
+        config,
+        listener,
+        partial(_finder, broker),
+        make_decoys=partial(_decoys, broker),
+        has_tokens=has_tokens,
     )
 
 
@@ -62,3 +67,30 @@ def _finder(broker: BrokerServices, mechanism: str) -> FindCredential:
             return None  # somebody else wrote it; nobody can log in by it
 
     return find
+
+
+def _decoys(broker: BrokerServices, mechanism: str) -> MakeDecoy:
+    """Return what names are told that the cluster does not know, by the users that it knows now."""
+    counted: Mapping[str, Mapping[str, str]] | None = None
+    shapes: Mapping[Shape, int] = {}
+
+    def make(name: str, is_token: bool) -> Decoy:
+        nonlocal counted, shapes
+        configs = broker.image.configs
+        if configs is not counted:
+            shapes = count_shapes(_credentials(configs, mechanism))
+            counted = configs
+        # The credentials of tokens are all made alike.
+        return decoy(broker.scram_decoy_key, mechanism, name, {} if is_token else shapes)
+
+    return make
+
+
+def _credentials(configs: Mapping[str, Mapping[str, str]], mechanism: str) -> Iterator[ScramCredential]:
+    for entity, config in configs.items():
+        text = config.get(mechanism) if entity.startswith("users/") else None
+        if text is not None:
+            try:
+                yield ScramCredential.from_text(text)
+            except ValueError:
+                continue

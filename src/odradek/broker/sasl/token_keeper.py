@@ -24,6 +24,7 @@ from odradek.errors import (
 )
 from odradek.sasl.scram import Known
 from odradek.sasl.scram_credentials import ScramCredential
+from odradek.sasl.scram_decoys import Shape
 from odradek.util.clock import Clock
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ class _Kept:
         self._credentials: dict[str, ScramCredential] = {}
 
     def credential(self, mechanism: str) -> ScramCredential:
-        """For one SCRAM mechanism; takes milliseconds the first time."""
+        """For one SCRAM mechanism, the same at every broker; takes milliseconds the first time."""
         found = self._credentials.get(mechanism)
         if found is None:
             password = base64.b64encode(self.secret).decode()
-            found = self._credentials[mechanism] = ScramCredential.of_password(mechanism, password)
+            salt = hmac.digest(self.secret, f"salt {mechanism}".encode(), "sha256")[: Shape().salt_bytes]
+            found = self._credentials[mechanism] = ScramCredential.of_password(mechanism, password, salt=salt)
         return found
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from odradek.cluster import paths
 from odradek.cluster.store.store import BadArguments, check_path
 
-SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens", paths.SCRAM_DECOYS)
 """What holds credentials: with ACLs, only the brokers may read nodes whose path begins so."""
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+)(:\d{1,5})?")
