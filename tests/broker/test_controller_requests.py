@@ -140,6 +140,16 @@ def test_only_brokers_may_tell(world: World) -> None:
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_who_may_not_stop_replicas_is_told_so_of_each(version: int, world: World) -> None:
+    """As Kafka's StopReplicaRequest answers an error; one that is stale is told of none."""
+    world.authorizer = DENYING
+    answer = world.call(stop(version, "t", 1, **sender(world)), version)
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    told = [(one.topic_name, one.partition_index, one.error_code) for one in answer.partition_errors]
+    assert (answer.error_code, told) == (denied, [("t", 1, denied)])
+
+
 @pytest.mark.parametrize("version", range(4))
 def test_a_broker_that_is_alone_may_leave(version: int, world: World) -> None:
     answer = world.call(ControlledShutdownRequest(broker_id=0), version)

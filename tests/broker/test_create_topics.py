@@ -278,6 +278,35 @@ def test_permissions() -> None:
     assert len(results["open"].configs) == 33
 
 
+_DENIED = ["a-denied", "twice", "ok", "a/b", "b-denied", "twice", "__cluster_metadata", "ok2"]
+_TWICE, _META = "Found multiple entries for this topic.", "__cluster_metadata"
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        (None, ["ok", "a/b", "ok2", "twice", "a-denied", "b-denied", _META]),
+        ("3.9", _DENIED),
+        ("2.4", _DENIED),
+        ("2.2", ["a-denied", "twice", "ok", "a/b", "b-denied", _META, "ok2"]),
+    ],
+)
+def test_topics_are_listed_as_controllers_do(release: str | None, expected: list[str]) -> None:
+    """As Kafka 4.3.1, and 3.9.1 with ZooKeeper, answer a principal that may not create some."""
+    world = World({} if release is None else {"odradek.kafka.version": release})
+    denied = [(Operation.CREATE, name) for name in ("kafka-cluster", "a-denied", "b-denied")]
+    world.authorizer = Denying(*denied)
+    request = CreateTopicsRequest(topics=[_topic(name) for name in _DENIED], validate_only=True)
+    answer = world.call(request, 3).topics
+    assert [one.name for one in answer] == expected
+    told = {one.name: (one.error_code, one.error_message) for one in answer}
+    message = "Duplicate topic name." if release is None else _TWICE
+    assert told["twice"] == (ErrorCode.INVALID_REQUEST, message)
+    assert told["a-denied"] == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    assert told["a/b"][0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert told["ok"][0] == told["ok2"][0] == 0
+
+
 def test_who_is_not_the_controller_says_so() -> None:
     world = World()
     world.controller.is_active = False

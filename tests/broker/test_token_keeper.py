@@ -74,6 +74,16 @@ def test_a_token_lies_in_the_store_as_kafka_has_it(server: MemoryServer, clock: 
     assert MemoryStore(server).get(f"/delegation_token/token_changes/{notice}")[0] == token.token_id.encode()
 
 
+@pytest.mark.parametrize("renewer", ["User:", "User::", ":", "User:a:b", "User:ä b%"])
+def test_a_renewer_of_whatever_name(renewer: str, server: MemoryServer, clock: ManualClock) -> None:
+    """Kafka takes any, as it reads any that has a colon: the token is not lost to those who read it."""
+    one, other = keeper(server, clock), keeper(server, clock)
+    token, secret = one.create("User:a", "User:a", [renewer], -1)
+    for each in (one, other, keeper(server, clock)):
+        assert each.all() == [(token, secret)]
+        assert each.renew(renewer, secret, -1) == token.expires_ms
+
+
 def test_others_see_it_at_once_and_after_a_restart(server: MemoryServer, clock: ManualClock) -> None:
     one, other = keeper(server, clock), keeper(server, clock)
     token, secret = one.create("User:a", "User:a", [], -1)

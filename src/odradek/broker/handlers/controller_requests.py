@@ -17,6 +17,7 @@ image, and nobody may give it others. So:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -76,25 +77,40 @@ def stop_replica(
 ) -> StopReplicaResponse | asyncio.Future[StopReplicaResponse]:
     """Stop replicas; a broker that is alone stops nothing that the metadata assigns to it."""
     error = _check_authorized(context, request.controller_id)
-    state_changes = context.broker.state_changes
-    if state_changes is not None and not error:
-        return state_changes.stop_replicas(request, context.api_version)
-    error = error or _check_sender(context, request)
-    response = StopReplicaResponse(error_code=int(error), partition_errors=[])
     if error:
-        return response
+        # As Kafka answers an error of this request; who is stale only is told of no partition.
+        return _stopped(context, request, error, lambda _name, _index: error)
+    state_changes = context.broker.state_changes
+    if state_changes is not None:
+        return state_changes.stop_replicas(request, context.api_version)
+    error = _check_sender(context, request)
+    if error:
+        return StopReplicaResponse(error_code=int(error), partition_errors=[])
     image, own = context.broker.image, context.broker.broker_id
-    for name, index, _, _ in replicas_to_stop(request, context.api_version):
+
+    def fenced(name: str, index: int) -> ErrorCode:
         known = image.partition(name, index)
         assigned = known is not None and own in known.replicas
-        response.partition_errors.append(
+        return ErrorCode.FENCED_LEADER_EPOCH if assigned else ErrorCode.NONE
+
+    return _stopped(context, request, ErrorCode.NONE, fenced)
+
+
+def _stopped(
+    context: RequestContext,
+    request: StopReplicaRequest,
+    error: ErrorCode,
+    error_of: Callable[[str, int], ErrorCode],
+) -> StopReplicaResponse:
+    return StopReplicaResponse(
+        error_code=int(error),
+        partition_errors=[
             StopReplicaPartitionError(
-                topic_name=name,
-                partition_index=index,
-                error_code=int(ErrorCode.FENCED_LEADER_EPOCH if assigned else ErrorCode.NONE),
+                topic_name=name, partition_index=index, error_code=int(error_of(name, index))
             )
-        )
-    return response
+            for name, index, _, _ in replicas_to_stop(request, context.api_version)
+        ],
+    )
 
 
 @handler(ApiKey.UPDATE_METADATA, versions=range(9))

@@ -1,9 +1,11 @@
 """CreateTopics 0-7: create topics, or with `validate_only` (1+) say whether they could be.
 
 - -1 partitions or replicas mean the broker's defaults (in every version; clients send it from 4 on, KIP-464).
-- A topic named twice, or the metadata log's name: INVALID_REQUEST. Otherwise each topic for itself:
-  TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
-  INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (too many partitions at once), NOT_CONTROLLER.
+- A topic named twice, or the metadata log's name: INVALID_REQUEST; one that may not be created:
+  TOPIC_AUTHORIZATION_FAILED. The answer has its topics in the order in which controllers say so.
+- Otherwise each topic for itself: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
+  INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (too many
+  partitions at once), NOT_CONTROLLER.
 - From 5 on the answer has the topic's size and configs, if these may be described (KIP-525); its id from 7
   on.
 - Topics exist and have leaders when the answer goes out. In a cluster of several brokers the answer waits
@@ -22,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
+from odradek.broker.config.changes import is_before
 from odradek.broker.config.description import describe_topic_configs
 from odradek.broker.event_loop.slices import Steps, begin, wait
 from odradek.broker.metadata.controller_thread import on_controller_thread
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.handler_types import Refused
     from odradek.cluster.controller.decisions import PlannedTopic
+
+_LISTS_TWICE_FROM = "2.4"
 
 
 def _error_response(refused: Refused[CreateTopicsRequest]) -> CreateTopicsResponse:
@@ -110,7 +115,31 @@ def _create(
             results[new.name] = _created(context, outcome, request.validate_only)
             if not request.validate_only:
                 counts[new.name] = len(outcome.assignment)
-    return CreateTopicsResponse(topics=[result for result in results.values() if result is not None])
+    return CreateTopicsResponse(topics=_in_kafkas_order(context, request, results))
+
+
+def _in_kafkas_order(
+    context: RequestContext, request: CreateTopicsRequest, results: Mapping[str, CreatableTopicResult | None]
+) -> list[CreatableTopicResult]:
+    """Return the results as a controller lists them.
+
+    KRaft's lists what it has looked at, then names that came twice, then those that may not be created. One
+    on ZooKeeper lists them as the request does; from 2.4 on a name that came twice as often as it did.
+    """
+    names = [topic.name for topic in request.topics]
+    if not context.broker.handlers.with_zookeeper:
+        times = Counter(names)
+        names = sorted(results, key=lambda name: 1 if times[name] > 1 else 2 * _is_refused(results[name]))
+    elif is_before(context, _LISTS_TWICE_FROM):
+        names = list(results)
+    return [result for name in names if (result := results[name]) is not None]
+
+
+def _is_refused(result: CreatableTopicResult | None) -> bool:
+    """Return whether a topic may not be created by whoever asks, whatever else there is to say of it."""
+    return result is not None and (
+        result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED or result.name == CLUSTER_METADATA_TOPIC
+    )
 
 
 def _sort_out(
@@ -130,12 +159,13 @@ def _sort_out(
         name = topic.name
         if name in results:
             continue
-        if name == CLUSTER_METADATA_TOPIC:
+        if name == CLUSTER_METADATA_TOPIC and (with_zookeeper or times[name] == 1):
             results[name] = _failed(
                 name, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
             )
         elif times[name] > 1:
-            results[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+            told = "Found multiple entries for this topic." if with_zookeeper else "Duplicate topic name."
+            results[name] = _failed(name, ErrorCode.INVALID_REQUEST, told)
         elif not may_create_any and not context.authorize(Operation.CREATE, topic_resource(name)):
             results[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
         elif not with_zookeeper and (twice := _assigned_twice(topic)) is not None:
