@@ -75,7 +75,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
 
 def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
     """Return what `compress` or any other client compressed: raw or framed snappy, linked lz4 blocks, several
-    members.
+    members of gzip or frames of zstd.
 
     Raises `KafkaError`: UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, CORRUPT_MESSAGE for data that
     does not unpack, MESSAGE_TOO_LARGE for more than `max_size` bytes.

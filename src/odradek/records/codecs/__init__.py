@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 MAX_FRAMES: Final = 4_096
-"""So many frames of lz4 or zstd may follow one another in a batch. Writers make one; a million bytes of
-empty ones would keep a broker busy."""
+"""So many members of gzip or frames of zstd may follow one another in a batch. Writers make one; a million
+bytes of empty ones would keep a broker busy."""
 MAX_BLOCKS: Final = 65_536
 """So many blocks may a frame of snappy or zstd have. As writers make them that is 2 or 8 GiB; empty ones
 would keep a broker busy as well."""

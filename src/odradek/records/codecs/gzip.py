@@ -1,16 +1,24 @@
-"""gzip (RFC 1952): a member, or several that follow one another."""
+"""gzip (RFC 1952): a member, or several that follow one another.
+
+What follows the last member and is none is passed over, as Java's `GZIPInputStream` does: zeros up to the end
+of a block, or anything.
+"""
 
 from __future__ import annotations
 
-import io
+import sys
 
-from zlib_ng import gzip_ng, zlib_ng
+from zlib_ng import zlib_ng
 
-from odradek.records.codecs import TooLargeError
+from odradek.records.codecs import MAX_FRAMES, TooLargeError, joined
 
-_ERRORS: tuple[type[Exception], ...] = (zlib_ng.error, OSError, EOFError)  # type: ignore[assignment]
 _WBITS = 31
 """A window of 32 KiB, with gzip's header and trailer."""
+_BEGINNING = b"\x1f\x8b\x08"
+_SHORTEST = 19
+"""Less than this is no member: a header, a trailer and not even an empty block."""
+_PIECE_BYTES = 16 * 1024
+"""How much of what follows the first member is handed over at a time: what is left of it is copied."""
 
 
 def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
@@ -21,16 +29,27 @@ def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
     """Return what all members hold. Raises `TooLargeError`, `ValueError`."""
-    member = zlib_ng.decompressobj(wbits=_WBITS)
-    try:
-        first = member.decompress(data, max_size + 1)
-        if not member.eof and len(first) <= max_size:
-            raise ValueError("the data is cut off")
-        # Writers make one; the reader of files goes on without copying the rest for each that follows.
-        rest = member.unused_data
-        others = gzip_ng.GzipNGFile(fileobj=io.BytesIO(rest)).read(max_size + 1 - len(first)) if rest else b""
-    except _ERRORS as problem:
-        raise ValueError(str(problem)) from problem
-    if len(first) + len(others) > max_size:
-        raise TooLargeError
-    return memoryview(first + others if others else first)
+    parts: list[bytes] = []
+    left = max_size
+    position = 0
+    # Writers make one, which is handed over whole.
+    piece_bytes = sys.maxsize
+    for _ in range(MAX_FRAMES):
+        member = zlib_ng.decompressobj(wbits=_WBITS)
+        while not member.eof:
+            piece = data[position : position + piece_bytes]
+            if not piece:
+                raise ValueError("the data is cut off")
+            try:
+                part = member.decompress(piece, left + 1)
+            except zlib_ng.error as problem:  # type: ignore[misc]
+                raise ValueError(str(problem)) from problem
+            left -= len(part)
+            if left < 0:
+                raise TooLargeError
+            parts.append(part)
+            position += len(piece) - len(member.unused_data)
+        if len(data) - position < _SHORTEST or data[position : position + 3] != _BEGINNING:
+            return joined(parts)
+        piece_bytes = _PIECE_BYTES
+    raise ValueError(f"more than {MAX_FRAMES} members")

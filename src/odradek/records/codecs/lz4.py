@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lz4.frame
 
-from odradek.records.codecs import MAX_FRAMES, TooLargeError, joined
+from odradek.records.codecs import TooLargeError
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
@@ -29,28 +29,23 @@ def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
 
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
-    """Return what all frames hold. Raises `TooLargeError`, `ValueError`."""
-    parts = []
-    left = max_size
-    rest = data
-    for _ in range(MAX_FRAMES):
-        # One byte more than it may be, so that a frame that fits ends before there is no room.
-        room = min(_bound(rest, left), left) + 1
-        context = lz4.frame.create_decompression_context()
-        try:
-            part, used, ended = lz4.frame.decompress_chunk(context, rest, max_length=room)
-        except RuntimeError as problem:
-            raise ValueError(str(problem)) from problem
-        left -= len(part)
-        if left < 0:
-            raise TooLargeError
-        if not ended:
-            raise ValueError("the data is cut off")
-        parts.append(part)
-        rest = rest[used:]
-        if not rest:
-            return joined(parts)
-    raise ValueError(f"more than {MAX_FRAMES} frames")
+    """Return what the first frame holds. Raises `TooLargeError`, `ValueError`.
+
+    Kafka's reader ends with it, whatever follows (`Lz4BlockInputStream`), and librdkafka's takes nothing that
+    does: what a further frame holds would be there for nobody but us.
+    """
+    # One byte more than it may be, so that a frame that fits ends before there is no room.
+    room = min(_bound(data, max_size), max_size) + 1
+    context = lz4.frame.create_decompression_context()
+    try:
+        found, _, ended = lz4.frame.decompress_chunk(context, data, max_length=room)
+    except RuntimeError as problem:
+        raise ValueError(str(problem)) from problem
+    if len(found) > max_size:
+        raise TooLargeError
+    if not ended:
+        raise ValueError("the data is cut off")
+    return memoryview(found)
 
 
 def _bound(data: memoryview, enough: int) -> int:
