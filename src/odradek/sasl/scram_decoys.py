@@ -28,7 +28,7 @@ class Decoy(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How credentials of one kind look to whoever asks for them."""
+    """The look of credentials of one kind, to whoever asks for them."""
 
     iterations: int = MIN_ITERATIONS
     salt_bytes: int = 24

@@ -48,6 +48,15 @@ def test_an_id_is_asked_for_once_in_a_process() -> None:
         assert len(registry.requests) == 1
 
 
+def test_what_one_login_was_shown_is_not_shown_to_another() -> None:
+    with SchemaRegistry("me:secret") as registry:
+        number = registry.register("t-value", LONG)
+        assert client(registry.url, user_info="me:secret").by_id(number).text == LONG
+        for other in ("", "me:wrong"):
+            with pytest.raises(RegistryError, match="HTTP 401"):
+                client(registry.url, user_info=other).by_id(number)
+
+
 def test_references_come_with_those_that_they_use_first() -> None:
     with SchemaRegistry() as registry:
         registry.register("inner", '{"type":"fixed","name":"I","size":1}')

@@ -54,7 +54,8 @@ def frame_of(schema_id: int) -> bytes:
     return b"\x00" + schema_id.to_bytes(4, "big")
 
 
-_by_id: dict[tuple[int, tuple[str, ...]], dict[int, RegisteredSchema]] = {}
+_by_id: dict[tuple[int, RegistryOptions], dict[int, RegisteredSchema]] = {}
+"""What was fetched, by process, and by who asks whom: what one login was shown is not shown to another."""
 
 
 class RegistryClient:
@@ -70,7 +71,7 @@ class RegistryClient:
     def __init__(self, options: RegistryOptions, sleep: Callable[[float], None] = time.sleep) -> None:
         self._options = options
         self._sleep = sleep
-        self._known = _by_id.setdefault((os.getpid(), options.urls), {})
+        self._known = _by_id.setdefault((os.getpid(), options), {})
         self._context: ssl.SSLContext | None = None
 
     def by_id(self, schema_id: int, *, serialized: bool = False) -> RegisteredSchema:
