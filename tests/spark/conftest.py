@@ -133,6 +133,13 @@ def read_stream(spark: Any, servers: str) -> Callable[..., Any]:
     return load
 
 
+def batches_of(offsets: int) -> dict[str, Any]:
+    """The options for micro-batches of so many offsets; none on PySpark 4.1, where a source has no limits."""
+    from odradek.spark.reading.stream_reader import HAS_LIMITS
+
+    return {"maxOffsetsPerTrigger": offsets} if HAS_LIMITS else {}
+
+
 _STARTS = 20
 
 

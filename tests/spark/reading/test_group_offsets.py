@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from odradek.client import Admin
 from odradek.client.types import TopicPartition
 
-from ..conftest import started_in_time
+from ..conftest import batches_of, started_in_time
 
 pytestmark = pytest.mark.spark
 
@@ -40,9 +40,7 @@ def test_each_source_of_a_query_commits_to_its_own_group_or_to_none(
         {"assign": json.dumps({assigned.name: [0, 1]}), "commitOffsetsToGroup": shared},
         {"subscribe": without.name},
     ]
-    frames = [
-        read_stream(**options, startingOffsets="earliest", maxOffsetsPerTrigger=8) for options in sources
-    ]
+    frames = [read_stream(**options, **batches_of(8), startingOffsets="earliest") for options in sources]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.union(other)
@@ -58,7 +56,7 @@ def test_each_source_of_a_query_commits_to_its_own_group_or_to_none(
         query.awaitTermination()
 
     started_in_time(once)
-    assert len(rows) > 1
+    assert len(rows) > 1 or not batches_of(8)
     servers = by_name.servers
     expected = {
         TopicPartition(topic.name, partition): count

@@ -33,6 +33,13 @@ PROGRESS = {
         {"endOffset": END, "latestOffset": LATEST},
         {"endOffset": json.dumps(END), "latestOffset": json.dumps(LATEST)},
         SimpleNamespace(endOffset=json.dumps(END), latestOffset=json.dumps(LATEST)),
+        json.dumps({"endOffset": END, "latestOffset": LATEST}),
+        # PySpark 4.1 has the text of a Python dict, and JSON beside it.
+        SimpleNamespace(
+            endOffset=str(END),
+            latestOffset=str(LATEST),
+            json=json.dumps({"endOffset": END, "latestOffset": LATEST}),
+        ),
     ],
 )
 def test_the_connector_s_figures(progress: Any) -> None:

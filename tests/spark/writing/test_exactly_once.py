@@ -10,7 +10,7 @@ import pytest
 
 from odradek.spark.writing.decisions import Decision, Participant
 
-from ..conftest import started_in_time
+from ..conftest import batches_of, started_in_time
 
 pytestmark = pytest.mark.spark
 
@@ -130,8 +130,8 @@ def stream(new_topic: Any, read_stream: Any, tmp_path: Path) -> tuple[Any, Strea
     frame = read_stream(
         subscribe=source.name,
         startingOffsets="earliest",
-        maxOffsetsPerTrigger=100,
         commitOffsetsToGroup=source.name,
+        **batches_of(100),
     )
     return source, Stream(frame, target, tmp_path / "checkpoint")
 
@@ -156,8 +156,9 @@ def test_a_stream_and_its_group(stream: tuple[Any, Stream], servers: str) -> Non
 
 def test_a_batch_that_was_committed_is_recognised(stream: tuple[Any, Stream]) -> None:
     source, job = stream
-    produce(source, 0, 150)
-    job.run()
+    for start, stop in ((0, 100), (100, 150)):
+        produce(source, start, stop)
+        job.run()
     job.forget(1)
     produce(source, 150, 300)
     job.run()

@@ -39,9 +39,13 @@ class Decoder(Protocol):
 
 def arrow_type(data_type: Any) -> Any:
     """The Arrow type that Spark expects for a type of its own."""
+    from inspect import signature
+
     from pyspark.sql.pandas.types import to_arrow_type
 
-    return to_arrow_type(data_type, timezone="UTC")
+    if "timezone" in signature(to_arrow_type).parameters:
+        return to_arrow_type(data_type, timezone="UTC")
+    return to_arrow_type(data_type, timestamp_utc=True)  # PySpark 4.1
 
 
 def make_decoder(side: TypedSide) -> Decoder:

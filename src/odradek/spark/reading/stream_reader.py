@@ -74,6 +74,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
         if start is None:  # pyspark 4.1
+            if self._planned is not None:
+                # Spark asks for another end once the batch that was planned last is done.
+                self._group.commit(self._planned.offsets)
             return to_spark(self._planner.end_without_start())
         position = from_spark(start)
         if position == self._planned:

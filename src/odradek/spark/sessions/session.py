@@ -38,6 +38,9 @@ SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     # A trigger without news costs nothing but a look; look often.
     "spark.sql.streaming.pollingDelay": "10",
+    # `Trigger.AvailableNow` asks once more when its last batch is done, also a source without limits, as ours
+    # is on PySpark 4.1: by that, `commitOffsetsToGroup` knows of the end.
+    "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
     # Times are shown as they are stored.
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",

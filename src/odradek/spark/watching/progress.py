@@ -59,8 +59,7 @@ def sight_of(progress: Any) -> Sight:
         progress: `query.lastProgress`, one of `query.recentProgress`, `event.progress` of a listener, or
             one's JSON as text or dict.
     """
-    text = progress if isinstance(progress, str) else getattr(progress, "json", None)
-    known: Mapping[str, Any] = json.loads(text) if isinstance(text, str) else progress
+    known = _as_dict(progress)
     behind: dict[TopicPartition, int] = {}
     for source in known.get("sources", ()):
         behind |= lag_by_partition(source)
@@ -85,7 +84,8 @@ def lag_by_partition(source_progress: Any) -> dict[TopicPartition, int]:
 
     Returns: nothing ({}) if this source had no part in that trigger, or does not read from Kafka.
     """
-    consumed, latest = (_offset(source_progress, name) for name in ("endOffset", "latestOffset"))
+    known = _as_dict(source_progress)
+    consumed, latest = _offset(known.get("endOffset")), _offset(known.get("latestOffset"))
     if consumed is None or latest is None:
         return {}
     # A partition that no batch has reached yet is behind by all that is in it.
@@ -120,8 +120,15 @@ def line_of(sight: Sight) -> str:
     return ", ".join(parts)
 
 
-def _offset(progress: Any, name: str) -> SourceOffset | None:
-    value = progress.get(name) if isinstance(progress, Mapping) else getattr(progress, name)
+def _as_dict(progress: Any) -> Mapping[str, Any]:
+    """Return a progress as its JSON has it: PySpark 4.1's attributes have offsets as a Python dict's text."""
+    text = progress if isinstance(progress, str) else getattr(progress, "json", None)
+    if isinstance(text, str):
+        progress = json.loads(text)
+    return progress if isinstance(progress, Mapping) else vars(progress)
+
+
+def _offset(value: Any) -> SourceOffset | None:
     try:
         if isinstance(value, str):
             value = json.loads(value)
