@@ -7,6 +7,7 @@
 # make fuzz     the tests of random inputs with inputs nobody has seen, FUZZ_ROUNDS (10) times over; SEED=… again
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 #               CLUSTER=1: on a Spark cluster, whose executors and machines are killed too
+# make pyspark  a selection of the Spark tests on each further PySpark that README names (PYSPARKS), each in a venv of its own
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
 # make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (15 minutes): docs/fault_tests.md
@@ -35,7 +36,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) 
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick elsewhere lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper spark-cluster interop compatibility interpreted format clean
+.PHONY: help demo test quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper spark-cluster interop compatibility interpreted format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -100,6 +101,24 @@ $(VENV)/.elsewhere: $(VENV)/.dev
 elsewhere: $(VENV)/.elsewhere
 	$(BIN)/python tests/elsewhere.py $(if $(EACH),,--together) $(WORLDS:%=--worlds %) \
 		$(if $(EACH),$(QUICK:%=tests/%),$(ELSEWHERE:%=tests/%) -m 'not slow and not spark') $(SHARED) $(IN_ORDER) $(PYTEST)
+
+# Further releases of PySpark, the newest patch of each, and the tests that meet what changes between them: types, planning,
+# limits, writes, progress. Each has a venv of its own in front of all else that $(VENV) has.
+PYSPARKS := 4.1.4 4.2.1
+PYSPARK_TESTS := test_schema.py test_tables.py formats/test_single_values.py formats/test_typed_read.py formats/test_typed_write.py \
+	reading/test_batch_read.py reading/test_group_offsets.py reading/test_stream.py reading/test_stream_reader.py \
+	watching writing/test_batch_write.py writing/test_exactly_once.py
+
+.venv-pyspark-%/.there: $(VENV)/.dev
+	$(BIN)/python -m venv --clear --without-pip $(@D)
+	site=$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+		$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' >$$site/others.pth && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $$site pyspark==$*
+	@touch $@
+
+pyspark: $(PYSPARKS:%=.venv-pyspark-%/.there)
+	$(foreach release,$(PYSPARKS),.venv-pyspark-$(release)/bin/python tests/again.py $(PYSPARK_TESTS:%=tests/spark/%) \
+		-m 'not slow' -k 'not any_bytes and not cannot_be_written' -n 0 $(PYTEST) &&) true
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SRC)
