@@ -388,13 +388,15 @@ class BlockingCluster:
         raise nobody_reached(problems)
 
     def refresh(self, topics: Iterable[str] | None) -> None:
-        """Ask once for the metadata of some topics beside those asked for before (None: of all)."""
+        """Ask once for the metadata of some topics (none named: those asked for before; None: of all)."""
         from odradek.wire.messages.metadata import MetadataRequest
 
         names = None
         if topics is not None:
-            self._wanted.update(topics)
-            names = sorted(self._wanted)
+            named = set(topics)
+            self._wanted |= named
+            # Those alone: who reads thousands one after the other would ask for all before it each time.
+            names = sorted(named or self._wanted)
         connection = self.any_connection()
         version = connection.pick(ApiKey.METADATA)
         request = MetadataRequest(

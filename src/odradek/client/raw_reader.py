@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, Retrying
@@ -271,6 +272,16 @@ class RawReader:
         """Some topics, those that do not exist included; or all (the internal ones if asked for)."""
         names = None if topics is None else list(topics)
         return self._with_retries("topics", lambda: look_up_topics(self._cluster, names, internal=internal))
+
+    def learn_topics(self, topics: Iterable[str]) -> None:
+        """Ask once for those of `topics` that are not known yet, before they are read one after the other.
+
+        What fails here, or does not exist, is no error: whoever reads such a topic asks again, and is told.
+        """
+        unknown = [topic for topic in topics if topic not in self._cluster.metadata.topics]
+        if unknown:
+            with suppress(KafkaError):
+                self._cluster.refresh(unknown)
 
     def topics(self, *, internal: bool = False) -> dict[str, list[int]]:
         """All topics (the internal ones if asked for), with their partition numbers."""

@@ -120,6 +120,12 @@ class SourceOptions:
     typed: "TypedRead | None" = None
 
     @property
+    def says_how_tasks_are_made(self) -> bool:
+        """Return whether one of the options for the number and size of tasks was given."""
+        given = (self.min_partitions, self.max_records_per_partition, self.min_records_per_partition)
+        return any(one is not None for one in given)
+
+    @property
     def with_headers(self) -> bool:
         return HEADERS in self.columns
 

@@ -1,9 +1,10 @@
 """The division of offsets among tasks.
 
-Without further options each partition with new data is one task. `maxRecordsPerPartition` bounds a task's
-offsets; `minPartitions` then asks for about that many tasks, taken from the partitions in proportion to
-what they hold. Both as in Spark's Kafka connector. `minRecordsPerPartition`, which it does not have, puts
-small ranges of several partitions into one task. Pure.
+`maxRecordsPerPartition` bounds a task's offsets; `minPartitions` then asks for about that many tasks, taken
+from the partitions in proportion to what they hold. Both as in Spark's Kafka connector.
+`minRecordsPerPartition`, which it does not have, puts small ranges of several partitions into one task.
+Without any of these each partition with new data is one task, as long as they are few; of more, the small
+ones come together (`SMALL`, `MANY`). Pure.
 """
 
 import heapq
@@ -49,23 +50,41 @@ def split(
     return _split_in_proportion(tasks, min_partitions)
 
 
+SMALL = 5_000
+"""Offsets of a task, where no option says how tasks are made: they take about as long as a task itself."""
+
+MANY = 16
+"""So many partitions, where no option says how tasks are made, are tasks of their own however small they are:
+they may be few for the cores that there are, of which nobody tells a source."""
+
+
 def join(
     ranges: Sequence[OffsetRange], min_records: int | None, min_tasks: int | None = None
 ) -> list[list[OffsetRange]]:
     """Put `ranges` (none empty) into tasks of about `min_records` offsets or more, as even as they can be.
 
-    A task has one range of a partition at most, and there are not fewer than `min_tasks` (or than ranges).
-    The ranges of a task, and the tasks by their first ranges, are in the order in which they were given.
+    Those that have as many stay alone. A task has one range of a partition at most, and there are not fewer
+    than `min_tasks` (or than ranges). The ranges of a task, and the tasks by their first ranges, are in the
+    order in which they were given.
     """
-    if min_records is None or not ranges:
+    small = [index for index, r in enumerate(ranges) if min_records is not None and r.size < min_records]
+    if min_records is None or not small:
         return [[r] for r in ranges]
-    most_of_one = max(Counter(r.tp for r in ranges).values())
-    wanted = max(sum(r.size for r in ranges) // min_records, min_tasks or 1, most_of_one)
-    tasks: list[list[int]] = [[] for _ in range(min(wanted, len(ranges)))]
+    alone = [[index] for index, r in enumerate(ranges) if r.size >= min_records]
+    most_of_one = max(Counter(ranges[index].tp for index in small).values())
+    total = sum(ranges[index].size for index in small)
+    wanted = max(total // min_records, (min_tasks or 1) - len(alone), most_of_one)
+    tasks = _dealt_out(ranges, small, min(wanted, len(small)))
+    return [[ranges[index] for index in task] for task in sorted([*alone, *map(sorted, tasks)])]
+
+
+def _dealt_out(ranges: Sequence[OffsetRange], chosen: Iterable[int], count: int) -> list[list[int]]:
+    """Deal out some of `ranges` to `count` tasks, by their indices; a task has one of a partition at most."""
+    tasks: list[list[int]] = [[] for _ in range(count)]
     # The largest first, each to the task that has least: that evens them out.
     by_size = [(0, number) for number in range(len(tasks))]
     partitions: list[set[TopicPartition]] = [set() for _ in tasks]
-    for index in sorted(range(len(ranges)), key=lambda one: -ranges[one].size):
+    for index in sorted(chosen, key=lambda one: -ranges[one].size):
         passed = []
         size, least = heapq.heappop(by_size)
         while ranges[index].tp in partitions[least]:
@@ -75,7 +94,7 @@ def join(
         partitions[least].add(ranges[index].tp)
         for entry in (*passed, (size + ranges[index].size, least)):
             heapq.heappush(by_size, entry)
-    return [[ranges[index] for index in task] for task in sorted(sorted(task) for task in tasks)]
+    return tasks
 
 
 def _split_in_proportion(ranges: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:

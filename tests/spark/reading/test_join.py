@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from odradek.client.types import TopicPartition
-from odradek.spark.options import parse_source
+from odradek.spark.options import SourceOptions, parse_source
 from odradek.spark.ranges import OffsetRange, join, split
 from seeds import each_seed
+
+pytest.importorskip("pyspark")
+
+from odradek.spark.reading.joined import RangesToRead, tasks_of
 
 
 def ranges(*sizes: int) -> list[OffsetRange]:
@@ -33,6 +37,51 @@ def test_small_ranges_come_together_and_large_ones_stay_alone() -> None:
 def test_there_are_not_fewer_tasks_than_are_asked_for() -> None:
     assert len(join(ranges(1, 1, 1, 1), 100, min_tasks=3)) == 3
     assert len(join(ranges(1, 1), 100, min_tasks=3)) == 2
+
+
+def test_one_large_range_does_not_keep_the_small_ones_apart() -> None:
+    tasks = join(ranges(1_000_000, *[10] * 99), 5_000)
+    assert [len(task) for task in tasks] == [1, 99]
+
+
+def read_options(**given: str) -> SourceOptions:
+    return parse_source({"kafka.bootstrap.servers": "x:1", "subscribe": "t", **given}, streaming=True)
+
+
+def sizes(options: SourceOptions, *given: int) -> list[int]:
+    """The offsets of each task."""
+    cut = split(ranges(*given), options.min_partitions, options.max_records_per_partition)
+    return sorted(
+        sum(one.end - one.start for one in (task.ranges if isinstance(task, RangesToRead) else (task,)))
+        for task in tasks_of(options, cut)
+    )
+
+
+def test_without_options_many_small_ranges_come_into_few_tasks() -> None:
+    few = read_options()
+    assert sizes(few, *[10] * 2_000) == [1_250] * 16
+    # Where there is much to read, tasks get no larger than that they are worth their cost.
+    assert sizes(few, *[100] * 2_000) == [5_000] * 40
+    assert sizes(few, *[10_000] * 100) == [10_000] * 100
+    assert sizes(few, *[1_000_000] * 20, *[1] * 100) == [100] + [1_000_000] * 20
+    # The usual topic is read as ever: a task for each partition.
+    assert sizes(few, *[1] * 16) == [1] * 16
+    assert sizes(few, *[1] * 17) == [1] * 15 + [2]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"minRecordsPerPartition": "1"}, [10] * 100),
+        ({"minRecordsPerPartition": "5000"}, [1_000]),
+        ({"minPartitions": "40"}, [10] * 100),
+        ({"minPartitions": "200"}, [5] * 200),
+        ({"maxRecordsPerPartition": "10"}, [10] * 100),
+        ({"minRecordsPerPartition": "5000", "minPartitions": "40"}, [20] * 20 + [30] * 20),
+    ],
+)
+def test_an_option_says_how_tasks_are_made_instead(given: dict[str, str], expected: list[int]) -> None:
+    assert sizes(read_options(**given), *[10] * 100) == expected
 
 
 @each_seed(100)

@@ -57,10 +57,9 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
         # Spark makes up a partition where a batch has none: there is nothing to read.
         return
     tp = TopicPartition(task.topic, task.partition)
-    configs = {"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client}
     with (
         _failures_named(task, fail_on_data_loss=options.fail_on_data_loss),
-        borrowed_reader(configs) as reader,
+        borrowed_reader(task_configs(options)) as reader,
         shape_of(options, tp) as shape,
     ):
         for rows in reader.fetch_columns(
@@ -81,6 +80,11 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
                 if not rows.num_rows:
                     continue
             yield shape.table_rows(rows)
+
+
+def task_configs(options: SourceOptions) -> dict[str, str]:
+    """The configs of the client that reads, under Kafka's dotted names."""
+    return {"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client}
 
 
 @contextmanager
