@@ -1,18 +1,23 @@
 """`minRecordsPerPartition`: small ranges in one task."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from odradek.client.blocking import BlockingConnection
 from odradek.client.types import TopicPartition
+from odradek.spark.connections import close_idle
+from odradek.spark.errors import DataLossError
 from odradek.spark.options import SourceOptions, parse_source
 from odradek.spark.ranges import OffsetRange, join, split
 from seeds import each_seed
 
 pytest.importorskip("pyspark")
 
-from odradek.spark.reading.joined import RangesToRead, tasks_of
+from odradek.spark.reading.batch_reader import BatchReader
+from odradek.spark.reading.joined import RangesToRead, read_task, tasks_of
 
 
 def ranges(*sizes: int) -> list[OffsetRange]:
@@ -104,6 +109,57 @@ def test_what_it_must_not_be() -> None:
     assert parse_source(given, streaming=True).min_records_per_partition == 5
     with pytest.raises(ValueError, match=r"minRecordsPerPartition \(5\) is higher than maxRecordsPerPart"):
         parse_source({**given, "maxRecordsPerPartition": "4"}, streaming=True)
+
+
+def planned(servers: str, topics: Sequence[str], **given: str) -> tuple[SourceOptions, list[Any]]:
+    """The tasks of a batch of some topics, and their options."""
+    given = {"kafka.bootstrap.servers": servers, "subscribe": ",".join(topics), **given}
+    options = parse_source(given, streaming=False)
+    return options, list(BatchReader(options).partitions())
+
+
+def values(options: SourceOptions, task: Any) -> list[bytes]:
+    return [value for rows in read_task(options, task) for value in rows.column("value").to_pylist()]
+
+
+def test_a_task_of_many_topics_asks_once_where_they_are(
+    servers: str, new_topic: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [new_topic() for _ in range(17)]
+    for number, topic in enumerate(topics):
+        topic.produce([str(number)])
+    names = [topic.name for topic in topics]
+    options, tasks = planned(servers, names, minRecordsPerPartition="100")
+    asked = []
+    send = BlockingConnection.send
+
+    def noted(connection: BlockingConnection, request: Any, *rest: Any, **more: Any) -> Any:
+        asked.append(type(request).__name__)
+        return send(connection, request, *rest, **more)
+
+    monkeypatch.setattr(BlockingConnection, "send", noted)
+    close_idle()
+    assert sorted(values(options, tasks[0])) == sorted(b"%d" % number for number in range(17))
+    assert asked.count("MetadataRequest") == 1
+    # By themselves they are as many tasks as a source without options has at least.
+    assert len(planned(servers, names)[1]) == 16
+
+
+def test_what_a_task_knows_does_not_hide_that_a_topic_was_made_again(servers: str, new_topic: Any) -> None:
+    from odradek.client import Admin
+
+    kept, again = new_topic(), new_topic()
+    for topic in (kept, again):
+        topic.produce("ab")
+    options, tasks = planned(servers, [kept.name, again.name], minRecordsPerPartition="100")
+    assert sorted(values(options, tasks[0])) == [b"a", b"a", b"b", b"b"]
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.delete_topics([again.name])
+    new_topic(name=again.name).produce("cd")
+    with pytest.raises(DataLossError, match=again.name):
+        values(options, tasks[0])
+    options, tasks = planned(servers, [kept.name, again.name], minRecordsPerPartition="100")
+    assert sorted(values(options, tasks[0])) == [b"a", b"b", b"c", b"d"]
 
 
 @pytest.mark.spark
