@@ -46,6 +46,7 @@ cdef extern from "Python.h":
 cdef enum:
     OFFSET_DELTA = 6
     TRAILING = 7
+    TIMESTAMP_TOO_FAR = 8
     LIMIT_REACHED = -1
     OUT_OF_MEMORY = -2
 
@@ -646,6 +647,7 @@ cdef class ColumnBuilder:
     cdef bint with_headers
     cdef bint nullable_headers
     cdef int64_t factor
+    cdef int64_t most_timestamp  # that can be multiplied by the factor
     cdef bint busy  # another thread is in `fill`, which works without the interpreter lock
     cdef Py_ssize_t expected[5]  # the last RecordBatch's: bytes of keys, values, names, payloads; rows
 
@@ -653,6 +655,7 @@ cdef class ColumnBuilder:
         self.with_headers = with_headers
         self.nullable_headers = nullable_headers
         self.factor = timestamp_factor
+        self.most_timestamp = INT64_MAX // timestamp_factor
         self.row_count = 0
         self.busy = False
         memset(self.expected, 0, sizeof(self.expected))
@@ -758,6 +761,14 @@ cdef class ColumnBuilder:
                 position = found.next
                 index += 1
                 continue
+            record_timestamp = timestamp
+            if timestamp_type == 0:
+                record_timestamp = <int64_t>(<uint64_t>timestamp + <uint64_t>found.timestamp_delta)
+            if self.factor > 1 and (record_timestamp > self.most_timestamp
+                                    or record_timestamp < -self.most_timestamp):
+                index_at[0] = index
+                position_at[0] = position
+                return TIMESTAMP_TOO_FAR
             row = self.row_count
             if row >= max_rows or (row and self.is_full(&found, position, max_bytes)):
                 index_at[0] = index
@@ -792,10 +803,7 @@ cdef class ColumnBuilder:
                     push_valid(&self.lists)
                     (<int32_t *>self.lists.offsets.memory)[row + 1] = <int32_t>self.names.rows
             (<int64_t *>self.record_offsets.memory)[row] = record_offset
-            record_timestamp = timestamp
-            if timestamp_type == 0:
-                record_timestamp = <int64_t>(<uint64_t>timestamp + <uint64_t>found.timestamp_delta)
-            (<int64_t *>self.timestamps.memory)[row] = <int64_t>(<uint64_t>record_timestamp * <uint64_t>self.factor)
+            (<int64_t *>self.timestamps.memory)[row] = record_timestamp * self.factor
             (<int32_t *>self.types.memory)[row] = timestamp_type
             self.record_offsets.size += 8
             self.timestamps.size += 8

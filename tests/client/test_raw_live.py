@@ -181,6 +181,50 @@ def test_data_loss_is_told_or_stepped_over(servers: str, admin: Admin) -> None:
             list(reader.fetch_columns(topic, 0, 500, 600))
 
 
+QUICK = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 1, "fetch.max.wait.ms": 10}
+
+
+@pytest.mark.parametrize("start", [0, 3, 7])
+def test_a_range_that_ends_behind_the_log(servers: str, admin: Admin, start: int) -> None:
+    topic = new_topic(admin, 1)
+    with RawWriter(servers) as writer:
+        writer.write_columns(table(3), topic=topic)
+    with RawReader(servers, QUICK) as reader:
+
+        def read(fail_on_data_loss: bool) -> list[int]:
+            rows = reader.fetch_columns(
+                topic, 0, start, 20, fail_on_data_loss=fail_on_data_loss, wait_for_end=False
+            )
+            return offsets(rows)
+
+        with pytest.raises(PartitionLostError, match=rf"offset {max(start, 3)} of the range .* holds 0 to 3"):
+            read(True)
+        assert read(False) == list(range(start, 3))
+
+
+def test_what_is_decoded_is_handed_out_when_the_rest_is_gone(servers: str, admin: Admin) -> None:
+    topic = new_topic(admin, 2)
+    with RawWriter(servers) as writer:
+        for partition in (0, 1):
+            columns = table(9).append_column("partition", pa.array([partition] * 9, pa.int32()))
+            for i in range(3):
+                writer.write_columns(columns.slice(3 * i, 3), topic=topic)
+                writer.flush()
+    # One batch in an answer, so that records are deleted while the range is read.
+    one_batch = {**QUICK, "max.partition.fetch.bytes": 1, "fetch.max.bytes": 1}
+    with RawReader(servers, one_batch) as reader:
+        ranges = [(topic, 0, 0, 20), (topic, 1, 0, 9)]
+        rows_of = reader.fetch_columns_many(ranges, 2, fail_on_data_loss=False, wait_for_end=False)
+        got: dict[int, list[int]] = {0: [], 1: []}
+        for count, (_, partition, rows) in enumerate(rows_of):
+            got[partition] += rows.column("offset").to_pylist()
+            if not count:
+                admin.delete_records({(topic, 0): 9})
+    # The second answer was asked for before the first was decoded.
+    assert got[1] == list(range(9))
+    assert got[0] in (list(range(6)), list(range(9)))
+
+
 def test_unknown_things_and_waiting_for_what_does_not_come(servers: str, topic: str) -> None:
     with RawReader(servers, {"default.api.timeout.ms": 300, "fetch.max.wait.ms": 50}) as reader:
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):

@@ -24,7 +24,9 @@ from odradek.records.columns import (
 )
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
+from odradek.records.message_sets.message_batches import iter_fetched
 from odradek.records.partitioner import partition_for_key
+from odradek.records.problems import TimestampRangeError
 from seeds import seed
 
 from .golden import RELEASES, log_files, wire_record_sets
@@ -190,6 +192,42 @@ def test_timestamps_as_spark_wants_them() -> None:
     assert decode_columns(data, timestamp_unit="us").column("timestamp")[0].as_py() == 1_600_000_000_123_000
     millis = decode_columns(data, as_timestamp=True)
     assert millis.schema.field("timestamp").type == pa.timestamp("ms", tz="UTC")
+
+
+NANOSECONDS = 1_600_000_000_123_456_789
+FARTHEST = (2**63 - 1) // 1000
+
+
+@pytest.mark.parametrize("bad", [NANOSECONDS, FARTHEST + 1])
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_time_that_microseconds_cannot_hold_is_told_and_not_wrapped(bad: int, stamped: bool) -> None:
+    kind = TimestampType.LOG_APPEND_TIME if stamped else TimestampType.CREATE_TIME
+    times = [bad] if stamped else [1, FARTHEST, bad, 2]
+    builder = BatchBuilder(Codec.NONE, base_offset=40)
+    for number, time in enumerate(times):
+        builder.append(time, None, b"%d" % number, ())
+    data = bytearray(builder.build())
+    if stamped:
+        data[22] |= 8
+        struct.pack_into(">I", data, 17, compute_crc(data))
+    assert [kind_ for _, _, kind_ in iter_fetched(bytes(data), check_crcs=True)] == [kind]
+    decoder = ColumnDecoder(timestamp_unit="us", as_timestamp=True)
+    with pytest.raises(TimestampRangeError, match=f"the timestamp {bad} of the record at offset") as caught:
+        list(decoder.feed(bytes(data)))
+    assert (caught.value.offset, caught.value.timestamp) == (40 if stamped else 42, bad)
+    before = decoder.flush()
+    assert (before.column("offset").to_pylist() if before else []) == ([] if stamped else [40, 41])
+    # In its own unit each time is kept whole.
+    assert decode_columns(bytes(data)).column("timestamp").to_pylist() == times
+    # A record that is not wanted does no harm.
+    if not stamped:
+        assert decode_columns(bytes(data), from_offset=43, timestamp_unit="us").num_rows == 1
+
+
+def test_a_timestamp_to_write_that_milliseconds_cannot_hold_is_refused() -> None:
+    far = pa.array([2**62], pa.timestamp("s"))
+    with pytest.raises(pa.ArrowInvalid, match=r"out of bounds|overflow"):
+        encode_columns(None, pa.array([b"v"]), None, far)
 
 
 def test_no_headers_are_an_empty_list_or_null() -> None:

@@ -6,6 +6,7 @@ logged but not committed runs again, with the same offsets; the start of batch 0
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from odradek.client.types import TopicPartition
@@ -36,6 +37,10 @@ class SimulatedTopic:
 
     def __init__(self, partitions: int = 1, topic_id: str = "") -> None:
         self.topic_id = topic_id
+        self.waited_for = 0
+        """How often partitions were missed, which takes some seconds of asking again."""
+        self.hidden = False
+        """Whether brokers do not name it: for a pattern it is not there then."""
         self.bounds = {TopicPartition("t", number): (0, 0) for number in range(partitions)}
 
     def append(self, number: int, count: int = 1) -> None:
@@ -54,12 +59,15 @@ class SimulatedTopic:
         self.bounds = {TopicPartition("t", number): (0, 0) for number in range(partitions)}
 
     def _here(self, offsets: Offsets) -> SourceOffset:
+        if self.hidden:
+            return SourceOffset({})
         return SourceOffset(offsets, {"t": self.topic_id} if self.topic_id else {})
 
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
-        return {tp: self.bounds[tp][0] for tp in partitions if tp in self.bounds}
+        return {tp: self.bounds[tp][0] for tp in partitions if tp in self.bounds and not self.hidden}
 
     def latest(self, known: SourceOffset | None = None) -> SourceOffset:
+        self.waited_for += bool(known is not None and known.offsets.keys() - self._here(self._ends()).offsets)
         return self._here(self._ends())
 
     def _ends(self) -> Offsets:
@@ -119,6 +127,11 @@ class SimulatedQuery:
         self.planner = StreamPlanner(self._source, self.topic)
         self._limited = bool(self._source.max_offsets_per_trigger or self._source.min_offsets_per_trigger)
 
+    def forget_where_it_began(self) -> None:
+        """Leave of the first batch's end what a release would have written that did not note its start."""
+        end = from_spark(json.loads(self._logged[0]))
+        self._logged[0] = json.dumps(to_spark(replace(end, began={})))
+
     def log_next_batch(self) -> bool:
         """Plan the next batch and log its end; False if there is none, or one is still to be run."""
         if self.committed < len(self._logged):
@@ -143,7 +156,15 @@ class SimulatedQuery:
             gone = [r for r in ranges if r.topic_id not in ("", self.topic.topic_id)]
             if gone and self._source.fail_on_data_loss:
                 raise DataLossError("a task met another topic")
-            self.read[batch] = [r for r in ranges if r not in gone]
+            self.read[batch] = [part for r in ranges if r not in gone for part in self._there(r)]
+
+    def _there(self, r: OffsetRange) -> list[OffsetRange]:
+        """The part of a range that a task still finds; raises as the task does."""
+        begin, end = self.topic.bounds.get(r.tp, (r.end, r.end))
+        if self._source.fail_on_data_loss and not begin <= r.start <= r.end <= end:
+            raise DataLossError(f"a task did not find all of {r}")
+        there = replace(r, start=max(r.start, begin), end=min(r.end, end))
+        return [there] if there.size > 0 else []
 
     def commit(self) -> None:
         if len(self._logged) - 1 in self.read:

@@ -65,12 +65,14 @@ def test_partitions_that_are_none_are_refused(text: str) -> None:
 ids = st.dictionaries(st.sampled_from("abc"), st.binary(min_size=16, max_size=16).map(uuid_to_text))
 
 
-def _with_offsets(offsets: dict[TopicPartition, int], topic_ids: dict[str, str]) -> SourceOffset:
+def _with_offsets(
+    offsets: dict[TopicPartition, int], topic_ids: dict[str, str], began: dict[TopicPartition, int]
+) -> SourceOffset:
     topics = {tp.topic for tp in offsets}
-    return SourceOffset(offsets, {topic: one for topic, one in topic_ids.items() if topic in topics})
+    return SourceOffset(offsets, {topic: one for topic, one in topic_ids.items() if topic in topics}, began)
 
 
-places = st.builds(_with_offsets, offset_maps, ids)
+places = st.builds(_with_offsets, offset_maps, ids, st.just({}) | offset_maps)
 
 
 @given(places)
@@ -82,7 +84,9 @@ def test_a_checkpoint_gives_back_what_it_was_given(place: SourceOffset) -> None:
 @given(places)
 def test_equal_offsets_have_equal_texts_whatever_their_order(place: SourceOffset) -> None:
     backwards = SourceOffset(
-        dict(reversed(place.offsets.items())), dict(reversed(list(place.topic_ids.items())))
+        dict(reversed(place.offsets.items())),
+        dict(reversed(list(place.topic_ids.items()))),
+        dict(reversed(list(place.began.items()))),
     )
     assert json.dumps(to_spark(place)) == json.dumps(to_spark(backwards))
 
@@ -100,6 +104,14 @@ def test_a_checkpoint_shows_ids_as_topics_without_partitions() -> None:
     place = SourceOffset({TopicPartition("t", 0): 6}, {"t": "ipB6yNIkQdu9ZDXNDDHZXw"})
     assert to_spark(place) == {"t": {"0": 6}, "t#ipB6yNIkQdu9ZDXNDDHZXw": {}}
     assert from_spark({"t": {"0": 6}}) == SourceOffset({TopicPartition("t", 0): 6})
+    first = SourceOffset(
+        place.offsets, place.topic_ids, {TopicPartition("t", 1): 0, TopicPartition("t", 0): 2}
+    )
+    assert to_spark(first) == {
+        "t": {"0": 6},
+        "t#ipB6yNIkQdu9ZDXNDDHZXw": {},
+        "t#began:0=2,1=0": {},
+    }
     with pytest.raises(ValueError, match="not a uuid"):
         from_spark({"t": {"0": 6}, "t#x": {}})
 

@@ -108,6 +108,28 @@ def test_where_to_start() -> None:
     assert source(startingOffsets="earliest", startingTimestamp="12").start == AtTimestamp(12)
     assert source(startingOffsetsByTimestampStrategy="latest").latest_if_no_match
     assert "Expected a single long value" in refused({**MINIMAL, "startingTimestamp": "noon"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        # -1 and -2 ask a broker for the end and the beginning, -3 for the newest record.
+        ({"startingTimestamp": "-1"}, "startingTimestamp is -1; it is milliseconds since 1970"),
+        ({"startingTimestamp": str(2**63)}, "startingTimestamp is 9223372036854775808; it is"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":-3}}'}, "startingOffsetsByTimestamp for t-0 is -3"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":9223372036854775808}}'}, "offsets and times up to"),
+        ({"startingOffsets": '{"t":{"0":9223372036854775808}}'}, "offsets and times up to"),
+        ({"startingOffsets": '{"t":{"2147483648":0}}'}, "partitions are numbers up to 2147483647"),
+        ({"maxOffsetsPerTrigger": str(2**63)}, "maxOffsetsPerTrigger must be at most"),
+    ],
+)
+def test_numbers_that_kafka_cannot_write(options: dict[str, str], message: str) -> None:
+    assert message in refused({**MINIMAL, **options})
+
+
+def test_partitions_that_kafka_cannot_number() -> None:
+    servers = {"kafka.bootstrap.servers": "x:1"}
+    assert "t-2147483648: partitions are" in refused({**servers, "assign": '{"t":[2147483648]}'})
     assert "use -1 for latest" in refused({**MINIMAL, "startingOffsets": '{"t":{"0":-3}}'})
     assert "must be one of error, latest" in refused(
         {**MINIMAL, "startingOffsetsByTimestampStrategy": "skip"}

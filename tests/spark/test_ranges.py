@@ -1,10 +1,11 @@
 """How offsets become tasks."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.client.types import TopicPartition
-from odradek.spark.ranges import OffsetRange, split
+from odradek.spark.ranges import MOST_TASKS, OffsetRange, split
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -67,3 +68,15 @@ def test_every_offset_is_in_exactly_one_task(
                 assert task.start == at
                 at = task.end
         assert at == max(r.start, r.end)
+
+
+def test_however_many_tasks_are_asked_for_there_are_as_many_as_spark_gets_through() -> None:
+    five = [OffsetRange(TopicPartition("t", 0), 0, 5)]
+    assert [r.size for r in split(five, 99_999_999_999)] == [1] * 5
+    many = [OffsetRange(TopicPartition("t", n), 0, 1 << 40) for n in range(3)]
+    assert MOST_TASKS - 3 <= len(split(many, 99_999_999_999)) <= MOST_TASKS + 3
+    assert len(split(many, max_records=1 << 30)) == 3 << 10
+    with pytest.raises(
+        ValueError, match=r"maxRecordsPerPartition 1 would cut 3,\S+ offsets into 3,\S+ tasks"
+    ):
+        split(many, max_records=1)

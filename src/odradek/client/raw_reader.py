@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -19,6 +20,7 @@ from odradek.client.core.fetch_requests import (
     fetch_request,
 )
 from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
+from odradek.client.core.metadata import LOOKS_BEFORE_GONE
 from odradek.client.errors import (
     IllegalArgumentError,
     PartitionLostError,
@@ -39,6 +41,7 @@ from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.records.batch import BatchHeader
+from odradek.records.problems import TimestampRangeError
 from odradek.wire.api import ApiKey
 from odradek.wire.primitives import ZERO_UUID
 
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from odradek.records.columns import ColumnDecoder
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DEFAULTS = {
@@ -67,15 +71,21 @@ class PartitionRange(NamedTuple):
 
 
 class _Reading:
-    """One range being read. `fetch_offset` runs ahead of what was decoded by one request."""
+    """One range being read. `fetch_offset` runs ahead of what was decoded by one request.
 
-    __slots__ = ("aborted", "decoder", "end", "fail_on_data_loss", "fetch_offset", "tp")
+    Attributes:
+        cut_short: the rest of it is not there and has been given up (`fail_on_data_loss` is False); what was
+            decoded of it is still to be handed out.
+    """
+
+    __slots__ = ("aborted", "cut_short", "decoder", "end", "fail_on_data_loss", "fetch_offset", "tp")
 
     def __init__(self, tp: TopicPartition, start: int, end: int, fail_on_data_loss: bool) -> None:
         self.tp = tp
         self.fetch_offset = start
         self.end = end
         self.fail_on_data_loss = fail_on_data_loss
+        self.cut_short = False
         self.aborted = AbortedFilter(None)
         self.decoder: ColumnDecoder | None = None
 
@@ -124,6 +134,7 @@ class RawReader:
         *,
         with_headers: bool = False,
         fail_on_data_loss: bool = True,
+        wait_for_end: bool = True,
         topic_id: bytes = ZERO_UUID,
         **columns: Any,
     ) -> Iterator[pa.RecordBatch]:
@@ -137,15 +148,19 @@ class RawReader:
         Args:
             with_headers: whether there is a column for them.
             fail_on_data_loss: an offset of the range that is gone raises; if False, reading goes on at the
-                first offset that is left.
+                first offset that is left, with a warning.
+            wait_for_end: whether a range may end where nothing has been written yet. If False, a log that
+                ends before the range has lost what is behind, which several answers have to say. What is
+                written, but may not be read yet (not replicated, or of an open transaction), is waited for.
             topic_id: the topic must have this id (`look_up_topics`), where the broker has ids.
             columns: passed on to `ColumnDecoder` (`timestamp_unit`, `as_timestamp`, `nullable_headers`).
 
         Raises:
-            PartitionLostError: part of the range is no longer in the log (`fail_on_data_loss`).
+            PartitionLostError: part of the range is not in the log (`fail_on_data_loss`).
             TopicRecreatedError: the topic has another id than `topic_id`, whatever `fail_on_data_loss` says.
                 Rows may be the new topic's before that (`rows_in_doubt`) where brokers have ids and are read
                 by name: Kafka 2.8 and 3.0.
+            TimestampRangeError: a record's time that microseconds, if they are asked for, cannot hold.
             KafkaError: what the broker says when it cannot be retried; `ClientTimeoutError` after the
                 timeout.
         """
@@ -154,6 +169,7 @@ class RawReader:
             batch_rows,
             with_headers=with_headers,
             fail_on_data_loss=fail_on_data_loss,
+            wait_for_end=wait_for_end,
             topic_ids={topic: topic_id},
             **columns,
         ):
@@ -166,6 +182,7 @@ class RawReader:
         *,
         with_headers: bool = False,
         fail_on_data_loss: bool = True,
+        wait_for_end: bool = True,
         topic_ids: Mapping[str, bytes] | None = None,
         **columns: Any,
     ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
@@ -175,7 +192,7 @@ class RawReader:
 
         Args:
             ranges: topic, number, first offset, and the offset to end before.
-            batch_rows, with_headers, fail_on_data_loss, columns: see `fetch_columns`.
+            batch_rows, with_headers, fail_on_data_loss, wait_for_end, columns: see `fetch_columns`.
             topic_ids: the ids that topics must have, by name.
 
         Yields (topic, partition, rows); rows of one partition come in offset order, partitions interleave. A
@@ -207,7 +224,7 @@ class RawReader:
         if not readings:
             return
         ids = {topic: wanted for topic, wanted in (topic_ids or {}).items() if wanted != ZERO_UUID}
-        yield from _Fetching(self._config, self._cluster, readings, ids).run()
+        yield from _Fetching(self._config, self._cluster, readings, ids, wait_for_end).run()
 
     def connect(self) -> None:
         """Reach any broker; the other methods do so by themselves."""
@@ -316,8 +333,10 @@ class _Fetching:
         cluster: BlockingCluster,
         readings: dict[TopicPartition, _Reading],
         topic_ids: Mapping[str, bytes],
+        wait_for_end: bool,
     ) -> None:
         self._config = config
+        self._wait_for_end = wait_for_end
         self._cluster = cluster
         self._left = readings
         self._topic_ids = topic_ids
@@ -351,6 +370,9 @@ class _Fetching:
                         for rows in self._decode(reading, data):
                             handed_out = True
                             yield rows
+                for rows in self._rest_of_cut_short():
+                    handed_out = True
+                    yield rows
             self._check_named()
         except TopicRecreatedError as problem:
             problem.rows_in_doubt = handed_out and bool(self._named)
@@ -451,7 +473,7 @@ class _Fetching:
         """Look at an answer without decoding it. Returns the reading if there is something to decode."""
         code = to_code(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._out_of_range(reading)
+            self._look_for(reading)
             return None
         if code != ErrorCode.NONE:
             self._retrying.failed(error_for(code, f"{reading.tp}: {code.message}"))
@@ -466,6 +488,8 @@ class _Fetching:
             self._retrying.idle(
                 f"{reading.tp} has nothing at offset {start} yet; its high watermark is {data.high_watermark}"
             )
+            if not self._wait_for_end and data.high_watermark <= start:
+                self._look_for(reading)
             return None
         return reading
 
@@ -474,24 +498,105 @@ class _Fetching:
         assert decoder is not None
         reading.aborted = AbortedFilter(data.aborted_transactions)
         topic, partition = reading.tp
-        for rows in decoder.feed(data.records):
-            yield topic, partition, rows
+        try:
+            for rows in decoder.feed(data.records):
+                yield topic, partition, rows
+        except TimestampRangeError as problem:
+            raise TimestampRangeError(problem.offset, problem.timestamp, f"{reading.tp}: ") from problem
         if decoder.finished or reading.fetch_offset >= reading.end:
             rest = decoder.flush()
             if rest is not None:
                 yield topic, partition, rest
             del self._left[reading.tp]
 
-    def _out_of_range(self, reading: _Reading) -> None:
+    def _rest_of_cut_short(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+        """Hand out what was decoded of ranges whose rest was given up, and be done with them."""
+        for reading in [reading for reading in self._left.values() if reading.cut_short]:
+            assert reading.decoder is not None
+            rest = reading.decoder.flush()
+            if rest is not None:
+                yield (*reading.tp, rest)
+            del self._left[reading.tp]
+
+    def _look_for(self, reading: _Reading) -> None:
+        """Find out what is left of a range of which the leader has nothing at the offset to read on at.
+
+        What lies before the log's start is gone for good. That the log ends at that offset, or before, is
+        believed when several answers say so, as whoever is asked may not be the leader any more, or not yet
+        have what it will lead. Else the same is asked again.
+
+        Raises `PartitionLostError` if part of the range is not there (`fail_on_data_loss`); if it shall not
+        be raised, the range begins behind the gap, or is `cut_short`.
+        """
         tp = reading.tp
         self._drop_connections()
-        first = list_offsets(self._cluster, self._config.isolation, {tp: EARLIEST})[tp]
-        last = list_offsets(self._cluster, self._config.isolation, {tp: LATEST})[tp]
+        for look in range(1, LOOKS_BEFORE_GONE + 1):
+            first = self._bound(tp, EARLIEST)
+            if reading.fetch_offset < first:
+                self._skip(reading, first, self._bound(tp, LATEST))
+                return
+            if self._is_written(reading):
+                self._retrying.idle(f"{tp} does not give out what it has at offset {reading.fetch_offset}")
+                self._retrying.pause()
+                return
+            if look < LOOKS_BEFORE_GONE:
+                self._retrying.pause()
+                self._refresh()
+        self._skip(reading, first, self._bound(tp, LATEST))
+
+    def _bound(self, tp: TopicPartition, which: int) -> int:
+        return list_offsets(self._cluster, self._config.isolation, {tp: which})[tp]
+
+    def _is_written(self, reading: _Reading) -> bool:
+        """Return whether the leader has anything at the offset to read on at, be it not replicated yet.
+
+        Brokers tell readers no log end offset. But a fetch from an offset beyond it is out of range, and one
+        from anywhere up to it is not.
+        """
+        tp = reading.tp
+        while True:
+            try:
+                leader = self._cluster.leader(tp)
+                if leader is None:
+                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+                connection = self._cluster.connection(leader)
+                ids = {tp.topic: self._id_of(tp.topic)}
+                epoch = self._cluster.metadata.leader_epoch(tp)
+                response = connection.call(
+                    fetch_request(
+                        [FetchAt(tp, reading.fetch_offset + 1, epoch, 1)],
+                        ids,
+                        max_wait_ms=0,
+                        min_bytes=0,
+                        max_bytes=1,
+                        isolation=self._config.isolation,
+                    ),
+                    at_most=fetch_ceiling(ids.values()),
+                )
+                answers = [data for topic in response.responses for data in topic.partitions]
+                code = to_code(response.error_code or (answers[0].error_code if answers else 0))
+                if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    return False
+                if not answers:  # it is throttled
+                    code = ErrorCode.REQUEST_TIMED_OUT
+                if code == ErrorCode.NONE:
+                    return True
+                raise error_for(code, f"{tp}: {code.message}")
+            except KafkaError as problem:
+                self._drop_connections()
+                self._retrying.failed(problem)
+                self._refresh()
+
+    def _skip(self, reading: _Reading, first: int, last: int) -> None:
+        """Go on behind what is not there, or not at all; or raise. The log holds `first` to `last`."""
+        what = f"offset {reading.fetch_offset} of the range up to {reading.end} is not in the log"
         if reading.fail_on_data_loss:
             raise PartitionLostError(
-                f"{tp}: offset {reading.fetch_offset} of the range up to {reading.end} is not in the log, "
-                f"which now holds {first} to {last}: records were deleted, or the topic was made anew"
+                f"{reading.tp}: {what}, which now holds {first} to {last}: records were deleted, the topic "
+                "was made anew, or the range was to end where nothing has been written"
             )
+        log.warning("%s: %s, which now holds %d to %d; it is skipped", reading.tp, what, first, last)
+        self._retrying.progress()
         assert reading.decoder is not None
         if reading.fetch_offset < first < reading.end:
             reading.fetch_offset = first
@@ -499,8 +604,7 @@ class _Fetching:
             reading.decoder.next_offset = first
         else:
             reading.fetch_offset = reading.end
-            if not reading.decoder.pending_rows:
-                del self._left[tp]
+            reading.cut_short = True
 
     def _refresh(self) -> None:
         self._drop_connections()

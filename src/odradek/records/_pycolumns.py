@@ -14,7 +14,7 @@ from typing import Any
 
 from odradek.records._pymurmur import murmur2
 from odradek.records._pyscan import INT64_MAX, INT64_MIN, Scan, read_varint, scan, wrap64
-from odradek.records.problems import LIMIT_REACHED, OK, TRAILING
+from odradek.records.problems import LIMIT_REACHED, OK, TIMESTAMP_TOO_FAR, TRAILING
 from odradek.records.varint import encode_varint
 
 if sys.byteorder != "little":  # pragma: no cover - no such machine has Arrow's Python build
@@ -85,6 +85,8 @@ class ColumnBuilder:
         self._with_headers = with_headers
         self._nullable_headers = nullable_headers
         self._factor = timestamp_factor
+        # A factor of 1 changes nothing, and there all 64 bits are kept.
+        self._most_timestamp = INT64_MAX // timestamp_factor if timestamp_factor > 1 else 1 << 63
         self._reset()
 
     def _reset(self) -> None:
@@ -150,6 +152,9 @@ class ColumnBuilder:
             if not INT64_MIN <= offset <= INT64_MAX:
                 offset = wrap64(offset)
             if from_offset <= offset < until_offset:
+                record_timestamp = timestamp if timestamp_type else wrap64(timestamp + delta)
+                if abs(record_timestamp) > self._most_timestamp:
+                    return TIMESTAMP_TOO_FAR, index, position
                 if rows >= max_rows or (rows and self._is_full(found, max_bytes)):
                     return LIMIT_REACHED, index, position
                 keys.push(None if key_length < 0 else data[key_at : key_at + key_length])
@@ -157,8 +162,7 @@ class ColumnBuilder:
                 if self._with_headers:
                     self._push_headers(data, *headers)
                 self._offsets.append(offset)
-                record_timestamp = timestamp if timestamp_type else wrap64(timestamp + delta)
-                self._timestamps.append(wrap64(record_timestamp * self._factor))
+                self._timestamps.append(record_timestamp * self._factor)
                 self._types.append(timestamp_type)
                 rows += 1
             position = end

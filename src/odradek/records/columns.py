@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odradek.errors import KafkaError
 from odradek.records import scalars
+from odradek.records._pyscan import scan
 from odradek.records.batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
@@ -36,7 +38,7 @@ from odradek.records.builder import compress_records, finish_batch
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.kernel import kernel
 from odradek.records.message_sets.message_batches import iter_fetched
-from odradek.records.problems import LIMIT_REACHED, raise_for_problem
+from odradek.records.problems import LIMIT_REACHED, TIMESTAMP_TOO_FAR, TimestampRangeError, raise_for_problem
 
 MAX_OFFSET = 0x7FFF_FFFF_FFFF_FFFF
 MAX_COLUMN_BYTES = 0x7FFF_FFFF
@@ -136,9 +138,10 @@ class ColumnDecoder:
     def feed(self, buffer: Buffer) -> Iterator[pa.RecordBatch]:
         """Decode all whole batches in `buffer`; yields each `RecordBatch` that has become full.
 
-        What is left waits for the next `feed` or for `flush`. Raises `KafkaError` as `iter_records` does; the
-        rows before the bad batch (where its CRC is right: before the bad record) have then been yielded or
-        are there for `flush`, and `next_offset` is after them.
+        What is left waits for the next `feed` or for `flush`. Raises `KafkaError` as `iter_records` does, and
+        `TimestampRangeError` for a time that microseconds, if they are asked for, cannot hold; the rows
+        before the bad batch (where its CRC is right: before the bad record) have then been yielded or are
+        there for `flush`, and `next_offset` is after them.
         """
         for header, batch, kind in iter_fetched(buffer, check_crcs=self._check_crcs):
             if self.finished:
@@ -174,6 +177,10 @@ class ColumnDecoder:
                 min(self._batch_rows, self._left),
                 self._batch_bytes,
             )
+            if status == TIMESTAMP_TOO_FAR:
+                _, _, delta, offset_delta, *_ = scan(section, position, len(section))
+                base = header.max_timestamp if append_time else header.base_timestamp + delta
+                raise TimestampRangeError(header.base_offset + offset_delta, base)
             if status > 0:
                 raise_for_problem(status, index, header.base_offset)
             if status == LIMIT_REACHED or self._builder.rows >= self._batch_rows:
@@ -443,7 +450,9 @@ def _timestamp_buffer(column: Any, default: int) -> Any:
     if column is None or pa.types.is_null(column.type):
         return None
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).view(pa.int64())
+        # Truncated to milliseconds, but never wrapped.
+        wanted = pc.CastOptions(pa.timestamp("ms", tz=column.type.tz), allow_time_truncate=True)
+        column = pc.cast(column, options=wanted).view(pa.int64())
     elif column.type != pa.int64():
         column = column.cast(pa.int64())
     if column.null_count:

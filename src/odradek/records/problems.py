@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from odradek.errors import InvalidRecordError
+from odradek.errors import InvalidRecordError, OdradekError
 
 OK: Final = 0
 TRUNCATED: Final = 1
@@ -17,6 +17,8 @@ MISMATCH: Final = 4
 HEADER_COUNT: Final = 5
 OFFSET_DELTA: Final = 6
 TRAILING: Final = 7
+TIMESTAMP_TOO_FAR: Final = 8
+"""Of a column builder: in the unit that is asked for, the time needs more than 64 bits."""
 
 LIMIT_REACHED: Final = -1
 """Not a problem: a column builder stopped because it is full; go on where it stopped."""
@@ -34,6 +36,30 @@ _WORDS = {
 # Why a well-formed record is refused by a topic.
 MISSING_KEY: Final = 1
 TIMESTAMP_RANGE: Final = 2
+
+
+class TimestampRangeError(OdradekError):
+    """A record's timestamp does not fit a column of microseconds.
+
+    Kafka's timestamps are milliseconds, and brokers take any number for one: this one was most likely written
+    in nanoseconds.
+
+    Attributes:
+        offset: the record's.
+        timestamp: as it is in the record.
+    """
+
+    def __init__(self, offset: int, timestamp: int, where: str = "") -> None:
+        super().__init__(
+            f"{where}the timestamp {timestamp} of the record at offset {offset} is more milliseconds than a "
+            "time in microseconds can hold; its producer probably wrote another unit than Kafka's, the "
+            "millisecond"
+        )
+        self.offset = offset
+        self.timestamp = timestamp
+
+    def __reduce__(self) -> tuple[type[TimestampRangeError], tuple[int, int]]:
+        return TimestampRangeError, (self.offset, self.timestamp)
 
 
 def raise_for_problem(problem: int, index: int, base_offset: int) -> NoReturn:

@@ -18,6 +18,11 @@ EARLIEST = -2
 """In an offsets JSON, and as a `ListOffsets` timestamp: the first offset that is still there."""
 
 
+MOST_OFFSET = 2**63 - 1
+"""As Kafka writes offsets and times: 64 bits."""
+MOST_PARTITION = 2**31 - 1
+
+
 Offsets = dict[TopicPartition, int]
 """Next offset to read, by partition."""
 
@@ -26,6 +31,9 @@ NO_TOPIC_ID = bytes(16)
 
 _ID_MARK = "#"
 """Between a topic's name and its id in a checkpoint; no name has it."""
+
+_BEGAN = "began:"
+"""Before the offsets at which a query began, where a topic id would be: `clicks#began:0=17,1=4`."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +44,13 @@ class SourceOffset:
         topic_ids: by topic, as Kafka writes them. A topic whose id is not known is not in it: its broker has
             none (before Kafka 2.8), or the checkpoint was written by Spark's Kafka connector. One that is
             deleted and made again has another id, and offsets of the one mean nothing in the other.
+        began: of the end of a query's first batch, where that batch begins; else empty. Spark writes no
+            batch's start into the checkpoint, and of all others it is the end of the one before.
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    began: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def recreated(self, later: "SourceOffset") -> frozenset[str]:
         """The topics that have another id in `later`."""
@@ -115,6 +126,10 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
     for topic, numbers in parsed.items():
         if not isinstance(numbers, list) or not all(_is_count(number) for number in numbers):
             raise ValueError(f"{wanted}, got {text}")
+        if any(number > MOST_PARTITION for number in numbers):
+            raise ValueError(
+                f"{topic}-{max(numbers)}: partitions are numbers up to {MOST_PARTITION}, got {text}"
+            )
         found.update(TopicPartition(topic, number) for number in numbers)
     return sorted(found)
 
@@ -122,35 +137,46 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
 def to_spark(place: SourceOffset) -> dict[str, dict[str, int]]:
     """As the nested dict that Spark writes into its checkpoint, sorted.
 
-    Topic ids are topics without partitions, `{"clicks":{"0":6},"clicks#ipB6yNIkQdu9ZDXNDDHZXw":{}}`: the
-    Kafka connector reads the partitions of every topic in this JSON, and of those it finds none.
+    Topic ids, and where a query began, are topics without partitions,
+    `{"clicks":{"0":6},"clicks#began:0=2":{},"clicks#ipB6yNIkQdu9ZDXNDDHZXw":{}}`: the Kafka connector reads
+    the partitions of every topic in this JSON, and of those it finds none.
 
     Spark takes two offsets for equal when their JSON texts are; hence the order.
     """
     nested: dict[str, dict[str, int]] = {}
     for tp in sorted(place.offsets):
         nested.setdefault(tp.topic, {})[str(tp.partition)] = place.offsets[tp]
+    began: dict[str, list[str]] = {}
+    for tp in sorted(place.began):
+        began.setdefault(tp.topic, []).append(f"{tp.partition}={place.began[tp]}")
     for topic in list(nested):
         if topic in place.topic_ids:
             nested[f"{topic}{_ID_MARK}{place.topic_ids[topic]}"] = {}
+    for topic, starts in began.items():
+        nested[f"{topic}{_ID_MARK}{_BEGAN}{','.join(starts)}"] = {}
     return nested
 
 
 def from_spark(nested: Mapping[str, Mapping[str, int]]) -> SourceOffset:
-    """The inverse of `to_spark`; a checkpoint of Spark's Kafka connector reads the same, without ids.
+    """The inverse of `to_spark`; a checkpoint of Spark's Kafka connector reads the same, without the rest.
 
-    Raises `ValueError` for a topic id that is none.
+    Raises `ValueError` for a topic id, or a beginning, that is none.
     """
     offsets: Offsets = {}
     topic_ids: dict[str, str] = {}
+    began: Offsets = {}
     for name, partitions in nested.items():
-        topic, mark, topic_id = name.partition(_ID_MARK)
-        if mark:
-            uuid_from_text(topic_id)
-            topic_ids[topic] = topic_id
-        for partition, offset in partitions.items():
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
-    return SourceOffset(offsets, topic_ids)
+        topic, mark, said = name.partition(_ID_MARK)
+        if said.startswith(_BEGAN):
+            for pair in said.removeprefix(_BEGAN).split(","):
+                partition, _, offset = pair.partition("=")
+                began[TopicPartition(topic, int(partition))] = int(offset)
+        elif mark:
+            uuid_from_text(said)
+            topic_ids[topic] = said
+        for number, next_offset in partitions.items():
+            offsets[TopicPartition(topic, int(number))] = int(next_offset)
+    return SourceOffset(offsets, topic_ids, began)
 
 
 def show(partitions: Iterable[TopicPartition]) -> str:
@@ -167,6 +193,11 @@ def _partition_numbers(text: str, wanted: str) -> dict[TopicPartition, int]:
         for partition, number in partitions.items():
             if not (partition.isascii() and partition.isdigit()) or not _is_integer(number):
                 raise ValueError(f"{wanted}, got {text}")
+            if int(partition) > MOST_PARTITION or abs(number) > MOST_OFFSET:
+                raise ValueError(
+                    f"{topic}-{partition} at {number}: partitions are numbers up to {MOST_PARTITION}, "
+                    f"offsets and times up to {MOST_OFFSET}; got {text}"
+                )
             numbers[TopicPartition(topic, int(partition))] = number
     return numbers
 

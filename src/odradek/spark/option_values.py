@@ -6,6 +6,9 @@ from typing import Any
 
 from odradek.spark.durations import duration_ms
 
+_MOST = 2**63 - 1
+"""The largest number of Spark's own options."""
+
 
 def text_of(value: Any) -> str:
     """A value as the text that Spark makes of an option's or a setting's."""
@@ -34,6 +37,8 @@ class Given:
             number = int(text)
         except ValueError:
             raise ValueError(f"{name} must be a whole number, got {text!r}") from None
+        if number > _MOST:
+            raise ValueError(f"{name} must be at most {_MOST}")
         if number < least:
             raise ValueError(f"{name} must be positive" if least == 1 else f"{name} must be at least {least}")
         return number

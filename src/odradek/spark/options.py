@@ -20,6 +20,7 @@ from odradek.spark.kafka_configs import check_sink_configs, check_source_configs
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
+    MOST_OFFSET,
     AtOffsets,
     AtTimestamp,
     AtTimestamps,
@@ -320,13 +321,15 @@ def _limit(given: Given, side: str, default: Limit) -> Limit:
     """One end of the read; a timestamp for all wins over timestamps by partition, and those over offsets."""
     timestamp = given.text(f"{side}Timestamp")
     if timestamp is not None:
-        try:
-            return AtTimestamp(int(timestamp))
-        except ValueError:
-            raise ValueError(f"Expected a single long value, got {timestamp}") from None
+        if not re.fullmatch(r"[+-]?\d{1,19}", timestamp):
+            raise ValueError(f"Expected a single long value, got {timestamp}")
+        return AtTimestamp(_time_ms(f"{side}Timestamp", int(timestamp)))
     timestamps = given.text(f"{side}OffsetsByTimestamp")
     if timestamps is not None:
-        return AtTimestamps(timestamps_from_json(timestamps))
+        times = timestamps_from_json(timestamps)
+        return AtTimestamps(
+            {tp: _time_ms(f"{side}OffsetsByTimestamp for {tp}", time_ms) for tp, time_ms in times.items()}
+        )
     offsets = given.text(f"{side}Offsets")
     if offsets is None:
         return default
@@ -339,6 +342,13 @@ def _limit(given: Given, side: str, default: Limit) -> Limit:
         if offset < EARLIEST:
             raise ValueError(f"{side}Offsets for {tp} is {offset}; use -1 for latest, -2 for earliest")
     return AtOffsets(parsed)
+
+
+def _time_ms(what: str, time_ms: int) -> int:
+    """Return a time that a broker can be asked for; a negative one asks it for something else."""
+    if not 0 <= time_ms <= MOST_OFFSET:
+        raise ValueError(f"{what} is {time_ms}; it is milliseconds since 1970, from 0 to {MOST_OFFSET}")
+    return time_ms
 
 
 def _refuse_ends(given: Given) -> None:

@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 
 from odradek.client.types import TopicPartition
 
+MOST_TASKS = 100_000
+"""More than Spark gets through; a number that asks for more was mistyped."""
+
 
 @dataclass(frozen=True)
 class OffsetRange:
@@ -40,14 +43,21 @@ def split(
 ) -> list[OffsetRange]:
     """Cut `ranges` into tasks, in order; nothing is lost, empty and negative ranges are dropped.
 
-    `min_partitions` is approximate: rounding may give a few more or fewer tasks.
+    `min_partitions` is approximate: rounding may give a few more or fewer tasks, and it counts as
+    `MOST_TASKS` at most. `max_records` is strict: `ValueError` if it would make more tasks than that.
     """
     tasks = [r for r in ranges if r.size > 0]
     if max_records is not None:
+        wanted = sum(-(-r.size // max_records) for r in tasks)
+        if wanted > max(MOST_TASKS, len(tasks)):
+            raise ValueError(
+                f"maxRecordsPerPartition {max_records} would cut {sum(r.size for r in tasks):,} offsets into "
+                f"{wanted:,} tasks; Spark gets through {MOST_TASKS:,} at most: raise it, or read less at once"
+            )
         tasks = [piece for r in tasks for piece in _cut(r, -(-r.size // max_records))]
-    if min_partitions is None or len(tasks) >= min_partitions:
+    if min_partitions is None or len(tasks) >= min(min_partitions, MOST_TASKS):
         return tasks
-    return _split_in_proportion(tasks, min_partitions)
+    return _split_in_proportion(tasks, min(min_partitions, MOST_TASKS))
 
 
 SMALL = 5_000
@@ -117,6 +127,7 @@ def _share(size: int, total: int, wanted: int) -> int:
 def _cut(r: OffsetRange, parts: int) -> list[OffsetRange]:
     """`r` in `parts` pieces whose sizes differ by one at most; fewer where it has fewer offsets."""
     pieces = []
+    parts = min(parts, r.size)
     start, left = r.start, r.size
     for part in range(parts):
         size = left // (parts - part)

@@ -163,6 +163,16 @@ def test_records_that_were_deleted(new_topic: Any, read: Any) -> None:
     assert values(read(subscribe=topic.name)) == list("def")
 
 
+def test_an_end_behind_the_log(new_topic: Any, read: Any) -> None:
+    topic = new_topic()
+    topic.produce("abc")
+    options = {"subscribe": topic.name, "endingOffsets": topic.offsets(20), "kafka.retry.backoff.max.ms": 10}
+    assert values(read(**options, failOnDataLoss="false")) == list("abc")
+    message = error(read(**options).collect)
+    assert "DataLossError" in message
+    assert "offset 3 of the range up to 20 is not in the log, which now holds 0 to 3" in message
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

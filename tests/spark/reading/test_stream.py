@@ -92,6 +92,36 @@ def test_deleted_records_fail_the_query_or_are_skipped(
     assert Query(read_stream(**options, failOnDataLoss="false"), tmp_path).run().values == ["e", "f"]
 
 
+def test_what_is_deleted_before_the_first_batch_runs_again(
+    new_topic: Any, read_stream: Any, tmp_path: Path
+) -> None:
+    """Spark asks once more where the query starts, which the beginning of the topic has left by then."""
+    from odradek.client import Admin
+
+    topic = new_topic()
+    topic.produce("abcdef")
+    options = {"subscribe": topic.name, "startingOffsets": "earliest"}
+
+    def fail(batch: Any, batch_id: int) -> None:
+        raise RuntimeError("the first try")
+
+    def run() -> None:
+        writer = read_stream(**options).writeStream.foreachBatch(fail).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+
+    with pytest.raises(Exception, match="the first try"):
+        started_in_time(run)
+    with Admin(bootstrap_servers=topic.servers) as admin:
+        admin.delete_records({(topic.name, 0): 4})
+    with pytest.raises(Exception, match="DataLossError"):
+        Query(read_stream(**options), tmp_path).run()
+    assert Query(read_stream(**options, failOnDataLoss="false"), tmp_path).run().values == ["e", "f"]
+    # Where the first batch began is in its end alone, and is no reason for another batch.
+    assert Query(read_stream(**options), tmp_path).run().batches == []
+    topic.produce("g")
+    assert Query(read_stream(**options), tmp_path).run().values == ["g"]
+
+
 def test_an_option_that_is_wrong_fails_the_query(read_stream: Any, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="ending offset not valid in streaming queries"):
         Query(read_stream(subscribe="t", endingOffsets="latest"), tmp_path).run()

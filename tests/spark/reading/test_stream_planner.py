@@ -240,6 +240,121 @@ def test_a_deleted_partition_fails_the_query() -> None:
         query.step()
 
 
+@pytest.mark.parametrize("start", ["earliest", '{"t":{"0":0}}', '{"t":{"0":-2}}'])
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+def test_what_is_deleted_before_the_first_batch_runs_again_is_lost(
+    start: str, fail_on_data_loss: str
+) -> None:
+    topic = SimulatedTopic()
+    topic.append(0, 20)
+    source = options(startingOffsets=start, failOnDataLoss=fail_on_data_loss)
+    query = SimulatedQuery(topic, source)
+    query.log_next_batch()
+    topic.delete_before(0, 8)
+    query.crash()
+    if fail_on_data_loss == "true":
+        with pytest.raises(DataLossError):
+            query.step()
+    else:
+        query.step()
+        assert query.offsets_read(T0) == list(range(8, 20))
+        assert not query.step()
+
+
+def test_a_first_batch_that_was_planned_by_an_older_release_begins_where_spark_says() -> None:
+    topic = SimulatedTopic(2)
+    topic.append(0, 5)
+    query = SimulatedQuery(topic, options(startingOffsets='{"t":{"0":2,"1":-1}}'))
+    query.log_next_batch()
+    query.forget_where_it_began()
+    topic.append(1, 3)
+    query.crash()
+    while query.step():
+        pass
+    assert (query.offsets_read(T0), query.offsets_read(T1)) == ([2, 3, 4], [0, 1, 2])
+
+
+@pytest.mark.parametrize("crash", [True, False])
+@pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "3"}, {"minOffsetsPerTrigger": "7"}])
+def test_a_topic_that_is_hidden_for_a_while_keeps_its_place(crash: bool, limit: dict[str, str]) -> None:
+    topic = SimulatedTopic(2, OLD)
+    topic.append(0, 6)
+    topic.append(1, 4)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false", **limit))
+    while query.step():
+        pass
+    topic.hidden = True
+    for _ in range(3):
+        assert not query.step()
+    assert topic.waited_for == 1
+    if crash:
+        query.crash()
+        assert not query.step()
+    topic.hidden = False
+    topic.append(0, 7)
+    while query.step():
+        pass
+    assert (query.offsets_read(T0), query.offsets_read(T1)) == (list(range(13)), list(range(4)))
+
+
+def test_a_hidden_topic_that_comes_back_as_another_one_is_read_from_its_beginning() -> None:
+    topic = SimulatedTopic(2, OLD)
+    topic.append(0, 6)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false"))
+    query.step()
+    topic.hidden = True
+    query.step()
+    topic.hidden = False
+    topic.make_again()
+    topic.append(0, 9)
+    while query.step():
+        pass
+    assert (query.offsets_read(T0, OLD), query.offsets_read(T0, NEW)) == (list(range(6)), list(range(9)))
+
+
+def test_a_hidden_topic_fails_the_query_before_anything_is_written_down() -> None:
+    topic = SimulatedTopic(1, OLD)
+    topic.append(0, 6)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest"))
+    query.step()
+    before = list(query.logged_ends)
+    topic.hidden = True
+    for _ in range(2):
+        with pytest.raises(DataLossError, match=r"\[t-0\] have been deleted, or may not be described"):
+            query.step()
+        query.crash()
+    assert query.logged_ends == before
+    topic.hidden = False
+    topic.append(0, 2)
+    query.step()
+    assert query.offsets_read(T0) == list(range(8))
+
+
+def test_available_now_ends_while_a_topic_is_hidden() -> None:
+    topic = SimulatedTopic(1, OLD)
+    topic.append(0, 6)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false"))
+    query.step()
+    query.crash()
+    topic.hidden = True
+    query.planner.aim_at_what_is_there()
+    assert not query.step()
+    assert not query.step()
+
+
+def test_without_an_id_a_topic_that_is_gone_is_forgotten() -> None:
+    topic = SimulatedTopic()
+    topic.append(0, 6)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false"))
+    query.step()
+    topic.hidden = True
+    query.step()
+    topic.hidden = False
+    topic.bounds[T0] = (0, 9)  # another one, for all that anybody can tell
+    query.step()
+    assert query.offsets_read(T0) == [*range(6), *range(9)]
+
+
 def test_a_batch_waits_for_enough_data() -> None:
     topic = SimulatedTopic()
     query = SimulatedQuery(
@@ -260,9 +375,41 @@ def test_an_older_spark_that_asks_for_the_end_first_loses_nothing() -> None:
     topic = SimulatedTopic()
     topic.append(0, 5)
     query = SimulatedQuery(topic, options(startingOffsets="latest"))
-    assert query.planner.end_without_start().offsets == {T0: 5}
+    end = query.planner.end_without_start()
+    assert end.offsets == {T0: 5}
     topic.append(0, 3)
     assert query.planner.initial().offsets == {T0: 5}
+    assert query.planner.ranges(query.planner.initial(), end) == []
+
+
+def test_an_older_spark_s_first_batch_that_runs_again_begins_where_it_did() -> None:
+    topic = SimulatedTopic()
+    topic.append(0, 20)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest"))
+    end = query.planner.end_without_start()
+    topic.delete_before(0, 8)
+    query.crash()
+    [r] = query.planner.ranges(query.planner.initial(), end)
+    assert (r.start, r.end) == (0, 20)
+    # What is not new is not another offset for Spark, and what is says nothing of beginnings.
+    query.crash()
+    first = query.planner.end_without_start()
+    assert query.planner.end_without_start() == first
+    topic.append(0, 1)
+    later = query.planner.end_without_start()
+    assert (dict(later.offsets), later.began) == ({T0: 21}, {})
+    # A query that goes on is not asked where it began.
+    [r] = query.planner.ranges(SourceOffset({T0: 15}), first)
+    assert (r.start, r.end) == (15, 20)
+
+
+def test_an_older_spark_whose_topic_is_hidden_keeps_its_place() -> None:
+    topic = SimulatedTopic(1, OLD)
+    topic.append(0, 20)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false"))
+    end = query.planner.end_without_start()
+    topic.hidden = True
+    assert query.planner.end_without_start() == end
 
 
 actions = st.lists(
@@ -311,6 +458,46 @@ def test_whatever_happens_each_offset_is_read_once(
         # What was there at the start, and partitions that came later from their beginning.
         begin = query.started_at.get(tp, 0) if start == "latest" else 0
         assert query.offsets_read(tp) == list(range(begin, end))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["log", "crash", "append", "step", "delete", "hide"]),
+            st.integers(0, 5),
+        ),
+        max_size=40,
+    ),
+    st.none() | st.integers(1, 4),
+)
+def test_with_retention_and_hidden_topics_nothing_is_read_twice_and_what_is_there_once(
+    script: list[tuple[str, int]], limit: int | None
+) -> None:
+    topic = SimulatedTopic(1, OLD)
+    limits = {"maxOffsetsPerTrigger": limit} if limit else {}
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false", **limits))
+    deleted = 0
+    for name, number in script:
+        if name == "append":
+            topic.append(0, number)
+        elif name == "delete":
+            deleted = min(topic.bounds[T0][1], topic.bounds[T0][0] + number)
+            topic.delete_before(0, deleted)
+        elif name == "hide":
+            topic.hidden = not topic.hidden
+        elif name == "crash":
+            query.crash()
+        elif name == "log":
+            query.log_next_batch()
+        else:
+            query.step()
+    topic.hidden = False
+    while query.step():
+        pass
+    read = query.offsets_read(T0)
+    assert read == sorted(set(read))
+    assert set(range(deleted, topic.bounds[T0][1])) <= set(read)
 
 
 @settings(max_examples=300, deadline=None)

@@ -136,7 +136,9 @@ class OffsetReader:
         found: dict[TopicPartition, int] = {}
         with open_reader(configs) as reader:
             asked = [(tp.topic, tp.partition, r.start, r.end) for tp, r in wanted.items()]
-            rows_of = reader.fetch_columns_many(asked, batch_rows=1, fail_on_data_loss=False)
+            rows_of = reader.fetch_columns_many(
+                asked, batch_rows=1, fail_on_data_loss=False, wait_for_end=False
+            )
             for topic, partition, rows in rows_of:
                 found.setdefault(TopicPartition(topic, partition), rows.column("timestampType")[0].as_py())
                 if len(found) == len(wanted):

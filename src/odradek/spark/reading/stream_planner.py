@@ -5,11 +5,18 @@ The invariants of a query's reading side, whatever happens to its driver:
 - A batch reads exactly the offsets between its start and its end; Spark writes both into the checkpoint
   before the batch runs, and runs it again with the same ones after a crash.
 - The start of a batch is the end of the one before.
-- The start of batch 0 is *not* in the checkpoint: Spark asks for it again after a crash. So where it moves
-  (the end of a partition, "latest"), batch 0 takes nothing from that partition and only writes its place
-  down; records flow from batch 1 on. Where the start asked for anew is past the end that batch 0 was given,
-  that partition has nothing to read in batch 0.
+- The start of batch 0 is asked for by Spark again after a crash, and has moved by then: "latest" with every
+  record, "earliest" with every one that is deleted. So the end of batch 0 says where that batch began
+  (`SourceOffset.began`), and what Spark was told the second time is not used.
+- Checkpoints of releases before that, and PySpark 4.1, which does not say where a batch begins: where the
+  start moves with the end of a partition, batch 0 takes nothing from it and only writes its place down;
+  records flow from batch 1 on. Where the start asked for anew is past the end that batch 0 was given, that
+  partition has nothing to read in batch 0.
 - A partition that appears while the query runs is read from its beginning.
+- A partition that no answer names any more keeps its place in the checkpoint, if its topic has an id: it may
+  be hidden (its description forbidden for a while, a broker that does not know it yet) and come back, and the
+  id tells then whether it is the same. That is lost data too, told before anything is written down. Without
+  an id it is forgotten, since nothing would tell it from another one of its name.
 - A topic with another id than the checkpoint has was deleted and made again. That is lost data; where it
   does not fail the query, all partitions of the topic count as having just appeared. A task is told the id
   that its offsets belong to, so that none reads one topic by the other's.
@@ -20,6 +27,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from odradek.client.types import TopicPartition
+from odradek.errors import OdradekError
 from odradek.spark.errors import DataLossError, made_again
 from odradek.spark.offsets import (
     LATEST,
@@ -67,12 +75,19 @@ class StreamPlanner:
         self._moving: frozenset[TopicPartition] = frozenset()
         self._first_end: SourceOffset | None = None
         self._target: SourceOffset | None = None
+        self._asked_for_initial = False
+        self._last_end: SourceOffset | None = None
+        self._absent: frozenset[TopicPartition] = frozenset()
         self._told: set[tuple[str, str]] = set()
         self.newest: SourceOffset | None = None
         """The ends seen by the last `next_end`, for progress reports."""
 
     def initial(self) -> SourceOffset:
         """Return the start of a new query. It is remembered, as batch 0 asks twice, and "latest" moves."""
+        self._asked_for_initial = True
+        return self._begin()
+
+    def _begin(self) -> SourceOffset:
         if self._initial is None:
             initial = self._brokers.resolve(self._options.start, starting=True)
             self._moving = self._moving_partitions(initial.offsets)
@@ -101,37 +116,96 @@ class StreamPlanner:
         newest = self._newest(start)
         self.newest = newest
         self._report_recreated(start, newest)
+        newest = self._with_absent(start, newest)
         begins = self._begins(start, newest)
         ends = dict(newest.offsets)
+        first_batch = start == self._initial and self._first_end is None
         if not unlimited:
             admitted = self._admission.admit(begins, {tp: ends[tp] for tp in begins}, now_ms)
             if admitted is None:
                 return start
             # What has no known beginning was deleted meanwhile; `ranges` reports it.
             ends |= admitted
-        if start == self._initial and self._first_end is None:
+        if first_batch:
             recreated = start.recreated(newest)
             ends |= {tp: start.offsets[tp] for tp in self._moving & ends.keys() if tp.topic not in recreated}
         # Where a broker tells no id (an older one among newer ones), the known one stays.
         ids = {**start.topic_ids, **newest.topic_ids}
-        return SourceOffset(ends, {tp.topic: ids[tp.topic] for tp in ends if tp.topic in ids})
+        began = {tp: begins[tp] for tp in ends if tp in begins} if first_batch else {}
+        end = SourceOffset(ends, {tp.topic: ids[tp.topic] for tp in ends if tp.topic in ids}, began)
+        # Spark compares texts, and the end of the first batch says more than others.
+        nothing_new = end.offsets == start.offsets and end.topic_ids == start.topic_ids
+        return start if nothing_new and not first_batch else end
 
     def _newest(self, start: SourceOffset) -> SourceOffset:
         """The ends of all partitions, or those that this run aims at."""
+        known = self._present(start)
         if self._target is None:
-            return self._brokers.latest(start)
-        if start.recreated(self._target) or start.is_past(self._target):
+            return self._brokers.latest(known)
+        if start.recreated(self._target) or known.is_past(self._target):
             # The brokers that were asked before may have been the last to hear of it.
-            self._target = self._brokers.latest(start)
+            self._target = self._brokers.latest(known)
         return self._target
 
     def end_without_start(self) -> SourceOffset:
-        """All that is there, for a Spark that does not say where the batch begins (pyspark 4.1)."""
-        self.newest = self._brokers.latest()
-        return self.newest
+        """All that is there, for a Spark that does not say where the batch begins (pyspark 4.1).
+
+        The first answer of a process may be the end of batch 0, and says where that would begin.
+        """
+        newest = self._brokers.latest(self._present(self._last_end) if self._last_end is not None else None)
+        self.newest = newest
+        if self._last_end is None:
+            end = SourceOffset(newest.offsets, newest.topic_ids, self._began_before(newest.offsets))
+        else:
+            end = self._with_absent(self._last_end, newest)
+            if (end.offsets, end.topic_ids) == (self._last_end.offsets, self._last_end.topic_ids):
+                end = self._last_end
+        self._last_end = end
+        return end
+
+    def _began_before(self, ends: Mapping[TopicPartition, int]) -> Offsets:
+        """Return where batch 0 would begin if it ended at `ends`; nothing if it could not begin now."""
+        try:
+            begins = self._begin().offsets
+        except (ValueError, OdradekError) as problem:
+            # Of a query that has long begun; who begins one is told when Spark asks where.
+            log.info("where the query would begin is not known: %s", problem)
+            return {}
+        return {tp: min(begins[tp], end) for tp, end in ends.items() if tp in begins}
+
+    def present(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        """Return `offsets` without those of partitions that are not there now."""
+        return {tp: offset for tp, offset in offsets.items() if tp not in self._absent}
+
+    def _present(self, place: SourceOffset) -> SourceOffset:
+        """`place` without what is known to be absent: it is not waited for again at each trigger."""
+        return SourceOffset(self.present(place.offsets), place.topic_ids)
+
+    def _with_absent(self, start: SourceOffset, newest: SourceOffset) -> SourceOffset:
+        """Return `newest` with the places of partitions that it lacks; see the head of this file.
+
+        Raises `DataLossError` if there are such, and that shall fail the query.
+        """
+        recreated = start.recreated(newest)
+        absent = {tp for tp in start.offsets.keys() - newest.offsets.keys() if tp.topic not in recreated}
+        if absent - self._absent:
+            self._lost(
+                f"Partitions {show(absent)} have been deleted, or may not be described any more. Their "
+                "places are kept where topics have ids, for the case that they come back."
+            )
+        for tp in sorted(self._absent - absent):
+            log.warning("%s is there again", tp)
+        self._absent = frozenset(absent)
+        kept = {tp: start.offsets[tp] for tp in absent if tp.topic in start.topic_ids}
+        if not kept:
+            return newest
+        ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept}
+        return SourceOffset({**newest.offsets, **kept}, {**ids, **newest.topic_ids})
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         """The tasks of the batch from `start` to `end`. Raises `DataLossError` if offsets are gone."""
+        if end.began and self._asked_for_initial and start == self._initial:
+            return self._ranges_of_first_batch(start, end)
         first_batch = start == self._initial and self._first_end in (None, end)
         if first_batch:
             self._first_end = end
@@ -155,6 +229,24 @@ class StreamPlanner:
                     "topic was created anew."
                 )
             ranges.append(OffsetRange(tp, begin, until, end.topic_ids.get(tp.topic, "")))
+        return self._tasks(ranges)
+
+    def _ranges_of_first_batch(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
+        """Return the tasks of batch 0, which begins where its end says that it began.
+
+        `start` is where it would begin now. What is lost since is met by the tasks.
+        """
+        self._first_end = end
+        self._report_recreated(end, start)
+        return self._tasks(
+            [
+                OffsetRange(tp, begin, end.offsets[tp], end.topic_ids.get(tp.topic, ""))
+                for tp, begin in sorted(end.began.items())
+                if tp in end.offsets
+            ]
+        )
+
+    def _tasks(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         if self._options.where is not None:
             ranges = self._options.where.narrowed(ranges)
         return split(ranges, self._options.min_partitions, self._options.max_records_per_partition)

@@ -81,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = from_spark(start)
         if position == self._planned:
             # The batch that ended here is done. Spark says so in `commit` only when there is another one.
-            self._group.commit(position.offsets)
+            self._group.commit(self._planner.present(position.offsets))
         end = self._planner.next_end(
             position,
             unlimited=isinstance(limit, ReadAllAvailable),
@@ -105,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to `end` is finished, and its offsets are in the checkpoint."""
-        self._group.commit(from_spark(end).offsets)
+        self._group.commit(self._planner.present(from_spark(end).offsets))
 
     def stop(self) -> None:
         self._group.close()

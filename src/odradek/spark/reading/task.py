@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from odradek.client.errors import PartitionLostError, TopicRecreatedError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError
+from odradek.records.problems import TimestampRangeError
 from odradek.spark.connections import borrowed_reader
 from odradek.spark.errors import DataLossError, ReadError, made_again
 from odradek.spark.offsets import NO_TOPIC_ID
@@ -70,8 +71,9 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
             BATCH_ROWS,
             with_headers=options.with_headers,
             fail_on_data_loss=options.fail_on_data_loss,
+            wait_for_end=False,
             topic_id=uuid_from_text(task.topic_id) if task.topic_id else NO_TOPIC_ID,
-            timestamp_unit="us",
+            timestamp_unit="us" if _times_are_wanted(options) else "ms",
             as_timestamp=True,
             batch_bytes=BATCH_BYTES,
         ):
@@ -85,6 +87,13 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
 def task_configs(options: SourceOptions) -> dict[str, str]:
     """The configs of the client that reads, under Kafka's dotted names."""
     return {"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client}
+
+
+def _times_are_wanted(options: SourceOptions) -> bool:
+    """Return whether anything is made of the records' times, which then have to fit Spark's microseconds."""
+    if options.typed is not None or "timestamp" in options.columns:
+        return True
+    return options.where is not None and options.where.times_are_compared
 
 
 @contextmanager
@@ -106,6 +115,11 @@ def _failures_named(task: RangeToRead, *, fail_on_data_loss: bool) -> Iterator[N
         raise DataLossError(
             f"Could not read records in offset [{task.start}, {task.end}) for topic partition "
             f"{task.topic}-{task.partition}: {error}"
+        ) from error
+    except TimestampRangeError as error:
+        raise ReadError(
+            f"Could not read {what}: {error}. Spark's timestamps are microseconds. The option columns, "
+            "without timestamp, reads such records without their times; startingOffsets can begin behind it."
         ) from error
     except KafkaError as error:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

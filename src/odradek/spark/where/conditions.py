@@ -93,6 +93,11 @@ class Where:
         """The least timestamp wanted and the one after the greatest (µs since the epoch); None: unbounded."""
         return self._bounds("timestamp")
 
+    @property
+    def times_are_compared(self) -> bool:
+        """Return whether a condition is on the timestamp."""
+        return any(c.column == "timestamp" for c in self.conditions)
+
     def rows(self, rows: "pa.RecordBatch") -> "pa.RecordBatch":
         """The rows, of a range that is `narrowed`, for which all conditions hold.
 
