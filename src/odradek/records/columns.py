@@ -178,7 +178,7 @@ class ColumnDecoder:
                 self._batch_bytes,
             )
             if status == TIMESTAMP_TOO_FAR:
-                _, _, delta, offset_delta, *_ = scan(section, position, len(section))
+                _, _, delta, offset_delta, *_ = scan(bytes(section), position, len(section))
                 base = header.max_timestamp if append_time else header.base_timestamp + delta
                 raise TimestampRangeError(header.base_offset + offset_delta, base)
             if status > 0:

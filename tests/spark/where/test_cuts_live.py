@@ -19,7 +19,8 @@ def planned(broker: Broker, where: str, **options: str) -> list[tuple[int, int, 
     """The tasks: (partition, start, end)."""
     given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", "where": where, **options}
     tasks: Any = BatchReader(parse_source(given, streaming=False)).partitions()
-    return [(task.partition, task.start, task.end) for task in tasks]
+    ranges = [one for task in tasks for one in getattr(task, "ranges", (task,))]
+    return [(one.partition, one.start, one.end) for one in ranges]
 
 
 @pytest.mark.parametrize(

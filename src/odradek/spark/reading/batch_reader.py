@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from odradek.spark.offsets import SourceOffset
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange, split
-from odradek.spark.reading.joined import read_task, tasks_of
+from odradek.spark.reading.joined import bind_late, read_task, tasks_of
 from odradek.spark.reading.offset_reader import OffsetReader
 from odradek.spark.where.cuts import cut_and_tell
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Reads from the starting to the ending offsets as they are when the query is planned.
+    """Reads from the starting to the ending offsets as they are when its tasks run (`late_binding`).
 
+    How many tasks there are, and where partitions are cut into several, is found when the query is planned.
     Spark pickles it to the executors: it holds options only.
     """
 
@@ -36,7 +37,8 @@ class BatchReader(DataSourceReader):
                 ranges = cut_and_tell(ranges, options.where, offset_reader)
         finally:
             offset_reader.close()
-        return tasks_of(options, split(ranges, options.min_partitions, options.max_records_per_partition))
+        pieces = split(ranges, options.min_partitions, options.max_records_per_partition)
+        return bind_late(options, ends, tasks_of(options, pieces))
 
     def _ranges(self, starts: SourceOffset, ends: SourceOffset) -> list[OffsetRange]:
         ranges = []

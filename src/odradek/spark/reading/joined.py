@@ -4,16 +4,18 @@ A task costs some 10 ms in the JVM and in each Python process that takes part in
 small micro-batch that is most of the time, and one task for all partitions is the quickest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from odradek.spark.connections import borrowed_reader
+from odradek.client.types import TopicPartition
+from odradek.spark.offsets import SourceOffset
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import MANY, SMALL, OffsetRange, join
-from odradek.spark.reading.task import RangeToRead, read_range, task_configs
+from odradek.spark.reading.late_binding import Others, bindings, partitions_may_come, ranges_now
+from odradek.spark.reading.task import RangeToRead, read_range, task_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,9 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class RangesToRead(InputPartition):
-    """One task: ranges of several partitions, one after the other."""
+    """One task: ranges of several partitions, one after the other.
+
+    `others`: it reads besides all partitions that are not among these, see `late_binding`.
+    """
 
     ranges: tuple[RangeToRead, ...]
+    others: Others | None = None
 
 
 def tasks_of(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputPartition]:
@@ -40,10 +46,47 @@ def tasks_of(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[Inpu
 
 def read_task(options: SourceOptions, task: InputPartition) -> Iterator["pa.RecordBatch"]:
     """The records of one task; raises as `read_range`."""
-    if not isinstance(task, RangesToRead):
-        yield from read_range(options, task)
-        return
-    with borrowed_reader(task_configs(options)) as reader:
-        reader.learn_topics({one.topic for one in task.ranges})
-    for one in task.ranges:
+    others = task.others if isinstance(task, RangesToRead) else None
+    for one in _bound(options, _ranges_of(task), others):
         yield from read_range(options, one)
+
+
+def bind_late(
+    options: SourceOptions, ends: SourceOffset, tasks: Sequence[InputPartition]
+) -> list[InputPartition]:
+    """Return the tasks of a batch that ends at `ends` with what they look up when they run."""
+    by_task = [_ranges_of(task) for task in tasks]
+    pieces = [one for ranges in by_task for one in ranges]
+    found = bindings(options, ends, [one.range for one in pieces])
+    for one in pieces:
+        one.binding = found.get(one.range)
+    bound = list(tasks)
+    if partitions_may_come(options):
+        others = Others.than(TopicPartition(one.topic, one.partition) for one in pieces)
+        # The task that has least to read looks for what else there is.
+        least = min(range(len(tasks)), key=lambda n: sum(r.range.size for r in by_task[n]), default=None)
+        if least is None:
+            return [RangesToRead((), others)]
+        bound[least] = RangesToRead(by_task[least], others)
+    return bound
+
+
+def _ranges_of(task: InputPartition) -> tuple[RangeToRead, ...]:
+    if isinstance(task, RangesToRead):
+        return task.ranges
+    # Spark makes up a partition where a batch has none: there is nothing to read.
+    return (task,) if isinstance(task, RangeToRead) else ()
+
+
+def _bound(
+    options: SourceOptions, ranges: Sequence[RangeToRead], others: Others | None
+) -> Iterable[RangeToRead]:
+    """The ranges as they are now."""
+    if others is None and not any(one.binding for one in ranges):
+        if len(ranges) > 1:
+            with task_reader(options) as reader:
+                reader.learn_topics({one.topic for one in ranges})
+        return ranges
+    with task_reader(options) as reader:
+        now = ranges_now(options, reader, [(one.range, one.binding) for one in ranges], others)
+    return map(RangeToRead.of, now)

@@ -9,7 +9,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from odradek.client import RawReader
@@ -55,16 +55,23 @@ class OffsetReader:
     Args:
         options: what to read.
         sleep: called with seconds between two tries.
+        reader: one that is asked first, of whoever has one; else one is opened.
 
     Methods raise `UnknownTopicError` for a topic that does not exist, `KafkaError` when no try succeeded,
     `UnreachableError` if no broker could be reached at the first question.
     """
 
-    def __init__(self, options: SourceOptions, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        sleep: Callable[[float], None] = time.sleep,
+        reader: RawReader | None = None,
+    ) -> None:
         self._options = options
         self._sleep = sleep
-        self._reader: RawReader | None = None
-        self._reached = False
+        self._given = reader
+        self._reader = reader
+        self._reached = reader is not None
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offset of each of `partitions`; those that no longer exist are left out."""
@@ -98,12 +105,20 @@ class OffsetReader:
         """
         return self._retried(lambda: self._resolve(limit, starting, self._selected()))
 
-    def bounds(self, start: Limit, end: Limit) -> tuple[SourceOffset, SourceOffset]:
-        """Return the start and the end of a batch: `resolve` for both, of the same partitions."""
+    def bounds(
+        self, start: Limit, end: Limit, without: Collection[TopicPartition] = ()
+    ) -> tuple[SourceOffset, SourceOffset]:
+        """Return the start and the end of a batch: `resolve` for both, of the same partitions.
+
+        Nothing is asked about those in `without`.
+        """
 
         def both() -> tuple[SourceOffset, SourceOffset]:
             selected = self._selected()
-            return self._resolve(start, True, selected), self._resolve(end, False, selected)
+            return (
+                self._resolve(start, True, selected, without),
+                self._resolve(end, False, selected, without),
+            )
 
         return self._retried(both)
 
@@ -147,7 +162,7 @@ class OffsetReader:
 
     def close(self) -> None:
         """Close the connections; the next question opens new ones."""
-        reader, self._reader = self._reader, None
+        reader, self._reader = self._reader, self._given
         if reader is not None:
             reader.close()
 
@@ -155,8 +170,22 @@ class OffsetReader:
         selected = self._selected()
         return SourceOffset(self._latest(selected.partitions), selected.topic_ids)
 
-    def _resolve(self, limit: Limit, starting: bool, selected: "_Selected") -> SourceOffset:
-        return SourceOffset(self._offsets_at(limit, starting, selected.partitions), selected.topic_ids)
+    def _resolve(
+        self,
+        limit: Limit,
+        starting: bool,
+        selected: "_Selected",
+        without: Collection[TopicPartition] = (),
+    ) -> SourceOffset:
+        if isinstance(limit, AtOffsets):
+            _check_same(
+                limit.offsets, selected.partitions, "startingOffsets" if starting else "endingOffsets"
+            )
+        if isinstance(limit, AtTimestamps):
+            side = "startingOffsetsByTimestamp" if starting else "endingOffsetsByTimestamp"
+            _check_same(limit.timestamps, selected.partitions, side)
+        wanted = [tp for tp in selected.partitions if tp not in without] if without else selected.partitions
+        return SourceOffset(self._offsets_at(limit, starting, wanted), selected.topic_ids)
 
     def _offsets_at(self, limit: Limit, starting: bool, partitions: list[TopicPartition]) -> Offsets:
         if isinstance(limit, Earliest):
@@ -164,14 +193,11 @@ class OffsetReader:
         if isinstance(limit, Latest):
             return self._latest(partitions)
         if isinstance(limit, AtOffsets):
-            _check_same(limit.offsets, partitions, "startingOffsets" if starting else "endingOffsets")
-            return self._fill_in(limit.offsets)
+            return self._fill_in({tp: limit.offsets[tp] for tp in partitions})
         if isinstance(limit, AtTimestamp):
             return self._at_times(dict.fromkeys(partitions, limit.timestamp_ms), starting)
         assert isinstance(limit, AtTimestamps)
-        side = "startingOffsetsByTimestamp" if starting else "endingOffsetsByTimestamp"
-        _check_same(limit.timestamps, partitions, side)
-        return self._at_times(limit.timestamps, starting)
+        return self._at_times({tp: limit.timestamps[tp] for tp in partitions}, starting)
 
     def _at_times(self, times: Mapping[TopicPartition, int], starting: bool) -> Offsets:
         asked = {(tp.topic, tp.partition): time_ms for tp, time_ms in times.items()}

@@ -17,12 +17,14 @@ from odradek.spark.errors import DataLossError, ReadError, made_again
 from odradek.spark.offsets import NO_TOPIC_ID
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
+from odradek.spark.reading.late_binding import Binding
 from odradek.spark.schema import arrow_schema
 from odradek.wire.primitives import uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from odradek.client import RawReader
     from odradek.spark.formats.shape import TypedShape
 
 log = logging.getLogger(__name__)
@@ -36,31 +38,36 @@ BATCH_BYTES = 16 << 20
 
 @dataclass
 class RangeToRead(InputPartition):
-    """One task: offsets `start` (included) to `end` (excluded) of one partition."""
+    """One task: offsets `start` (included) to `end` (excluded) of one partition.
+
+    `binding`: what of that is looked up when it is read; None: nothing.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     topic_id: str = ""
+    binding: Binding | None = None
 
     @classmethod
     def of(cls, range_: OffsetRange) -> "RangeToRead":
         return cls(range_.tp.topic, range_.tp.partition, range_.start, range_.end, range_.topic_id)
 
+    @property
+    def range(self) -> OffsetRange:
+        return OffsetRange(TopicPartition(self.topic, self.partition), self.start, self.end, self.topic_id)
 
-def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.RecordBatch"]:
+
+def read_range(options: SourceOptions, task: RangeToRead) -> Iterator["pa.RecordBatch"]:
     """The records of one range, `BATCH_ROWS` at a time.
 
     Raises `DataLossError` if some are gone and `failOnDataLoss` is true; else they are skipped.
     """
-    if not isinstance(task, RangeToRead):
-        # Spark makes up a partition where a batch has none: there is nothing to read.
-        return
     tp = TopicPartition(task.topic, task.partition)
     with (
         _failures_named(task, fail_on_data_loss=options.fail_on_data_loss),
-        borrowed_reader(task_configs(options)) as reader,
+        task_reader(options) as reader,
         shape_of(options, tp) as shape,
     ):
         for rows in reader.fetch_columns(
@@ -84,9 +91,9 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
             yield shape.table_rows(rows)
 
 
-def task_configs(options: SourceOptions) -> dict[str, str]:
-    """The configs of the client that reads, under Kafka's dotted names."""
-    return {"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client}
+def task_reader(options: SourceOptions) -> "AbstractContextManager[RawReader]":
+    """A reader for a task, kept for the next one."""
+    return borrowed_reader({"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client})
 
 
 def _times_are_wanted(options: SourceOptions) -> bool:
