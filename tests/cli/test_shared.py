@@ -169,6 +169,8 @@ def test_matching() -> None:
     assert matching("a.*", names) == ["a", "a.b", "ab"]
     assert matching("'a, b'", names) == ["a", "b"]
     assert matching("a", names) == ["a"]
+    # In Java's language, as Kafka's tools read it.
+    assert matching("[a-z&&[^b]].*", names) == ["a", "a.b", "ab"]
 
 
 def test_table() -> None:

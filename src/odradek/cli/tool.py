@@ -267,6 +267,8 @@ def client_configs(
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """The names that a Kafka topic expression means: a regular expression, with `,` for "or"; sorted.
 
+    As Kafka's TopicFilter.
+
     Raises:
         click.BadParameter: it is not a regular expression.
     """
@@ -275,15 +277,17 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def regular_expression(text: str) -> re.Pattern[str]:
-    """Compile it.
+    """Compile an expression that Kafka's tool would hand to Java's engine.
 
     Raises:
         click.BadParameter: it is not a regular expression.
     """
+    from odradek.util.java_regex import JavaPatternError, compile_java
+
     try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
+        return compile_java(text)
+    except JavaPatternError as error:
+        raise click.BadParameter(f"{text!r} is not a regular expression of Java's: {error}") from error
 
 
 def table(rows: list[list[str]], widths: Iterable[int]) -> Iterable[str]:

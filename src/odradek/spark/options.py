@@ -35,6 +35,7 @@ from odradek.spark.offsets import (
 from odradek.spark.option_values import Given
 from odradek.spark.where.conditions import Where
 from odradek.spark.where.parser import parse_where
+from odradek.util.java_regex import JavaPatternError, compile_java
 
 if TYPE_CHECKING:
     from odradek.spark.formats.columns import TypedRead
@@ -85,7 +86,8 @@ class SourceOptions:
 
     Attributes:
         client: configs for the client, under Kafka's dotted names, without the `kafka.` prefix.
-        topics, pattern, assigned: what to read; exactly one of them is set. `pattern` is searched in names.
+        topics, pattern, assigned: what to read; exactly one of them is set. `pattern` is Java's, and
+            searched in names.
         start, end: where reading starts and, in a batch, ends.
         columns: the columns wanted, in order.
         latest_if_no_match: a starting timestamp after a partition's last record means its end; else an error.
@@ -307,9 +309,11 @@ def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition,
                 "Pattern to subscribe is empty as specified value for option 'subscribePattern' is ''"
             )
         try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"subscribePattern is not a regular expression: {error}") from None
+            compile_java(value)
+        except JavaPatternError as error:
+            raise ValueError(
+                f"subscribePattern is not a regular expression of Java's, as far as it is known here: {error}"
+            ) from None
         return (), value, ()
     partitions = partitions_from_json(value) if value.startswith("{") else []
     if not partitions:

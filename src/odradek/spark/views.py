@@ -1,8 +1,8 @@
 """All topics of a cluster as temporary views: `tables(spark, "127.0.0.1:9092")`, then plain SQL.
 
-A view is kept as text, and Spark reads it anew for each query. So a query sees the topic as it is then, with as
-many tasks as it has partitions then. The text selects from a table of the session's catalog that has no data and no options of
-its own; those stand in the view (`WITH`).
+A view is kept as text, and Spark reads it anew for each query. So a query sees the topic as it is then, with
+as many tasks as it has partitions then. The text selects from a table of the session's catalog that has no
+data and no options of its own; those stand in the view (`WITH`).
 """
 
 import re

@@ -7,7 +7,6 @@ error at once.
 
 import logging
 import math
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -40,6 +39,7 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
+from odradek.util.java_regex import compile_java
 from odradek.wire.primitives import uuid_to_text
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class OffsetReader:
     def _topics(self) -> "dict[str, FoundTopic]":
         options = self._options
         if options.pattern:
-            pattern = re.compile(options.pattern)
+            pattern = compile_java(options.pattern)
             found = self._client().look_up_topics()
             topics = {name: topic for name, topic in found.items() if pattern.search(name)}
         else:
