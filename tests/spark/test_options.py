@@ -55,6 +55,19 @@ def test_exactly_one_way_of_choosing_topics() -> None:
     assert parse_source({**servers, "assign": '{"a":[1,0]}'}, streaming=True).assigned == (("a", 0), ("a", 1))
 
 
+def test_what_is_read_in_words() -> None:
+    servers = {"kafka.bootstrap.servers": "x:1,y:2"}
+    told = [
+        parse_source({**servers, **chosen}, streaming=True).description
+        for chosen in ({"subscribe": "a,b"}, {"subscribePattern": "a.*"}, {"assign": '{"a":[1,0]}'})
+    ]
+    assert told == [
+        "Subscribe[a, b] at x:1,y:2",
+        "SubscribePattern[a.*] at x:1,y:2",
+        "Assign[a-0, a-1] at x:1,y:2",
+    ]
+
+
 def test_servers_are_required() -> None:
     assert "'kafka.bootstrap.servers' must be specified" in refused({"subscribe": "t"})
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from odradek.client.types import TopicPartition
 from odradek.spark.columns import BASE_COLUMNS, HEADERS, chosen_columns
 from odradek.spark.formats import options as typed_options
-from odradek.spark.kafka_configs import check_sink_configs, check_source_configs
+from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS, check_sink_configs, check_source_configs
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -127,6 +127,17 @@ class SourceOptions:
         """Return whether one of the options for the number and size of tasks was given."""
         given = (self.min_partitions, self.max_records_per_partition, self.min_records_per_partition)
         return any(one is not None for one in given)
+
+    @property
+    def description(self) -> str:
+        """The topics and the servers, in the connector's words."""
+        if self.pattern:
+            chosen = f"SubscribePattern[{self.pattern}]"
+        elif self.assigned:
+            chosen = f"Assign{show(self.assigned)}"
+        else:
+            chosen = f"Subscribe[{', '.join(self.topics)}]"
+        return f"{chosen} at {self.client[BOOTSTRAP_SERVERS]}"
 
     @property
     def with_headers(self) -> bool:

@@ -13,9 +13,10 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from odradek.spark.option_values import Given
     from odradek.spark.options import SourceOptions
     from odradek.spark.reading.batch_reader import BatchReader
-    from odradek.spark.reading.stream_reader import StreamReader
+    from odradek.spark.reading.stream_reader import RefusedStreamReader, StreamReader
     from odradek.spark.writing.writer import BatchWriter, StreamWriter
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class OdradekDataSource(DataSource):
 
         freeze_what_stays()
         given = Given(dict(self.options))
+        self._check_what_is_read(given)
         if wants_types(given):
             from odradek.spark.formats.columns import typed_read
 
@@ -55,17 +57,44 @@ class OdradekDataSource(DataSource):
             return typed.schema
         return spark_schema(chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)))
 
+    def _check_what_is_read(self, given: "Given") -> None:
+        """Raise `ValueError` for options that are wrong in a batch and in a stream alike.
+
+        Spark asks for the schema at `load()`, and does not say which of the two it will be. What is wrong in
+        one of them alone is told when the query begins.
+        """
+        from odradek.spark.options import STRATEGIES, parse_source
+
+        # A table of the catalog has none, and may be written to.
+        if not self.options or ("topic" in given and not any(name in given for name in STRATEGIES)):
+            return
+        options = dict(self.options)
+        try:
+            parse_source(options, streaming=True)
+        except ValueError as problem:
+            try:
+                parse_source(options, streaming=False)
+            except ValueError:
+                raise problem from None
+
     def reader(self, schema: "StructType") -> "BatchReader":
         """Return what plans and reads a batch. Raises `ValueError` naming the option."""
         from odradek.spark.reading.batch_reader import BatchReader
 
         return BatchReader(self._source_options(schema, streaming=False))
 
-    def streamReader(self, schema: "StructType") -> "StreamReader":  # noqa: N802 (Spark's name, as below)
-        """Return what plans and reads micro-batches. Raises `ValueError` naming the option."""
-        from odradek.spark.reading.stream_reader import StreamReader
+    def streamReader(self, schema: "StructType") -> "StreamReader | RefusedStreamReader":  # noqa: N802 (Spark's name, as below)
+        """Return what plans and reads micro-batches.
 
-        return StreamReader(self._source_options(schema, streaming=True))
+        With options that cannot be, what is returned raises `ValueError` when Spark first asks it something:
+        PySpark's runner fails over an error that is raised here, and buries it under its own.
+        """
+        from odradek.spark.reading.stream_reader import RefusedStreamReader, StreamReader
+
+        try:
+            return StreamReader(self._source_options(schema, streaming=True))
+        except Exception as problem:
+            return RefusedStreamReader(problem)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":
         """Return what writes a batch. Raises `ValueError` naming the option, or for `overwrite`."""

@@ -11,7 +11,7 @@ from odradek.client.raw_partitions import FoundTopic
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, LeaderNotAvailableError
 from odradek.spark.errors import UnknownTopicError
-from odradek.spark.offsets import Earliest, Latest, SourceOffset
+from odradek.spark.offsets import AtOffsets, Earliest, Latest, SourceOffset
 from odradek.spark.options import parse_source
 from odradek.spark.reading import offset_reader
 from odradek.spark.reading.offset_reader import OffsetReader
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(*topics: dict[str, FoundTopic], **options: str) -> tuple[OffsetReader, list[float]]:
         answers, pauses = Answers(*topics), []
         monkeypatch.setattr(offset_reader, "open_reader", lambda *_: answers)
-        chosen = {"subscribe": "t"} if "subscribePattern" not in options else {}
+        chosen = {} if options.keys() & {"subscribePattern", "assign"} else {"subscribe": "t"}
         source = {"kafka.bootstrap.servers": "x:1", **chosen, **options}
         return OffsetReader(parse_source(source, streaming=True), pauses.append), pauses
 
@@ -108,6 +108,18 @@ def test_a_topic_that_is_gone(asked: Any) -> None:
         reader.latest()
     reader, _ = asked(gone, subscribePattern="t")
     assert reader.latest() == SourceOffset({})
+
+
+def test_assigned_partitions_that_do_not_exist(asked: Any) -> None:
+    assigned = {"assign": '{"t":[0,5]}'}
+    reader, _ = asked(topic(OLD, 1), **assigned)
+    with pytest.raises(UnknownTopicError, match=r"do not exist: \[t-5\]. With failOnDataLoss=false they are"):
+        reader.latest()
+    reader, _ = asked(topic(OLD, 1), topic(OLD, 1), topic(OLD, 6), **assigned, failOnDataLoss="false")
+    assert reader.latest() == place(OLD, 5)
+    at = AtOffsets({T0: 2, TopicPartition("t", 5): 3})
+    assert reader.resolve(at, starting=True) == place(OLD, 2)
+    assert reader.latest().offsets == {T0: 5, TopicPartition("t", 5): 5}
 
 
 def test_both_ends_of_a_batch_are_of_the_same_partitions(asked: Any) -> None:

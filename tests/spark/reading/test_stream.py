@@ -1,6 +1,7 @@
 """`spark.readStream` and `df.writeStream` with `format("odradek")`."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +123,19 @@ def test_what_is_deleted_before_the_first_batch_runs_again(
     assert Query(read_stream(**options), tmp_path).run().values == ["g"]
 
 
-def test_an_option_that_is_wrong_fails_the_query(read_stream: Any, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="ending offset not valid in streaming queries"):
+def test_an_option_that_is_wrong_is_told_at_load_or_fails_the_query(read_stream: Any, tmp_path: Path) -> None:
+    for wrong, message in (
+        ({"subscribe": "t", "startingOffsetz": "latest"}, "did you mean 'startingOffsets'?"),
+        ({"subscribe": "t", "startingTimestamp": "noon"}, "Expected a single long value"),
+        ({"subscribePattern": "a("}, "subscribePattern is not a regular expression"),
+        ({}, "One of the following options must be specified"),
+    ):
+        with pytest.raises(Exception, match=re.escape(message)):
+            read_stream(**wrong)
+    # Spark does not say at load() whether this will be a batch, where it has a meaning.
+    with pytest.raises(Exception, match="ending offset not valid in streaming queries") as caught:
         Query(read_stream(subscribe="t", endingOffsets="latest"), tmp_path).run()
+    assert "UnboundLocalError" not in str(caught.value)
 
 
 def test_topic_to_topic(new_topic: Any, read_stream: Any, servers: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`spark.read.format("odradek")`: one look at the brokers, then one task for each range of offsets."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from odradek.spark.where.cuts import cut_and_tell
 if TYPE_CHECKING:
     import pyarrow as pa
 
+log = logging.getLogger(__name__)
+
 
 class BatchReader(DataSourceReader):
     """Reads from the starting to the ending offsets as they are when its tasks run (`late_binding`).
@@ -29,6 +32,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks. Raises `ValueError` if a partition would end before it starts."""
         options = self._options
+        log.info("a batch reads %s", options.description)
         offset_reader = OffsetReader(options)
         try:
             starts, ends = offset_reader.bounds(options.start, options.end)

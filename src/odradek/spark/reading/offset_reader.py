@@ -72,6 +72,7 @@ class OffsetReader:
         self._given = reader
         self._reader = reader
         self._reached = reader is not None
+        self._left_out: frozenset[TopicPartition] = frozenset()
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offset of each of `partitions`; those that no longer exist are left out."""
@@ -177,13 +178,12 @@ class OffsetReader:
         selected: "_Selected",
         without: Collection[TopicPartition] = (),
     ) -> SourceOffset:
+        named = [*selected.partitions, *selected.missing]
         if isinstance(limit, AtOffsets):
-            _check_same(
-                limit.offsets, selected.partitions, "startingOffsets" if starting else "endingOffsets"
-            )
+            _check_same(limit.offsets, named, "startingOffsets" if starting else "endingOffsets")
         if isinstance(limit, AtTimestamps):
             side = "startingOffsetsByTimestamp" if starting else "endingOffsetsByTimestamp"
-            _check_same(limit.timestamps, selected.partitions, side)
+            _check_same(limit.timestamps, named, side)
         wanted = [tp for tp in selected.partitions if tp not in without] if without else selected.partitions
         return SourceOffset(self._offsets_at(limit, starting, wanted), selected.topic_ids)
 
@@ -233,12 +233,20 @@ class OffsetReader:
         options = self._options
         topics = self._topics()
         existing = sorted(TopicPartition(name, n) for name, topic in topics.items() for n in topic.partitions)
-        missing = set(options.assigned) - set(existing)
-        if missing:
-            raise UnknownTopicError(f"assign names partitions that do not exist: {show(missing)}")
+        missing = frozenset(options.assigned) - set(existing)
+        if missing and options.fail_on_data_loss:
+            raise UnknownTopicError(
+                f"assign names partitions that do not exist: {show(missing)}. With failOnDataLoss=false they "
+                "are left out until they do"
+            )
+        if missing - self._left_out:
+            log.warning("assign names partitions that do not exist; they are left out: %s", show(missing))
+        self._left_out = missing
         ids = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID}
         return _Selected(
-            list(options.assigned) or existing, {name: uuid_to_text(one) for name, one in ids.items()}
+            [tp for tp in options.assigned if tp not in missing] if options.assigned else existing,
+            {name: uuid_to_text(one) for name, one in ids.items()},
+            missing,
         )
 
     def _topics(self) -> "dict[str, FoundTopic]":
@@ -292,10 +300,15 @@ class OffsetReader:
 
 
 class _Selected(NamedTuple):
-    """Partitions, sorted, and the ids of their topics where brokers have some."""
+    """Partitions, sorted, and the ids of their topics where brokers have some.
+
+    Attributes:
+        missing: partitions that were named, do not exist, and are left out.
+    """
 
     partitions: list[TopicPartition]
     topic_ids: dict[str, str]
+    missing: frozenset[TopicPartition]
 
 
 def _doubts(known: SourceOffset, found: SourceOffset) -> list[str]:

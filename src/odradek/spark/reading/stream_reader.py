@@ -49,6 +49,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         if not HAS_LIMITS and (options.max_offsets_per_trigger or options.min_offsets_per_trigger):
             raise ValueError("maxOffsetsPerTrigger and minOffsetsPerTrigger need pyspark 4.2 or newer")
+        log.info("a stream reads %s", options.description)
         self._options = options
         self._brokers = OffsetReader(options)
         self._planner = StreamPlanner(options, self._brokers)
@@ -110,3 +111,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         self._group.close()
         self._brokers.close()
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Stands where a reader cannot be made: raises why at whatever Spark asks first."""
+
+    def __init__(self, problem: Exception) -> None:
+        self._problem = problem
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as below)
+        raise self._problem
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        raise self._problem
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> Any:  # noqa: ARG002, N802
+        raise self._problem
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        raise self._problem
+
+    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:  # noqa: ARG002
+        raise self._problem
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:  # noqa: ARG002
+        raise self._problem
+
+    def stop(self) -> None:
+        """Nothing was opened."""
