@@ -63,10 +63,12 @@ class OdradekDataSource(DataSource):
         Spark asks for the schema at `load()`, and does not say which of the two it will be. What is wrong in
         one of them alone is told when the query begins.
         """
-        from odradek.spark.options import STRATEGIES, parse_source
+        from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
+        from odradek.spark.options import parse_source
 
-        # A table of the catalog has none, and may be written to.
-        if not self.options or ("topic" in given and not any(name in given for name in STRATEGIES)):
+        # A table of the catalog comes with its properties, "option.…" among them, and may be written to.
+        of_table = any(name.lower().startswith("option.") for name in self.options)
+        if of_table or f"kafka.{BOOTSTRAP_SERVERS}" not in given or "topic" in given:
             return
         options = dict(self.options)
         try:
