@@ -11,10 +11,11 @@ from odradek.client.raw_partitions import FoundTopic
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, LeaderNotAvailableError
 from odradek.spark.errors import UnknownTopicError
-from odradek.spark.offsets import AtOffsets, Earliest, Latest, SourceOffset
+from odradek.spark.offsets import AtOffsets, Earliest, Latest, SourceOffset, to_spark
 from odradek.spark.options import parse_source
 from odradek.spark.reading import offset_reader
 from odradek.spark.reading.offset_reader import OffsetReader
+from odradek.spark.reading.stream_planner import StreamPlanner
 from odradek.wire.primitives import uuid_to_text
 
 OLD, NEW = bytes(15) + b"\x01", bytes(15) + b"\x02"
@@ -131,3 +132,28 @@ def test_without_ids_there_are_none(asked: Any) -> None:
     reader, pauses = asked(topic(bytes(16), 2))
     assert reader.latest(place(OLD, 1, 1)) == SourceOffset({T0: 5, T1: 5})
     assert pauses == []
+
+
+@pytest.mark.parametrize("answers_without_it", [2, 3, 7])
+def test_a_topic_that_may_not_be_described_for_a_while_goes_on_where_it_was(
+    asked: Any, answers_without_it: int
+) -> None:
+    """Brokers leave it out of a list of all topics, as they would one that does not exist."""
+    there = topic(OLD, 1)
+    reader, pauses = asked(
+        there, *[{}] * answers_without_it, there, subscribePattern="t", failOnDataLoss="false"
+    )
+    planner = StreamPlanner(
+        parse_source(
+            {"kafka.bootstrap.servers": "x:1", "subscribePattern": "t", "failOnDataLoss": "false"},
+            streaming=True,
+        ),
+        reader,
+    )
+    reached = SourceOffset(reader.latest().offsets, {"t": uuid_to_text(OLD)})
+    for trigger in range(8):
+        end = planner.next_end(reached, unlimited=True, now_ms=trigger)
+        assert to_spark(end) == to_spark(reached)
+    # It is waited for once, and not at each trigger.
+    assert len(pauses) == min(answers_without_it, 2)
+    assert planner.present(reached.offsets) == reached.offsets
