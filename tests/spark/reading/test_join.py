@@ -1,5 +1,6 @@
 """`minRecordsPerPartition`: small ranges in one task."""
 
+import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -140,7 +141,8 @@ def test_a_task_of_many_topics_asks_once_where_they_are(
     monkeypatch.setattr(BlockingConnection, "send", noted)
     close_idle()
     assert sorted(values(options, tasks[0])) == sorted(b"%d" % number for number in range(17))
-    assert asked.count("MetadataRequest") == 1
+    # Once for the topics of its ranges, and once for partitions that have no task.
+    assert asked.count("MetadataRequest") == 2
     # By themselves they are as many tasks as a source without options has at least.
     assert len(planned(servers, names)[1]) == 16
 
@@ -151,7 +153,12 @@ def test_what_a_task_knows_does_not_hide_that_a_topic_was_made_again(servers: st
     kept, again = new_topic(), new_topic()
     for topic in (kept, again):
         topic.produce("ab")
-    options, tasks = planned(servers, [kept.name, again.name], minRecordsPerPartition="100")
+    names = [kept.name, again.name]
+    named = {
+        side: json.dumps({name: {"0": offset} for name in names})
+        for side, offset in (("startingOffsets", 0), ("endingOffsets", 2))
+    }
+    options, tasks = planned(servers, names, minRecordsPerPartition="100", **named)
     assert sorted(values(options, tasks[0])) == [b"a", b"a", b"b", b"b"]
     with Admin(bootstrap_servers=servers) as admin:
         admin.delete_topics([again.name])
