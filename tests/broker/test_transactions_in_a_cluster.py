@@ -396,6 +396,69 @@ def admitted(cluster: Cluster, sequence: int, epoch: int = 0) -> Any:
     return admission.ask("x")
 
 
+def joining(cluster: Cluster, sequence: int = 0) -> Any:
+    """The same of a client for which the broker adds the partition, and asks again."""
+    services: Any = cluster[SECOND]
+    admission = Admission(services, 7, 0, joins=True, knows_abortable=True, asks_again=True)
+    admission.note(A, services.replicas.find(*A), sequence)
+    return admission.ask("x")
+
+
+BACKOFF_MS, LONGEST_MS = 20, 100
+"""`add.partitions.to.txn.retry.backoff.ms`, `….max.ms`."""
+
+
+async def refuse(cluster: Cluster, error: ErrorCode) -> None:
+    sent = await cluster[SECOND].channels.take_one()
+    sent.answer.set_result(response(("x", A, error)))
+    await turns()
+
+
+@in_loop
+async def test_a_coordinator_that_is_still_ending_a_transaction_is_asked_again() -> None:
+    cluster = Cluster(**{TRANSACTIONS: 1, "a": 1})
+    cluster.move("a", 0, SECOND, 1)
+    asked = joining(cluster)
+    producers = cluster[SECOND].replicas.get(*A).log.producers
+    for _ in range(3):
+        await refuse(cluster, ErrorCode.CONCURRENT_TRANSACTIONS)
+        # The marker of the transaction before comes meanwhile: what was asked is forgotten with it.
+        producers.verifications.end(7)
+        cluster.timers.advance(BACKOFF_MS - 1)
+        assert await cluster[SECOND].channels.take() == []
+        cluster.timers.advance(1)
+        await turns()
+        assert not asked.done()
+    await refuse(cluster, NONE)
+    admission = await asked
+    assert admission.errors == {}
+    admission.check(A, producers, 0)
+    assert cluster[SECOND].transactions.verified.total_time_ms == 3 * BACKOFF_MS
+
+
+@in_loop
+async def test_it_is_asked_again_for_so_long_and_no_longer() -> None:
+    cluster = Cluster(**{TRANSACTIONS: 1, "a": 1})
+    cluster.move("a", 0, SECOND, 1)
+    timers = cluster.timers.pending
+    asked = joining(cluster)
+    for _ in range(LONGEST_MS // BACKOFF_MS):
+        await refuse(cluster, ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert not asked.done()
+        cluster.timers.advance(BACKOFF_MS)
+        await turns()
+    await refuse(cluster, ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert (await asked).errors == {A: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert cluster.timers.pending == timers
+    # What else is wrong is told at once, and whoever adds partitions by itself is told of all.
+    asked = joining(cluster)
+    await refuse(cluster, ErrorCode.INVALID_TXN_STATE)
+    assert (await asked).errors == {A: ErrorCode.INVALID_TXN_STATE}
+    asked = admitted(cluster, 0)
+    await refuse(cluster, ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert (await asked).errors == {A: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
 @in_loop
 async def test_a_batch_that_could_not_be_verified_goes_before_later_ones() -> None:
     """The coordinator could not be asked; the producer is none the worse for that."""

@@ -48,6 +48,8 @@ _OF_TOPICS = frozenset(
 )
 
 EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
+    "add.partitions.to.txn.retry.backoff.max.ms",
+    "add.partitions.to.txn.retry.backoff.ms",
     "advertised.host.name",
     "advertised.listeners",
     "advertised.port",

@@ -15,6 +15,8 @@
   idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT). What takes long is converted in another
   thread (`odradek.broker.conversion.produce`); what comes for the same partition meanwhile waits for it.
 - Transactional batches: see `odradek.broker.transactions.produce`.
+- What one connection produces is appended in the order in which it came, whatever each request waits for
+  (`odradek.broker.requests.append_turn`).
 - Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
 """
 
@@ -39,6 +41,7 @@ from odradek.broker.event_loop.slices import AT_ONCE, Steps, take_or_wait, wait
 from odradek.broker.metadata.leader_hints import LeaderHints
 from odradek.broker.replicas.append_errors import append_failed, closing_without_acks
 from odradek.broker.replicas.waiting import wait_for_replicas
+from odradek.broker.requests.append_turn import AppendTurn
 from odradek.broker.requests.handler_types import Refused
 from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.cluster.image import INTERNAL_TOPICS
@@ -117,15 +120,21 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
     if size > AT_ONCE:
         # The connection's next request begins when everything has been appended.
         own_records(request)
-        return _produce_in_steps(context, request, admission, in_slices=True)
+        return _produce_in_steps(context, request, admission, _turn(context), in_slices=True)
     if (
         (admission is None or not isinstance(admission, asyncio.Future))
+        and context.peer.unappended is None
         and not context.broker.conversions.latest
         and not converts(context, request)
     ):
         work = _Appends(context, request, admission, {})
         return work.answer([work.append_topic(topic) for topic in topics])
-    return take_or_wait(_produce_in_steps(context, request, admission, in_slices=False))
+    return take_or_wait(_produce_in_steps(context, request, admission, _turn(context), in_slices=False))
+
+
+def _turn(context: RequestContext) -> AppendTurn:
+    """Take the turn to append of a request that may have to wait."""
+    return AppendTurn(context.peer, context.broker.loop)
 
 
 def own_records(request: ProduceRequest) -> None:
@@ -152,38 +161,45 @@ def _produce_in_steps(
     context: RequestContext,
     request: ProduceRequest,
     admission: Admission | asyncio.Future[Admission] | None,
+    turn: AppendTurn,
     *,
     in_slices: bool,
 ) -> Steps[ProduceResponse | Promise | None]:
     """Wait for what has to be waited for before anything is appended; with pauses in slices."""
-    admitted: Admission | None
-    if isinstance(admission, asyncio.Future):
-        own_records(request)
-        try:
-            admitted = yield from wait(admission)
-        except KafkaError as error:
-            return _refused(context, request, error)
-    else:
-        admitted = admission
-    if in_slices:
-        yield
-    prepared: PreparedRecords = {}
-    if context.broker.conversions.latest or converts(context, request):
-        prepared = yield from _convert(context, request)
-    work = _Appends(context, request, admitted, prepared)
-    responses: list[TopicProduceResponse] = []
-    for topic in request.topic_data:
-        if not in_slices:
-            responses.append(work.append_topic(topic))
-            continue
-        answers: list[PartitionProduceResponse] = []
-        responses.append(_topic_response(topic, answers))
-        partitions = topic.partition_data
-        for at in range(0, len(partitions), PARTITIONS_BETWEEN_PAUSES):
-            answers += work.append(topic, partitions[at : at + PARTITIONS_BETWEEN_PAUSES])
+    try:
+        admitted: Admission | None
+        if isinstance(admission, asyncio.Future):
+            own_records(request)
+            try:
+                admitted = yield from wait(admission)
+            except KafkaError as error:
+                return _refused(context, request, error)
+        else:
+            admitted = admission
+        if in_slices:
             yield
-        yield
-    return work.answer(responses)
+        prepared: PreparedRecords = {}
+        if context.broker.conversions.latest or converts(context, request):
+            prepared = yield from _convert(context, request)
+        if turn.has_to_wait:
+            own_records(request)
+            yield from turn.come()
+        work = _Appends(context, request, admitted, prepared)
+        responses: list[TopicProduceResponse] = []
+        for topic in request.topic_data:
+            if not in_slices:
+                responses.append(work.append_topic(topic))
+                continue
+            answers: list[PartitionProduceResponse] = []
+            responses.append(_topic_response(topic, answers))
+            partitions = topic.partition_data
+            for at in range(0, len(partitions), PARTITIONS_BETWEEN_PAUSES):
+                answers += work.append(topic, partitions[at : at + PARTITIONS_BETWEEN_PAUSES])
+                yield
+            yield
+        return work.answer(responses)
+    finally:
+        turn.end()
 
 
 def _topic_response(topic: TopicProduceData, answers: list[PartitionProduceResponse]) -> TopicProduceResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,9 +41,21 @@ class Peer:
         sasl: how it has logged in, or is about to; None at listeners without SASL.
         grants: what it was allowed before; None for nothing that is known.
         is_open: whether the connection is there.
+        unappended: ends when all that it has produced so far is appended or refused; None while nothing of
+            that waits (`odradek.broker.requests.append_turn`).
     """
 
-    __slots__ = ("connection_id", "grants", "host", "is_open", "listener_name", "port", "principal", "sasl")
+    __slots__ = (
+        "connection_id",
+        "grants",
+        "host",
+        "is_open",
+        "listener_name",
+        "port",
+        "principal",
+        "sasl",
+        "unappended",
+    )
 
     def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
         self.host = host
@@ -53,3 +66,4 @@ class Peer:
         self.sasl: LoginGate | None = None
         self.grants: Grants | None = None
         self.is_open = False
+        self.unappended: asyncio.Future[None] | None = None

@@ -5,6 +5,11 @@
                                                         │      └─ one came: to be asked again
                                                         └─ an error ────────────────────────► refused
 
+CONCURRENT_TRANSACTIONS, which says that the markers of the transaction before are still on their way, is no
+error yet for who `asks_again`: the coordinator is asked every `add.partitions.to.txn.retry.backoff.ms`, until
+`add.partitions.to.txn.retry.backoff.max.ms` (or `request.timeout.ms`) have passed. A client that did so by
+itself would send all of its records again.
+
 Clients up to Produce 11 and TxnOffsetCommit 4 have added the partition themselves; of newer ones the broker
 adds it. Kafka: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`,
 `CoordinatorPartitionWriter`.
@@ -43,6 +48,8 @@ class Admission:
     """
 
     __slots__ = (
+        "_asks_again",
+        "_began_ms",
         "_broker",
         "_joins",
         "_knows_abortable",
@@ -54,7 +61,14 @@ class Admission:
     )
 
     def __init__(
-        self, broker: BrokerServices, producer_id: int, epoch: int, *, joins: bool, knows_abortable: bool
+        self,
+        broker: BrokerServices,
+        producer_id: int,
+        epoch: int,
+        *,
+        joins: bool,
+        knows_abortable: bool,
+        asks_again: bool = False,
     ) -> None:
         """
         Args:
@@ -63,10 +77,14 @@ class Admission:
             joins: whether partitions are added that do not belong to the transaction yet.
             knows_abortable: whether the client knows TRANSACTION_ABORTABLE; else it is told
                 INVALID_TXN_STATE.
+            asks_again: whether the coordinator is asked again where it answers CONCURRENT_TRANSACTIONS.
         """
         self.producer_id = producer_id
         self.epoch = epoch
         self.errors: dict[PartitionKey, ErrorCode] = {}
+        self._asks_again = asks_again
+        self._began_ms = 0.0
+        """When the coordinator was asked first, monotonic."""
         self._broker = broker
         self._joins = joins
         self._knows_abortable = knows_abortable
@@ -95,6 +113,15 @@ class Admission:
         if not self.is_open_in(producers):
             self._outside[key] = producers, sequence
 
+    def is_asked_for(self) -> bool:
+        """Return whether a question is open about the producer in a partition that was noted."""
+        if not self._outside or not self._is_required():
+            return False
+        for producers, _ in self._outside.values():
+            if producers.verifications.is_asked_of(self.producer_id):
+                return True
+        return False
+
     def ask(self, transactional_id: str) -> Admission | asyncio.Future[Admission]:
         """Find out where the producer may write to, of what was noted.
 
@@ -103,23 +130,43 @@ class Admission:
         """
         if not self._outside or not self._is_required():
             return self
+        self._began_ms = self._broker.clock.monotonic_ms()
+        return self._ask(transactional_id)
+
+    def _ask(self, transactional_id: str) -> Admission | asyncio.Future[Admission]:
         broker = self._broker
         producer_id, epoch = self.producer_id, self.epoch
-        now_ms, began_ms = broker.clock.now_ms(), broker.clock.monotonic_ms()
+        now_ms = broker.clock.now_ms()
         for key, (producers, sequence) in self._outside.items():
             self._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
         ask = broker.transactions.add if self._joins else broker.transactions.verify
         answer = ask(transactional_id, producer_id, epoch, list(self._outside))
         if not isinstance(answer, asyncio.Future):
-            return self._take(answer, began_ms)
-        return then(answer, lambda errors: self._take(errors, began_ms))
+            return self._take(transactional_id, answer)
+        return then(answer, lambda errors: self._take(transactional_id, errors))
+
+    def _take(
+        self, transactional_id: str, errors: Mapping[PartitionKey, ErrorCode]
+    ) -> Admission | asyncio.Future[Admission]:
+        """The coordinator has answered: it is asked again after a pause, or that is all."""
+        if self._asks_again and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values():
+            broker = self._broker
+            config = broker.config
+            most_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
+            if broker.clock.monotonic_ms() - self._began_ms < most_ms:
+                pause: asyncio.Future[None] = broker.loop.create_future()
+                broker.timers.call_later(
+                    config.add_partitions_to_txn_retry_backoff_ms, lambda: _end_pause(pause)
+                )
+                return then(pause, lambda _: self._ask(transactional_id))
+        return self._conclude(errors)
 
     def _is_required(self) -> bool:
         """Return whether the coordinator has to know of what is written."""
         return self._joins or self._broker.config.transaction_partition_verification_enable
 
-    def _take(self, errors: Mapping[PartitionKey, ErrorCode], began_ms: float) -> Admission:
-        """The coordinator has answered what was asked at `began_ms`."""
+    def _conclude(self, errors: Mapping[PartitionKey, ErrorCode]) -> Admission:
+        """The coordinator is not asked any more."""
         failures = 0
         for key, (producers, _) in self._outside.items():
             error = errors.get(key, ErrorCode.NONE)
@@ -131,7 +178,7 @@ class Admission:
                 # Nothing is kept of whoever makes ids up.
                 producers.verifications.give_up(self.producer_id, self.epoch)
         broker = self._broker
-        broker.transactions.verified.observe(broker.clock.monotonic_ms() - began_ms, failures)
+        broker.transactions.verified.observe(broker.clock.monotonic_ms() - self._began_ms, failures)
         return self
 
     def check(self, key: PartitionKey, producers: ProducerState, sequence: int) -> None:
@@ -161,6 +208,12 @@ class Admission:
             raise OutOfOrderSequenceError(
                 f"producer {self.producer_id} begins a transaction with sequence {sequence}, not 0"
             )
+
+
+def _end_pause(pause: asyncio.Future[None]) -> None:
+    """The time is up, unless nobody waits for it any more."""
+    if not pause.done():
+        pause.set_result(None)
 
 
 _OF_A_KNOWN_PRODUCER = {

@@ -6,7 +6,7 @@
 - Each partition belongs to the producer's transaction (`odradek.broker.transactions.gate`): asked for up to
   version 11, added by 12 and later (KIP-890). INVALID_TXN_STATE, or TRANSACTION_ABORTABLE from 11 on. What a
   client should try again it is told as NOT_ENOUGH_REPLICAS, which old ones know; CONCURRENT_TRANSACTIONS from
-  12 on.
+  12 on, once the broker has asked again for `add.partitions.to.txn.retry.backoff.max.ms`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from odradek.records.batch import (
     MIN_LENGTH,
     TRANSACTIONAL_BIT,
 )
+from odradek.util.futures import once_done
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -87,6 +88,19 @@ def admit_produce(
     if transactional_id is None or not context.may_write_with(transactional_id):
         raise TransactionalIdAuthorizationError
     admission = _noted(context, request)
+    if admission is None:
+        return None
+    before = context.peer.unappended
+    if before is not None and admission.is_asked_for():
+        # A request before this one is about to open the transaction there: then there is nothing to ask.
+        return once_done(before, lambda: _asked_again(context, request, transactional_id))
+    return admission.ask(transactional_id)
+
+
+def _asked_again(
+    context: RequestContext, request: ProduceRequest, transactional_id: str
+) -> Admission | asyncio.Future[Admission] | None:
+    admission = _noted(context, request)
     return None if admission is None else admission.ask(transactional_id)
 
 
@@ -128,6 +142,7 @@ def _noted(context: RequestContext, request: ProduceRequest) -> Admission | None
                     producer_id,
                     epoch,
                     joins=version >= FIRST_VERSION_THAT_JOINS,
+                    asks_again=version >= FIRST_VERSION_THAT_JOINS,
                     knows_abortable=version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
                 )
             elif producer_id != admission.producer_id or epoch != admission.epoch:

@@ -238,12 +238,16 @@ class SecurityConfigs(Declarations, section=SECURITY):
         "3600000", LOW, at_least(1), doc="How often expired tokens are removed, in ms."
     )
     add_partitions_to_txn_retry_backoff_max_ms = integer(
-        "100", HIGH, at_least(0), section=TRANSACTIONS, doc="How long it is asked again, in ms."
+        "100",
+        HIGH,
+        at_least(0),
+        section=TRANSACTIONS,
+        doc="How long it is asked again, in ms; then the producer is told CONCURRENT_TRANSACTIONS.",
     )
     add_partitions_to_txn_retry_backoff_ms = integer(
         "20",
         HIGH,
         at_least(1),
         section=TRANSACTIONS,
-        doc="Pause before AddPartitionsToTxn is asked again for an older client, in ms.",
+        doc="Pause before a coordinator that is still ending the transaction before is asked again, in ms.",
     )
