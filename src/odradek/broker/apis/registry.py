@@ -175,7 +175,9 @@ class Handlers:
         self._served = served
         self._loaded = dict(loaded or {})
         self.release = release
+        self._between_brokers = self
         if release is not None:
+            self._between_brokers = Handlers(served, loaded)
             self._loaded = {
                 key: limited
                 for key, handler in self._loaded.items()
@@ -200,6 +202,15 @@ class Handlers:
 
         missing = missing_text(self.release, {key: entry.versions for key, entry in SERVED.items()})
         log.info("being another release kafka=%s missing=%s", self.release, missing or "-")
+
+    @property
+    def between_brokers(self) -> Handlers:
+        """The handlers of what the other brokers of the cluster ask: all that there is.
+
+        Only clients see a release in this broker. What it asks of its like, and is asked by them, no release
+        that it passes for needs to have; those with KRaft have none of it.
+        """
+        return self._between_brokers
 
     @property
     def with_zookeeper(self) -> bool:

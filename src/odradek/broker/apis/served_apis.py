@@ -18,6 +18,12 @@ class ServedApis(Protocol):
     release: Release | None
 
     @property
+    def between_brokers(self) -> ServedApis:
+        """Return what is served to the other brokers of the cluster: all that there is, whatever the release
+        has."""
+        ...
+
+    @property
     def with_zookeeper(self) -> bool:
         """Return whether the broker is to answer as one with ZooKeeper."""
         ...

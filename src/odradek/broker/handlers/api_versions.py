@@ -7,7 +7,7 @@
 - A version that is not served is answered by the dispatcher, in version 0.
 - The features are those of `odradek.broker.metadata.features`: `metadata.version` and its like belong to
   KRaft. A broker that is told to be another release of Kafka lists what that one would, of what there is
-  (`odradek.broker.kafka_versions`).
+  (`odradek.broker.kafka_versions`); to another broker of its cluster it lists all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import handler
 from odradek.broker.interbroker.presence import watcher
 from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.broker.requests.between_brokers import purpose_of
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.api_versions import (
@@ -29,6 +30,7 @@ from odradek.wire.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
+    from odradek.broker.apis.served_apis import ServedApis
     from odradek.broker.metadata.features import Features
     from odradek.broker.requests.context import RequestContext
 
@@ -45,11 +47,16 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     response = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])
-            for key, versions in context.broker.handlers.versions()
+            for key, versions in _served(context).versions()
         ]
     )
     _tell_features(response, context.broker.features, context.api_version)
     return response
+
+
+def _served(context: RequestContext) -> ServedApis:
+    handlers = context.broker.handlers
+    return handlers.between_brokers if purpose_of(context.client_id) is not None else handlers
 
 
 def _tell_features(response: ApiVersionsResponse, features: Features, version: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.presence import Presence
 from odradek.broker.interbroker.witnesses import Witnesses
+from odradek.broker.requests.between_brokers import client_id_of
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -71,7 +72,7 @@ class InterBrokerChannels:
             channel = self._channels[key] = self._transport.channel(
                 broker_id,
                 lambda: self.endpoint(broker_id),
-                f"broker-{self._config.broker_id}-{purpose}",
+                client_id_of(self._config.broker_id, purpose),
                 self._config.request_timeout_ms,
             )
         return channel

@@ -10,8 +10,9 @@ less often.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from odradek.broker.requests.between_brokers import client_id_of, purpose_of
 
 if TYPE_CHECKING:
     from odradek.broker.requests.peer import Peer
@@ -24,18 +25,16 @@ FIRST_LOOK_MS = 20
 
 LONGEST_PAUSE_MS = 1_000
 
-_WATCHER = re.compile(rf"broker-([0-9]{{1,10}})-{WATCH}")
-
 
 def watch_id(broker_id: int) -> str:
     """The client id of a broker that watches another."""
-    return f"broker-{broker_id}-{WATCH}"
+    return client_id_of(broker_id, WATCH)
 
 
 def watcher(client_id: str) -> int | None:
     """The broker that watches another by a connection with this client id; None for anybody else."""
-    match = _WATCHER.fullmatch(client_id)
-    return None if match is None else int(match[1])
+    asked = purpose_of(client_id)
+    return asked[0] if asked is not None and asked[1] == WATCH else None
 
 
 def pause_ms(doubts: int) -> int:

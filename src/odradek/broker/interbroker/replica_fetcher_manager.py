@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.broker.requests.between_brokers import client_id_of
 from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.replica_fetcher import FetchLimits, ReplicaFetcher
 from odradek.util.futures import error_of
@@ -314,7 +315,7 @@ class ReplicaFetcherManager:
         channel = self._transport.channel(
             leader_id,
             lambda: self._endpoint_of(leader_id),
-            client_id=f"broker-{self._broker_id}-fetcher-{number}",
+            client_id=client_id_of(self._broker_id, f"fetcher-{number}"),
             timeout_ms=self._timeout_ms,
         )
         running = _Running(fetcher, channel, self._clock, self._timers, self._slicer)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker.requests.between_brokers import client_id_of, purpose_of
 from odradek.util.futures import error_of
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.describe_cluster import DescribeClusterRequest
@@ -36,12 +37,13 @@ PATIENCE_MS = 1_000
 TRY_MS = 800
 """How long they try."""
 
-_ASKED = re.compile(r"broker-[0-9]{1,10}-asks-about-([0-9]{1,10})")
+_ASKED = re.compile(r"asks-about-([0-9]{1,10})")
 
 
 def asked_about(client_id: str) -> int | None:
     """The broker about which another one asks by this client id; None for anybody else's."""
-    match = _ASKED.fullmatch(client_id)
+    asked = purpose_of(client_id)
+    match = None if asked is None else _ASKED.fullmatch(asked[1])
     return None if match is None else int(match[1])
 
 
@@ -84,7 +86,7 @@ class Witnesses:
             return
         question = self._asking[about] = _Question(about, self._answered)
         question.thens.append(then)
-        client_id = f"broker-{self._broker_id}-asks-about-{about}"
+        client_id = client_id_of(self._broker_id, f"asks-about-{about}")
         for other in others:
             question.put(self._transport, other, partial(self._endpoint, other), client_id)
 

@@ -23,6 +23,7 @@ from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_s
 from odradek.broker.kafka_versions import before_groups
 from odradek.broker.network.outbox import UNREAD
 from odradek.broker.requests.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
+from odradek.broker.requests.between_brokers import purpose_of
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
 from odradek.errors import KafkaError, ProtocolError
@@ -150,6 +151,9 @@ class Dispatcher:
         self._request_metrics = broker.metrics.requests
         # By API key and version, as the first four bytes of a frame have them; filled on first use.
         self._routes: dict[int, _Route] = {}
+        # In place of these, where the broker passes for a release: the clients' and the other brokers'.
+        self._routes_of_release: dict[int, _Route] = {}
+        self._routes_between_brokers: dict[int, _Route] = {}
         self._repeats = Repeats(log)
         self._silent = handlers.release is not None and handlers.release.is_silent
         self._before_groups = handlers.release is not None and handlers.release.is_before_groups
@@ -216,6 +220,13 @@ class Dispatcher:
     def _find_route(self, frame: Any, peer: Peer, later: Later) -> _Route | Answer | None:
         """The way of the first frame of an API and version, or what a frame gets that goes no way."""
         key = frame[0] << 8 | frame[1]
+        if self._handlers.release is not None:
+            (key_and_version,) = _unpack_key_and_version(frame)
+            known = self._find_route_between_brokers(frame, key) or self._routes_of_release.get(
+                key_and_version
+            )
+            if known is not None:
+                return known
         if self._silent and self._handlers.ignores(key):
             return NO_ANSWER
         header, body = decode_request_header(frame)
@@ -229,8 +240,32 @@ class Dispatcher:
         version = header.api_version
         if version not in handler.versions:
             return self._answer_other_version(handler, header, frame, peer, later)
-        route = _Route(handler, version, self._request_metrics.of(handler.api_key.api_name))
-        self._routes[header.api_key << 16 | version] = route
+        route = self._new_route(handler, version)
+        routes = self._routes if self._handlers.release is None else self._routes_of_release
+        routes[header.api_key << 16 | version] = route
+        return route
+
+    def _new_route(self, handler: Handler, version: int) -> _Route:
+        return _Route(handler, version, self._request_metrics.of(handler.api_key.api_name))
+
+    def _find_route_between_brokers(self, frame: Any, key: int) -> _Route | None:
+        """The way of what another broker of the cluster asks, whatever the release has; None for clients."""
+        if self._broker.channels is None:
+            return None
+        handler = self._handlers.between_brokers.get(key)
+        version = frame[2] << 8 | frame[3]
+        if handler is None or version not in handler.versions:
+            return None
+        try:
+            header, _ = decode_request_header(frame)
+        except ProtocolError:
+            return None  # for the release to say
+        if purpose_of(header.client_id) is None:
+            return None
+        routes = self._routes_between_brokers
+        route = routes.get(key << 16 | version)
+        if route is None:
+            route = routes[key << 16 | version] = self._new_route(handler, version)
         return route
 
     def _answer_other_version(
