@@ -1,4 +1,4 @@
-"""Three brokers that pass for each release of Kafka: what they ask of each other is outside of the release."""
+"""Three brokers that pass for each release of Kafka: what they ask each other is outside of it."""
 
 from __future__ import annotations
 

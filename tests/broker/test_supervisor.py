@@ -10,8 +10,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from odradek.broker.process import lifeline
-from odradek.broker.process.supervisor import Deaths, RestartLimits, Supervisor, WorkerCommand
+from odradek.broker.process.supervisor import (
+    STOP_LIMIT_S,
+    Deaths,
+    RestartLimits,
+    Supervisor,
+    WorkerCommand,
+)
 from odradek.util.clock import ManualClock
 
 LIMIT_S = 60
@@ -22,8 +30,10 @@ control = socket.socket(socket.AF_UNIX)
 control.connect(sys.argv[1])
 def on_term(*_):
     control.sendall(b"term\\n")
+said = []
 def wait_for_input():
-    sys.stdin.read()
+    for line in sys.stdin:
+        said.append(line.strip())
     control.sendall(b"orphan\\n")
     os._exit(0)
 signal.signal(signal.SIGTERM, on_term)
@@ -33,6 +43,10 @@ for line in control.makefile():
     word, _, rest = line.strip().partition(" ")
     if word == "say":
         print(rest, flush=True)
+    if word == "said":
+        while not said:
+            pass
+        control.sendall(" ".join(said).encode() + b"\\n")
     if word == "exit":
         os._exit(int(rest))
 """
@@ -61,6 +75,8 @@ class World:
         self.arrived: dict[str, asyncio.Queue[StandIn]] = {str(n): asyncio.Queue() for n in range(count)}
         self.writers: list[asyncio.StreamWriter] = []
         self.pauses: list[float] = []
+        self.patience: list[float] = []
+        self.out_of_patience = asyncio.Event()
         self.clock = ManualClock()
         self.ready: asyncio.Queue[str] = asyncio.Queue()
         self.supervisor = Supervisor(
@@ -68,6 +84,7 @@ class World:
             clock=self.clock,
             limits=limits,
             pause=self._pause,
+            patience=self._wait,
         )
 
     def _command(self, number: int) -> WorkerCommand:
@@ -78,6 +95,10 @@ class World:
 
     async def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
+
+    async def _wait(self, seconds: float) -> None:
+        self.patience.append(seconds)
+        await self.out_of_patience.wait()
 
     async def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
@@ -134,6 +155,45 @@ def test_all_are_told_when_all_are_ready_and_stopped_together(tmp_path: Path) ->
                 each.tell("exit 0")
             assert await world.running is None
             assert world.ready.empty()
+
+    play(scenario)
+
+
+def test_each_is_told_that_all_stop_and_who_stays_is_killed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with World(tmp_path, 2) as world:
+            zero, one = await world.next_ready(0), await world.next_ready(1)
+            await world.ready.get()
+            world.supervisor.stop()
+            for each in (zero, one):
+                assert await each.heard() == "term"
+                each.tell("said")
+                assert await each.heard() == "all stop"
+            assert world.patience == [STOP_LIMIT_S]
+            one.tell("exit 0")
+            world.out_of_patience.set()
+            assert await world.running is None
+
+    play(scenario)
+    assert "worker 0 has not stopped within 60 s: it is killed" in caplog.text
+
+
+def test_who_cannot_start_ends_all_with_the_reason_whatever_the_others_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with World(tmp_path, 3) as world:
+            zero, one, two = [await world.next(number) for number in range(3)]
+            one.tell("exit 1")
+            for each in (zero, two):
+                assert await each.heard() == "term"
+            # At once, not only when the others have ended.
+            reason = "worker 1 did not start; it has said why. All workers were stopped."
+            assert f"the workers are stopped: {reason}" in caplog.text
+            world.out_of_patience.set()
+            assert await world.running == reason
 
     play(scenario)
 
@@ -299,7 +359,14 @@ def test_the_lifelines_end_stops_and_then_ends_the_process() -> None:
     held, other = os.pipe()
     thread = lifeline.hold(held, stop=lambda: done.append("stop"), end=lambda: done.append("end"), grace_s=0)
     assert done == []
-    os.close(other)
-    thread.join(LIMIT_S)
+    assert not lifeline.all_stop.is_set()
+    try:
+        os.write(other, lifeline.ALL_STOP)
+        assert lifeline.all_stop.wait(LIMIT_S), "the supervisor's word is not heard"
+        assert done == []
+        os.close(other)
+        thread.join(LIMIT_S)
+    finally:
+        lifeline.all_stop.clear()
     os.close(held)
     assert done == ["stop", "end"]

@@ -99,6 +99,7 @@ class Broker:
         listeners: in the order of the configs.
         housekeeping: what it does by the clock.
         on_fatal: told why it cannot go on: all of its data folders have failed, or another broker has its id.
+        all_stop: whether all brokers of its cluster stop, when it does.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -146,6 +147,7 @@ class Broker:
         self.files: FileSystem = files if files is not None else RealFileSystem()
         self.metrics = Metrics()
         self.handlers = Handlers.of_release(self.config.odradek_kafka_version)
+        self.all_stop: Callable[[], bool] = lambda: False
         self.authorizer: Authorizer | None = None
         self.acls: AclKeeper | None = None
         self.delegation_tokens: TokenKeeper | None = None
@@ -467,7 +469,7 @@ class Broker:
         self._coordinators.cancel_loading()
         log.info("broker stopping broker_id=%d", self.broker_id)
         if self._membership is not None:
-            await self._membership.leave()
+            await self._membership.leave(self.all_stop)
             # Others take over before this broker refuses connections.
             try:
                 await self._controller_thread.run(self.controller.stop)

@@ -476,10 +476,14 @@ class Membership:
 
     # ------------------------------------------------------------------ the end
 
-    async def leave(self) -> None:
+    async def leave(self, all_stop: Callable[[], bool] = lambda: False) -> None:
         """Have what this broker leads moved away, as far as somebody else can lead it.
 
         From here on a session that ends is not replaced: others take over by that.
+
+        Args:
+            all_stop: whether all brokers of the cluster stop: then it is asked for once, and nobody waits for
+                another that waits likewise.
         """
         self._is_member = False
         if self._rejoining is not None:
@@ -509,6 +513,8 @@ class Membership:
                     error_name(response.error_code),
                     remaining,
                 )
+            if all_stop():
+                return
             if left:
                 await self._rest(asked, self._config.controlled_shutdown_retry_backoff_ms / 1000)
 

@@ -1,7 +1,9 @@
-"""The end of a worker whose supervisor has died.
+"""The pipe between a worker and its supervisor: by it a worker learns that all of them stop.
 
-A worker's standard input is a pipe of which the supervisor holds the other end and into which it writes
-nothing. However the supervisor ends, the kernel closes that end, and the pipe reads as ended.
+A worker's standard input is a pipe of which the supervisor holds the other end. Whatever it writes there says
+that all workers stop, of which this one is told by SIGTERM next; then nobody is left to lead what this one
+leads (`all_stop`). However the supervisor ends, the kernel closes its end, and the pipe reads as ended: the
+worker stops by itself.
 """
 
 from __future__ import annotations
@@ -13,6 +15,12 @@ from collections.abc import Callable
 
 GRACE_S = 60.0
 """How long a worker may take to stop in good order; without its store it may be that it cannot."""
+
+ALL_STOP = b"all stop\n"
+"""What the supervisor writes."""
+
+all_stop = threading.Event()
+"""Set in a worker when all workers stop."""
 
 
 def hold(
@@ -45,9 +53,10 @@ def hold(
 def _wait(descriptor: int, stop: Callable[[], None], end: Callable[[], None], grace_s: float) -> None:
     try:
         while os.read(descriptor, 4096):
-            pass
+            all_stop.set()
     except OSError:
         pass  # closed, which is no less an end
+    all_stop.set()
     stop()
     threading.Event().wait(grace_s)
     end()

@@ -7,13 +7,14 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.event_loop.loop_timers import Periodic
-from odradek.broker.process import collector, descriptors
+from odradek.broker.process import collector, descriptors, lifeline
 from odradek.broker.process.logging import flood
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals, look_past_the_stop
 from odradek.broker.process.warm_up import WarmUp
@@ -78,8 +79,11 @@ async def _main(
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(look_past_the_stop)
+    this = asyncio.current_task()
+    assert this is not None
+    loop.set_exception_handler(partial(look_past_the_stop, stop=this.cancel))
     broker = Broker(config, request_log=request_log, scram_users=scram_users)
+    broker.all_stop = lifeline.all_stop.is_set
     fatal: list[str] = []
 
     def on_fatal(reason: str) -> None:
@@ -90,9 +94,16 @@ async def _main(
     try:
         await broker.start()
         signals.call(loop, stop.set)
+        loop.set_exception_handler(look_past_the_stop)
     except StoppedWhileStarting:
         await broker.stop()  # it may have been ready already
         raise
+    except asyncio.CancelledError:
+        if not signals.received:
+            raise
+        this.uncancel()
+        await broker.stop()
+        raise StoppedWhileStarting from None
     long_lived = collector.LongLived()
     long_lived.start()
     broker.slicer.on_busy = long_lived.hold_back

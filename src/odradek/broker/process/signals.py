@@ -24,14 +24,18 @@ class StoppedWhileStarting(BaseException):
     """A signal came before the broker was ready. Not an `Exception`: nobody on the way may catch it."""
 
 
-def look_past_the_stop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def look_past_the_stop(
+    loop: asyncio.AbstractEventLoop, context: dict[str, Any], stop: Callable[[], object] | None = None
+) -> None:
     """An event loop's handler of exceptions, for which `StoppedWhileStarting` is none.
 
     uvloop runs signals' handlers in a callback of its own: what they raise goes no further than that. The
-    stop has been noted, and comes by `StopSignals.call`.
+    stop has been noted, and comes by `StopSignals.call`, or by `stop` where the start waits for something.
     """
     if not isinstance(context.get("exception"), StoppedWhileStarting):
         loop.default_exception_handler(context)
+    elif stop is not None:
+        stop()
 
 
 class StopSignals:

@@ -2,7 +2,8 @@
 
 A worker is a command that prints `ready HOST:PORT` on standard output, stops in good order on SIGTERM, and
 ends when its standard input does (`lifeline`). One that dies is started again, after a while that grows; one
-that dies again and again ends all: there is something that somebody has to look at.
+that dies again and again ends all: there is something that somebody has to look at. So does one that cannot
+start. Where all are stopped, each is told so, and one that is still there after `STOP_LIMIT_S` is killed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from odradek.broker.process.lifeline import ALL_STOP
 from odradek.util.clock import Clock
 from odradek.util.own_python import module_environment
 
 log = logging.getLogger(__name__)
 
 READY = "ready "
+
+STOP_LIMIT_S = 60.0
+"""How long workers may take to stop in good order. A broker that is killed loses nothing, and recovers when
+it starts."""
 
 WorkerCommand = Callable[[str | None], Sequence[str]]
 """Makes a worker's command line, given the address at which it was ready before, None the first time."""
@@ -95,7 +101,7 @@ class Worker:
         )
         self._process = process
         if self.is_stopping:
-            self.terminate()
+            self.stop()
         log.info("%s started pid=%d", self.name, process.pid)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -121,6 +127,22 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
 
+    def stop(self) -> None:
+        """The same, for good and with all others, which its process is told."""
+        self.is_stopping = True
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError, RuntimeError):
+                self._process.stdin.write(ALL_STOP)
+        self.terminate()
+
+    def kill(self) -> bool:
+        """End its process at once; false where there is none."""
+        if self._process is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        return True
+
 
 class Supervisor:
     """Runs workers until it is told to stop; to be made in the event loop.
@@ -130,6 +152,7 @@ class Supervisor:
         clock: tells how long a worker has lived.
         limits: when it is started again.
         pause: waits so many seconds before that.
+        patience: waits so many seconds for the end of those that were told to stop.
     """
 
     def __init__(
@@ -139,6 +162,7 @@ class Supervisor:
         clock: Clock,
         limits: RestartLimits | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        patience: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         limits = RestartLimits() if limits is None else limits
         self.workers = [
@@ -146,6 +170,8 @@ class Supervisor:
         ]
         self._clock = clock
         self._pause = pause
+        self._patience = patience
+        self._killing: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._rolling: asyncio.Task[None] | None = None
 
@@ -167,6 +193,8 @@ class Supervisor:
                 error = task.exception()
                 if error is not None:
                     failure = str(error)
+                    # Now, and once more when all have ended.
+                    log.error("the workers are stopped: %s", failure)
                     break
         finally:
             self.stop()
@@ -174,19 +202,30 @@ class Supervisor:
             for task in ended:
                 task.cancel()
             outcomes = await asyncio.gather(*tasks, *ended, return_exceptions=True)
+            if self._killing is not None:
+                self._killing.cancel()
+                await asyncio.gather(self._killing, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, Exception) and not isinstance(outcome, WorkerGivenUp):
                 log.error("supervising broke", exc_info=outcome)
         return failure
 
     def stop(self) -> None:
-        """Have all workers stop in good order, all at once; `run` then returns. Harmless the second time."""
+        """Have all workers stop in good order, all at once; `run` then returns, after `STOP_LIMIT_S` and a
+        moment at the latest. Harmless the second time.
+        """
         if self._stopping.is_set():
             return
         self._stopping.set()
         for worker in self.workers:
-            worker.is_stopping = True
-            worker.terminate()
+            worker.stop()
+        self._killing = asyncio.create_task(self._kill_who_stays())
+
+    async def _kill_who_stays(self) -> None:
+        await self._patience(STOP_LIMIT_S)
+        for worker in self.workers:
+            if worker.kill():
+                log.warning("%s has not stopped within %.0f s: it is killed", worker.name, STOP_LIMIT_S)
 
     def restart_one_by_one(self) -> None:
         """Restart each worker when the one before it is ready again. Nothing while that is under way."""
