@@ -91,8 +91,18 @@ def test_validate_only_changes_nothing(version: int) -> None:
     assert _errors(response) == {"t": 0, "u": ErrorCode.INVALID_REPLICATION_FACTOR}
     assert world.image.topics == {}
     if version >= 7:
-        assert response.topics[0].topic_id == NO_TOPIC_ID
+        assert response.topics[0].topic_id != NO_TOPIC_ID
+        assert response.topics[1].topic_id == NO_TOPIC_ID
         assert response.topics[0].num_partitions == 1
+
+
+@pytest.mark.parametrize(("release", "has_id"), [("4.3", True), ("3.9-kraft", True), ("3.9", False)])
+def test_what_is_only_validated_has_an_id_with_kraft(release: str, has_id: bool) -> None:
+    """As with real 3.9.1 and 4.3.1."""
+    world = World({"odradek.kafka.version": release})
+    response = world.call(_create(_topic("t"), validate_only=True), 7)
+    assert (response.topics[0].topic_id != NO_TOPIC_ID) is has_id
+    assert world.image.topics == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -70,6 +70,19 @@ def test_topics_are_deleted_by_id(world: World) -> None:
     assert set(world.image.topics) == {"b"}
 
 
+@pytest.mark.parametrize(("release", "has_id"), [(None, True), ("4.3", True), ("3.9", False)])
+def test_a_topic_deleted_by_its_name_is_answered_with_its_id(release: str | None, has_id: bool) -> None:
+    """As real 3.9.1 with ZooKeeper and 4.3.1 do."""
+    world = World({} if release is None else {"odradek.kafka.version": release})
+    world.controller.create_topic(NewTopic("a"))
+    topic_id = world.image.topics["a"].topic_id
+    response = world.call(_delete(6, "a", "unknown"), 6)
+    assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
+        ("a", topic_id if has_id else NO_TOPIC_ID, 0),
+        ("unknown", NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+
+
 def test_name_and_id_together_are_refused(world: World) -> None:
     topic_id = world.image.topics["a"].topic_id
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a", topic_id=topic_id)], timeout_ms=1000)

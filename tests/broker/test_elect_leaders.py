@@ -81,6 +81,22 @@ def test_preferred_leaders(version: int, world: World) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize(("release", "named"), [(None, True), ("4.3", True), ("3.9", False)])
+def test_topics_of_which_nothing_is_said(version: int, release: str | None, named: bool) -> None:
+    """With KRaft each topic is in the answer, with ZooKeeper those with a partition: real 3.9.1, 4.3.1."""
+    world = World({} if release is None else {"odradek.kafka.version": release})
+    world.controller.create_topic(NewTopic("t"))
+
+    def topics(wanted: Any) -> list[tuple[str, int]]:
+        answer = world.call(ElectLeadersRequest(topic_partitions=wanted), version)
+        return [(one.topic, len(one.partition_result)) for one in answer.replica_election_results]
+
+    wanted = [TopicPartitions(topic="missing", partitions=[]), TopicPartitions(topic="t", partitions=[])]
+    assert topics(wanted) == ([("missing", 0), ("t", 0)] if named else [])
+    assert topics(None) == ([("t", 1)] if version == 0 else [("t", 0)] if named else [])
+
+
+@pytest.mark.parametrize("version", range(3))
 def test_a_preferred_leader_that_is_away_or_behind(version: int, world: World) -> None:
     world.sessions[2].close()
     unavailable = {("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}

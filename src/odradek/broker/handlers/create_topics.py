@@ -7,7 +7,7 @@
   INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (too many
   partitions at once), NOT_CONTROLLER.
 - From 5 on the answer has the topic's size and configs, if these may be described (KIP-525); its id from 7
-  on.
+  on; with `validate_only` one that no topic has, and none as a release with ZooKeeper.
 - Topics exist and have leaders when the answer goes out. In a cluster of several brokers the answer waits
   until this one has heard of them, for `timeout_ms` at most; REQUEST_TIMED_OUT says that it has not. Alone
   it has nothing to wait for.
@@ -218,8 +218,10 @@ def _shows_configs(context: RequestContext, name: str) -> bool:
 
 
 def _created(context: RequestContext, topic: PlannedTopic, validate_only: bool) -> CreatableTopicResult:
+    # With KRaft a topic has its id before it is known whether it is to be made.
+    has_id = not validate_only or not context.broker.handlers.with_zookeeper
     result = CreatableTopicResult(
-        name=topic.name, topic_id=NO_TOPIC_ID if validate_only else topic.topic_id, error_message=None
+        name=topic.name, topic_id=topic.topic_id if has_id else NO_TOPIC_ID, error_message=None
     )
     if context.api_version < 5:
         return result

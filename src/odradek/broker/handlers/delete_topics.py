@@ -2,7 +2,8 @@
 
 With `delete.topic.enable=false` all are refused: TOPIC_DELETION_DISABLED, before version 3 INVALID_REQUEST.
 An id that is not known gets UNKNOWN_TOPIC_ID, a name UNKNOWN_TOPIC_OR_PARTITION, a topic with both
-INVALID_REQUEST. Whoever may not describe a topic does not learn its name from its id. Topics are gone when
+INVALID_REQUEST. A topic that is deleted by its name is answered with its id, too; not as a release with
+ZooKeeper, which answers what it was asked. Whoever may not describe a topic does not learn its name from its id. Topics are gone when
 the answer goes out, except those with a replica on a broker that is down. In a cluster of several brokers the
 answer waits for that, `timeout_ms` at most: REQUEST_TIMED_OUT for what this broker still tells clients of.
 Who has too much changed is refused from version 5 on, THROTTLING_QUOTA_EXCEEDED, and waits before (KIP-599).
@@ -131,6 +132,8 @@ def _check(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicRe
         return _result(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name not in image.topics:
         return _result(name, topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.name is not None and not context.broker.handlers.with_zookeeper:
+        topic_id = image.topics[name].topic_id
     return _result(name, topic_id, ErrorCode.NONE)
 
 
