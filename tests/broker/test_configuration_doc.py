@@ -186,6 +186,23 @@ def test_what_is_said_to_have_an_effect_is_used_somewhere() -> None:
         assert re.search(rf"config\.{name.replace('.', '_')}\b", sources), name
 
 
+def test_what_is_said_to_have_no_effect_is_used_nowhere() -> None:
+    """Who gives it is told that it changes nothing (`BrokerConfig.without_effect`)."""
+    sources = _sources()
+    used = [
+        name
+        for name in KNOWN.keys() - EFFECTIVE_BROKER_CONFIGS
+        if re.search(rf"config\.{name.replace('.', '_')}\b", sources)
+    ]
+    assert used == []
+    of_topics = [
+        name
+        for name in TOPIC_CONFIGS.keys() - EFFECTIVE_TOPIC_CONFIGS
+        if re.search(rf"(topic_config|log_config|rules|log\.config)\.{name.replace('.', '_')}\b", sources)
+    ]
+    assert of_topics == []
+
+
 def test_every_name_is_known() -> None:
     assert set(TOPIC_CONFIGS) >= EFFECTIVE_TOPIC_CONFIGS
     assert set(KNOWN) >= EFFECTIVE_BROKER_CONFIGS

@@ -140,6 +140,34 @@ def go_program(name: str, modules: str = "go.mod") -> Program:
     return Program((str(binary),))
 
 
+def go_suite(module: str, package: str = ".") -> tuple[str, Path]:
+    """Build the tests of a Go module, as its authors run them, in the version that the file of modules names.
+
+    Args:
+        module: its path.
+        package: the folder in it whose tests are meant.
+
+    Returns:
+        The version without its `v`, and the program that `go test -c` makes of them; it runs in its folder.
+    """
+    about = ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", module]
+    sources = SOURCES / "go"
+    # Go has the sources at hand only where they were asked for.
+    subprocess.run(["go", "mod", "download", module], cwd=sources, check=True, capture_output=True)
+    done = subprocess.run(about, cwd=sources, check=True, capture_output=True, text=True)
+    version, where = done.stdout.split()
+    home = CACHE / f"{module.rsplit('/', 1)[1]}-tests-{version}"
+    binary = home / package / "tests"
+    with kafka_peer.building(home.name):
+        if not binary.exists():
+            shutil.rmtree(home, ignore_errors=True)
+            shutil.copytree(where, home, copy_function=shutil.copy)
+            for path in (home, *home.rglob("*")):
+                path.chmod(path.stat().st_mode | 0o200)
+            _build(["go", "test", "-mod=mod", "-c", "-o", str(binary), f"./{package}"], home, "go test")
+    return version.removeprefix("v"), binary
+
+
 def rust_program(name: str) -> Program:
     """The program of the folder `rust`, with the crates of its lock file; librdkafka is compiled along."""
     home = CACHE / "rust"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interop import compatibility, kafka_peer, programs
+from interop import compatibility, programs
 from interop.conftest import OdradekServer
 
 MODULE = "github.com/segmentio/kafka-go"
@@ -33,29 +33,6 @@ LEFT_OUT = (
 )
 
 
-def _suite() -> tuple[str, Path]:
-    """Its version, and the program that `go test -c` makes of its tests."""
-    about = ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", MODULE]
-    sources = programs.SOURCES / "go"
-    # Go has the sources at hand only where they were asked for.
-    subprocess.run(["go", "mod", "download", MODULE], cwd=sources, check=True, capture_output=True)
-    done = subprocess.run(about, cwd=sources, check=True, capture_output=True, text=True)
-    version, where = done.stdout.split()
-    home = kafka_peer.CACHE / f"kafka-go-tests-{version}"
-    binary = home / "tests"
-    with kafka_peer.building(home.name):
-        if not binary.exists():
-            shutil.rmtree(home, ignore_errors=True)
-            shutil.copytree(where, home, copy_function=shutil.copy)
-            for path in (home, *home.rglob("*")):
-                path.chmod(path.stat().st_mode | 0o200)
-            build = ["go", "test", "-mod=mod", "-c", "-o", str(binary), "."]
-            built = subprocess.run(build, cwd=home, capture_output=True, text=True)
-            if built.returncode:
-                raise RuntimeError(f"kafka-go's tests could not be built:\n{built.stderr[-3000:]}")
-    return version.removeprefix("v"), binary
-
-
 @pytest.mark.interop
 def test_its_own_tests(tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]) -> None:
     if shutil.which("go") is None:
@@ -66,7 +43,7 @@ def test_its_own_tests(tmp_path: Path, compatibility_row: Callable[..., compatib
             probe.bind(("127.0.0.1", 9092))
         except OSError:
             pytest.skip("kafka-go's tests want a broker on port 9092, which is taken")
-    version, binary = _suite()
+    version, binary = programs.go_suite(MODULE)
     row = compatibility_row("Go", "kafka-go, its own tests", version, "Go modules")
     # Compaction in its own time: cleaned while it is written, a log may stay under its dirty ratio.
     settings = ("broker.id=1", "message.max.bytes=200000000")

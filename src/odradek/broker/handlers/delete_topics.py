@@ -3,9 +3,10 @@
 With `delete.topic.enable=false` all are refused: TOPIC_DELETION_DISABLED, before version 3 INVALID_REQUEST.
 An id that is not known gets UNKNOWN_TOPIC_ID, a name UNKNOWN_TOPIC_OR_PARTITION, a topic with both
 INVALID_REQUEST. A topic that is deleted by its name is answered with its id, too; not as a release with
-ZooKeeper, which answers what it was asked. Whoever may not describe a topic does not learn its name from its id. Topics are gone when
-the answer goes out, except those with a replica on a broker that is down. In a cluster of several brokers the
-answer waits for that, `timeout_ms` at most: REQUEST_TIMED_OUT for what this broker still tells clients of.
+ZooKeeper, which answers what it was asked. Whoever may not describe a topic does not learn its name from its
+id. Topics are gone when the answer goes out, except those with a replica on a broker that is down. In a
+cluster of several brokers the answer waits for that, `timeout_ms` at most: REQUEST_TIMED_OUT for what this
+broker still tells clients of.
 Who has too much changed is refused from version 5 on, THROTTLING_QUOTA_EXCEEDED, and waits before (KIP-599).
 """
 

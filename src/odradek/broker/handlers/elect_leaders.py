@@ -4,8 +4,8 @@ where nobody leads (KIP-460).
 Each partition for itself: ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
 ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (being deleted),
 NOT_CONTROLLER. With null for the partitions all are asked, and those that need no election are not named in
-the answer. Each topic is, also one of which nothing is said; not as a release with ZooKeeper. An election type
-that does not exist is INVALID_REQUEST.
+the answer. Each topic is, also one of which nothing is said; not as a release with ZooKeeper. An election
+type that does not exist is INVALID_REQUEST.
 
 Version 0 comes from Kafka 2.2 and 2.3, which have no word for an election that is not needed: to them it is
 one that was won, and is named.
