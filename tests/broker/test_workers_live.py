@@ -204,6 +204,22 @@ def test_topics_of_offsets_and_transactions_have_one_copy_and_two_workers(shared
         assert {one.leader for one in partitions} == {0, 1}
 
 
+@pytest.mark.parametrize("release", ["2.8", "4.2"])
+def test_three_workers_pass_for_a_release(tmp_path: Path, release: str) -> None:
+    """Each release in one process: test_kafka_versions_cluster.py."""
+    with Workers(tmp_path, "--kafka-version", release, number=3) as workers:
+        create(workers, "copied", 1, 3)
+        produce(workers.bootstrap_servers, "copied", values("before", 20))
+        (partition,) = partitions_of(workers.bootstrap_servers, "copied")
+        (victim,) = workers.pids(partition.leader)
+        os.kill(victim, signal.SIGKILL)
+        produce(workers.bootstrap_servers, "copied", values("after", 20))
+        expected = sorted(values("before", 20) + values("after", 20))
+        assert read(workers.bootstrap_servers, "copied", 40) == expected
+        assert not [line for line in workers.lines if "is not served here" in line]
+        workers.stop()
+
+
 def test_a_killed_worker_is_back_under_its_id_and_port_and_the_other_goes_on(tmp_path: Path) -> None:
     with Workers(tmp_path) as workers:
         create(workers, "copied", 4, 2)
