@@ -24,7 +24,7 @@ from odradek.wire.messages.txn_offset_commit import (
 
 from . import transactional
 from .live import Client, connect, running
-from .net import run
+from .net import run, settle
 from .transactional import SMALL, DenyingName, Transactional, find_coordinator, state_of, until_state
 
 TOPIC = "__consumer_offsets"
@@ -91,6 +91,34 @@ async def fetch(client: Client, *, stable: bool = True, version: int = 8) -> tup
     )
     (partition,) = answer.groups[0].topics[0].partitions
     return partition.error_code, partition.committed_offset
+
+
+def test_commits_of_one_connection_keep_their_order_whatever_the_coordinator_takes(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as (broker, producer):
+            await add_offsets(producer)
+            original, asked = broker.transactions.verify, []
+
+            def verify(*arguments: Any) -> Any:
+                answer: asyncio.Future[Any] = broker.loop.create_future()
+                asked.append(lambda: answer.set_result(original(*arguments)))
+                return answer
+
+            broker.transactions.verify = verify  # type: ignore[method-assign]
+            for offset in (5, 6, 7):
+                producer.client.send(request(producer, offset), 3)
+            await settle(lambda: len(asked) == 1)
+            # The others are not looked at before, and then find the transaction open.
+            asked.pop()()
+            for _ in range(3):
+                (topic,) = (await producer.client.receive()).topics
+                assert {one.partition_index: one.error_code for one in topic.partitions} == ONE_IS_UNKNOWN
+            assert asked == []
+            assert await producer.end(commit=True) == ErrorCode.NONE
+            await until_state(producer.client, "id", "CompleteCommit")
+            assert await fetch(producer.client) == (0, 7)
+
+    run(main)
 
 
 ONE_IS_UNKNOWN = {0: 0, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
