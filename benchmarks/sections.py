@@ -58,6 +58,7 @@ SECTIONS = [
         "transactions", "benchmarks.transactions_section", "records in transactions, and idempotent ones"
     ),
     Section("cluster", "benchmarks.cluster_section", "three brokers, three replicas, acks=all", False),
+    Section("cluster-bursts", "benchmarks.cluster_bursts", "librdkafka's defaults, three replicas", False),
     Section("cluster-deaths", "benchmarks.cluster_deaths", "a leader that is killed, or paused", False),
     Section(
         "cluster-controller", "benchmarks.cluster_controller", "a controller of 10,000 partitions dies", False

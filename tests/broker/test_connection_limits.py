@@ -15,6 +15,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.network.connection_slots import ConnectionSlots
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits, network_limits
+from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.server import Listener
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -50,6 +51,11 @@ def test_requests_in_work_are_bounded_per_connection() -> None:
                 waiting[done].set_result(HeartbeatResponse())
             for number in range(700):
                 assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == number
+            # The last frame that waited had reached the bound: the socket is read again all the same.
+            writer.write(heartbeat(700))
+            await settle(lambda: len(waiting) == 701)
+            waiting[700].set_result(HeartbeatResponse())
+            assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == 700
             writer.close()
 
     run(main)
@@ -80,6 +86,21 @@ def test_queued_max_request_bytes_holds_other_connections_back() -> None:
             assert listener.queued_bytes == 0
 
     run(main)
+
+
+def test_who_waits_for_room_goes_on_when_the_bound_is_lifted() -> None:
+    class Waits:
+        told = 0
+
+        def resume_soon(self) -> None:
+            self.told += 1
+
+    for limit, told in ((50, 0), (200, 1), (0, 1), (-1, 1)):
+        pool, waits = MemoryPool(100), Waits()
+        pool.used = 150
+        assert not pool.has_room(waits)
+        pool.resize(limit)
+        assert waits.told == told
 
 
 def test_max_connections_per_ip() -> None:

@@ -5,7 +5,9 @@ The state is in three places, each bounded:
 - `FrameReceiver`: a frame that has not arrived whole yet; it grows with what arrives;
 - `_unprocessed`: whole frames that wait because the peer does not read its responses or is throttled, because
   too many requests of this connection are unanswered, or because the broker as a whole holds too many bytes.
-  While anything is here, nothing more is read from the socket;
+  While anything is here, nothing more is read from the socket; nor while the next frame would have to wait
+  here. Whatever makes room calls `resume_soon`, for the frames as for the socket: when the last frame has
+  been taken up nothing waits here, and the socket may still be paused;
 - `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
   left.
 
@@ -155,6 +157,7 @@ class Connection:
         "_gathered_bytes",
         "_has_others",
         "_held",
+        "_is_asked",
         "_listener",
         "_loop",
         "_muted",
@@ -200,6 +203,8 @@ class Connection:
         self._writable = True
         self._reading = True
         self._resuming = False
+        self._is_asked = False
+        """Whether the loop will have it go on in its next turn."""
         self._close_reason: str | None = None
         self._turn = listener.write_turn
         self._has_others = True
@@ -399,6 +404,8 @@ class Connection:
         self._pool.release(slot.size)
         unanswered = self._unanswered
         if not unanswered or unanswered[0] is not slot:
+            # It waits for those before it, but its bytes are free.
+            self._go_on_soon()
             return
         transport = self._transport
         while unanswered:
@@ -421,7 +428,12 @@ class Connection:
             if ready.close:
                 self.close("closed instead of an answer", warn=ready.buffers is None)
                 return
-        if self._unprocessed and not self._resuming:
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        """Something that bounds this connection has become free: go on with the frames that wait for it, or
+        with reading where no frame waits."""
+        if (self._unprocessed or not self._reading) and not self._resuming:
             # This may be deep inside another connection's request, and so on.
             self.resume_soon()
 
@@ -494,7 +506,13 @@ class Connection:
 
     def resume_soon(self) -> None:
         """Go on with the frames that had to wait, in a turn of its own."""
-        self._loop.call_soon(self.resume_processing)
+        if not self._is_asked:
+            self._is_asked = True
+            self._loop.call_soon(self._resume_as_asked)
+
+    def _resume_as_asked(self) -> None:
+        self._is_asked = False
+        self.resume_processing()
 
     def resume_processing(self) -> None:
         """Go on with the frames that had to wait, as far as may be, and read again when none is left."""

@@ -36,10 +36,15 @@ class MemoryPool:
         self._waiting[connection] = None
         return False
 
+    def resize(self, limit: int) -> None:
+        """Change the bound; who waits for room looks again."""
+        self.limit = limit
+        self.release(0)
+
     def release(self, size: int) -> None:
         """A request of `size` bytes has been answered."""
         self.used -= size
-        if self._waiting and self.used < self.limit:
+        if self._waiting and (self.used < self.limit or self.limit <= 0):
             waiting, self._waiting = self._waiting, {}
             for connection in waiting:
                 connection.resume_soon()

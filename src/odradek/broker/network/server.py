@@ -168,7 +168,7 @@ class Listener:
     def update_limits(self, limits: NetworkLimits) -> None:
         """Take over changed limits; they hold for connections and requests that come from now on."""
         self.limits = limits
-        self.memory_pool.limit = limits.queued_max_request_bytes
+        self.memory_pool.resize(limits.queued_max_request_bytes)
         self.sending_threads.resize(limits.network_threads)
         self._limit_slots()
         self.slots.look_again()
