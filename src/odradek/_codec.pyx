@@ -278,7 +278,8 @@ cdef object decode_struct(Program program, Reader *r, object view):
 
 
 cdef int decode_tags(Program program, PyObject *made, int64_t count, Reader *r, object view) except -1:
-    """The tagged fields that the version knows; any other is left to the twin."""
+    """The tagged fields that the version knows. Any other is passed over and counts as an element, or is left to
+    the twin, which keeps it."""
     cdef int64_t tag, size, previous = -1
     cdef Py_ssize_t limit
     cdef Op *op
@@ -298,8 +299,15 @@ cdef int decode_tags(Program program, PyObject *made, int64_t count, Reader *r, 
             if program.ops[index].tag == tag:
                 break
         else:
-            r.failed = True
-            return 0
+            if not r.passes_over or tag > 0x7FFFFFFF or is_of_other_versions(program, tag):
+                r.failed = True
+                return 0
+            r.elements -= 1
+            if r.elements < 0:
+                r.failed = True
+                return 0
+            r.at = limit
+            continue
         op = program.ops + index
         value = decode_value(op, op.kind, op.nullable, op.compact, r, view, True)
         if r.failed or r.at != limit:
@@ -310,6 +318,15 @@ cdef int decode_tags(Program program, PyObject *made, int64_t count, Reader *r, 
         odradek_put(made, op.offset, <PyObject *>value)
         Py_XDECREF(old)
     return 0
+
+
+cdef bint is_of_other_versions(Program program, int64_t tag) noexcept:
+    """Whether a tag that this version does not have is declared for others: then it is an error here."""
+    cdef int index
+    for index in range(program.inline_count + program.tagged_count + program.absent_count):
+        if program.ops[index].tag == tag:
+            return True
+    return False
 
 
 cdef object decode_value(Op *op, int kind, bint nullable, bint compact, Reader *r, object view, bint in_tag):
@@ -727,10 +744,20 @@ cdef class Codec:
         self.has_records = has_records
 
     def decode(self, buffer, Py_ssize_t position):
-        found = self.decode_within(buffer, position, PY_SSIZE_T_MAX)
+        cdef Py_ssize_t elements = PY_SSIZE_T_MAX
+        found = self.read(buffer, position, &elements, False)
         return self.twin.decode(buffer, position) if found is None else found
 
     def decode_within(self, buffer, Py_ssize_t position, Py_ssize_t elements):
+        cdef Py_ssize_t left = elements
+        found = self.read(buffer, position, &left, True)
+        if found is not None or left < 0:
+            return found
+        return self.twin.decode_within(buffer, position, elements)
+
+    cdef object read(self, buffer, Py_ssize_t position, Py_ssize_t *elements, bint passes_over):
+        """The message and the position behind it; None where something is not in order, or there are too many
+        elements: then fewer than none are left."""
         cdef Py_buffer taken
         cdef Reader r
         cdef object message
@@ -742,13 +769,15 @@ cdef class Codec:
                 return None
         PyObject_GetBuffer(buffer, &taken, PyBUF_SIMPLE)
         r.data, r.at, r.end = <const uint8_t *>taken.buf, position, taken.len
-        r.elements = elements
+        r.elements = elements[0]
+        r.passes_over = passes_over
         r.failed = position < 0 or position > taken.len
         try:
             if not r.failed:
                 message = decode_struct(self.program, &r, view)
         finally:
             PyBuffer_Release(&taken)
+        elements[0] = r.elements
         return None if r.failed else (message, r.at)
 
     def encode(self, message):

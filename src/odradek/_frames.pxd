@@ -11,7 +11,8 @@ cdef struct Reader:
     const uint8_t *data
     Py_ssize_t at
     Py_ssize_t end
-    Py_ssize_t elements  # how many elements of arrays may still come, for who counts them
+    Py_ssize_t elements  # how many elements may still come, for who counts them: of arrays, and unknown tags
+    bint passes_over  # whether tagged fields that nobody knows are passed over, for who decodes messages
     bint failed
 
 

@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -34,7 +34,7 @@ from odradek.wire.messages.offset_commit import (
 )
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
-from . import live, many_items
+from . import attacks, live, many_items
 from .net import run
 
 pytestmark = only_interpreted
@@ -185,6 +185,42 @@ def test_many_items_leave_room_for_others(part: int, tmp_path: Path, monkeypatch
         assert not found, "\n".join(found)
 
     run(main, loop="asyncio")  # whose handles can be counted
+
+
+async def attacked(
+    broker: Broker, attacks: Iterable[attacks.Attack], monkeypatch: pytest.MonkeyPatch, most: int = MOST_LINES
+) -> list[str]:
+    """What held the loop for too long; each attack goes once before, for what a first request imports."""
+    found = []
+    for what, frame in attacks:
+        await raw(broker, frame)
+        with counting(broker, monkeypatch) as lines:
+            await raw(broker, frame)
+        if lines.most > most:
+            found.append(f"{what}: {lines.told()}")
+    return found
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("part", range(2))
+def test_no_field_of_a_request_holds_the_loop(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unknown tagged fields in every struct, and every text and piece of bytes as long as may be."""
+
+    async def main() -> None:
+        found: list[str] = []
+        async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
+            broker.groups.ensure_topic()
+            for key in many_items.apis()[part::2]:
+                if broker.image.topic(many_items.TOPIC) is None:
+                    live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
+                topic_id = broker.image.topic_id(many_items.TOPIC)
+                found += await attacked(broker, attacks.tagged(key, topic_id, COUNT), monkeypatch)
+                found += await attacked(broker, attacks.sized(key, topic_id), monkeypatch)
+        assert not found, "\n".join(found)
+
+    run(main, loop="asyncio")
 
 
 TOPICS = 2

@@ -40,6 +40,15 @@ def test_java_string_hash(text: str, hashed: int) -> None:
     assert java_string_hash(text) == hashed
 
 
+@pytest.mark.parametrize("length", [0, 255, 256, 257, 512, 32_767])
+def test_java_string_hash_of_long_texts(length: int) -> None:
+    value = 0
+    text = "".join(chr(0x61 + at % 997) for at in range(length))
+    for character in text:
+        value = (31 * value + ord(character)) % 2**32
+    assert java_string_hash(text) == (value - 2**32 if value >= 2**31 else value)
+
+
 def test_smallest_hash_goes_to_partition_zero() -> None:
     assert partition_for("polygenelubricants", 50) == 0
     assert partition_for("hello", 50) == 99162322 % 50

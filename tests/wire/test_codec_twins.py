@@ -17,6 +17,7 @@ from odradek.wire import programs
 from odradek.wire.api import ApiKey
 from odradek.wire.check import message_class, read_golden
 from odradek.wire.codec import GeneratedCodec
+from odradek.wire.decoder import PAUSE_AFTER
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.message import Message
 from odradek.wire.messages import request_class, response_class
@@ -45,6 +46,9 @@ class LeftToTheTwin(Exception):
 
 class NoTwin:
     def decode(self, buffer: Any, position: int) -> Any:
+        raise LeftToTheTwin
+
+    def decode_within(self, buffer: Any, position: int, elements: int) -> Any:
         raise LeftToTheTwin
 
     def encode(self, message: Any) -> Any:
@@ -271,8 +275,82 @@ def test_more_elements_than_allowed_are_left_to_others() -> None:
         data = twin.encode(ProduceRequest(topic_data=topics))
         assert compiled.decode_within(data, 0, 7) is None
         assert compiled.decode_within(data, 0, 8) == twin.decode(data, 0)
-        assert twin.decode_within(data, 0, len(data)) == twin.decode(data, 0)
-        assert twin.decode_within(data, 0, 4) is None
+        assert twin.decode_within(data, 0, 8) == twin.decode(data, 0)
+        assert twin.decode_within(memoryview(data), 0, 8) == twin.decode(data, 0)
+        assert twin.decode_within(data, 0, 7) is None
+
+
+def structs_of(message: Struct, version: int) -> list[Struct]:
+    """A message and all structs in it that a version has."""
+    found = [message]
+    for field in message.FIELDS:
+        if version in field.versions:
+            value = getattr(message, field.name)
+            for inner in value if isinstance(value, list) else [value]:
+                found += structs_of(inner, version) if isinstance(inner, Struct) else []
+    return found
+
+
+def elements_of(message: Struct) -> int:
+    """How many elements its arrays have."""
+    total = 0
+    for field in message.FIELDS:
+        value = getattr(message, field.name)
+        total += len(value) if isinstance(value, list) else 0
+        for inner in value if isinstance(value, list) else [value]:
+            total += elements_of(inner) if isinstance(inner, Struct) else 0
+    return total
+
+
+def test_unknown_tags_of_what_peers_sent_are_passed_over_and_count(cases: list[Case]) -> None:
+    """Of every flexible message, in every struct: by the compiled codec, its twin, and in steps."""
+    largest: dict[type[Message], Case] = {}
+    for case in cases:
+        cls, version, data = case
+        newest = cls.is_flexible(version) and version == cls.VERSIONS[-1]
+        if newest and len(data) < 5_000 and len(data) >= len(largest.get(cls, case)[2]):
+            largest[cls] = case
+    assert len(largest) > 100
+    for cls, version, data in largest.values():
+        compiled, twin = both(cls, version)
+        message, _ = twin.decode_within(data, 0, 10**6)  # type: ignore[misc]
+        for holder in structs_of(message, version):
+            holder._unknown_tags = {7_000 + number: b"x" * number for number in range(3)}
+        tagged = twin.encode(message)
+        # A struct that is not written, as it is null or has its default, takes its tags with it.
+        written, _ = twin.decode(tagged, 0)
+        holders = structs_of(written, version)
+        unknown = sum(len(holder._unknown_tags or ()) for holder in holders)
+        cost = unknown + elements_of(written)
+        for holder in holders:
+            holder._unknown_tags = None
+        for buffer in (tagged, memoryview(tagged)):
+            for codec in (compiled, twin):
+                found = codec.decode_within(buffer, 0, cost)
+                assert found is not None, (cls, version)
+                assert found[1] == len(tagged)
+                assert found[0] == written, (cls, version)
+                assert codec.decode_within(buffer, 0, cost - 1) is None, (cls, version)
+                with pytest.raises((LeftToTheTwin, ProtocolError)):
+                    codec.decode_within(buffer[:-1], 0, cost)
+            steps = cls.decode_in_steps(buffer, version)
+            with pytest.raises(StopIteration) as end:
+                while True:
+                    next(steps)
+            assert end.value.value == compiled.decode_within(buffer, 0, cost)
+
+
+def test_more_unknown_tags_than_elements_are_refused_in_steps() -> None:
+    """Of a Produce request, which has the bound of most elements that is lowest for its size."""
+    for holder in (request := ProduceRequest(topic_data=[TopicProduceData(name="t")]), request.topic_data[0]):
+        most = ProduceRequest.MOST_ELEMENTS
+        holder._unknown_tags = dict.fromkeys(range(most + PAUSE_AFTER), b"")
+        steps = ProduceRequest.decode_in_steps(request.encode(9), 9)
+        with pytest.raises(ProtocolError, match="more than"):
+            for pauses, _ in enumerate(steps, 1):  # noqa: B007 - how many there were is asked below
+                pass
+        assert pauses >= most // PAUSE_AFTER - 1
+        holder._unknown_tags = None
 
 
 @pytest.mark.fuzz

@@ -7,6 +7,7 @@ import pytest
 from odradek.errors import ProtocolError
 from odradek.wire.api import ApiKey, request_header_version, response_header_version
 from odradek.wire.headers import (
+    MOST_UNKNOWN_TAGS,
     RequestHeader,
     decode_request_header,
     decode_response,
@@ -18,6 +19,7 @@ from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.primitives import join_tags
 
 
 @pytest.mark.parametrize("client_id", [None, "", "client", "käfer" * 40])
@@ -98,10 +100,15 @@ def test_a_header_of_a_version_that_does_not_exist_is_still_read() -> None:
     assert (header.api_key, header.api_version, header.correlation_id) == (18, 99, 11)
 
 
-def test_unknown_tags_of_a_header_are_kept() -> None:
-    header, start = decode_request_header(bytes.fromhex("000c 0004 00000001 ffff 01 05 02 abcd"))
-    assert header._unknown_tags == {5: b"\xab\xcd"}
+def test_unknown_tags_of_a_header_are_passed_over_as_far_as_they_are_few() -> None:
+    head = bytes.fromhex("000c 0004 00000001 ffff")
+    header, start = decode_request_header(head + bytes.fromhex("01 05 02 abcd"))
+    assert header._unknown_tags is None
     assert start == 15
+    most = join_tags([], dict.fromkeys(range(MOST_UNKNOWN_TAGS), b"x"))
+    assert decode_request_header(head + most)[1] == len(head + most)
+    with pytest.raises(ProtocolError, match="more than 256 elements and unknown tagged fields"):
+        decode_request_header(head + join_tags([], dict.fromkeys(range(MOST_UNKNOWN_TAGS + 1), b"x")))
 
 
 def test_unknown_keys_are_value_errors() -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import sys
+from array import array
+from functools import cache
+from itertools import accumulate, repeat
+from operator import mul
 
 from odradek.errors import NotCoordinatorError
 
@@ -10,12 +15,20 @@ from odradek.errors import NotCoordinatorError
 _encode_utf16 = codecs.lookup("utf-16-le").encode
 
 
+@cache
+def _powers(count: int) -> tuple[int, ...]:
+    """The first powers of 31, in 32 bits."""
+    return tuple(accumulate(repeat(31, count - 1), lambda power, base: power * base & 0xFFFFFFFF, initial=1))
+
+
 def java_string_hash(text: str) -> int:
     """Java's `String.hashCode`: over UTF-16 code units, wrapped to a signed 32-bit integer."""
-    units, _ = _encode_utf16(text, "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] | units[at + 1] << 8)) & 0xFFFFFFFF
+    units = array("H", _encode_utf16(text, "surrogatepass")[0])
+    if sys.byteorder == "big":
+        units.byteswap()
+    powers = _powers(256 if len(units) <= 256 else 1 << len(units).bit_length())
+    # Summed up by what is compiled: names come from strangers, and may be of 32 KiB.
+    value = sum(map(mul, reversed(units), powers)) & 0xFFFFFFFF
     return value - 0x1_0000_0000 if value & 0x8000_0000 else value
 
 

@@ -18,7 +18,9 @@ from typing import Any
 
 MAX_REPEAT = 1_000
 MAX_STATES = 2_000
-"""RE2 has bounds on both, too: a short pattern could ask for a machine of any size."""
+MAX_CHARACTERS = 2_000
+"""RE2 has bounds on all, too: a short pattern could ask for a machine of any size, and a long one is read
+character by character."""
 MAX_DEPTH = 100
 _STEPS_KEPT = 10_000
 
@@ -307,6 +309,8 @@ class LinearPattern:
     def __init__(self, pattern: str) -> None:
         self._nodes: list[_Node] = [_Node("end", [])]
         self._steps = 0
+        if len(pattern) > MAX_CHARACTERS:
+            raise PatternError(f"the pattern has {len(pattern)} characters, more than {MAX_CHARACTERS}")
         tree = _Parser(pattern).whole()
         if tree[0] == "and":
             # The whole text has to match in any case; without them the next step can be remembered.

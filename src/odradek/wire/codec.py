@@ -32,10 +32,14 @@ if TYPE_CHECKING:
             ...
 
         def decode_within(self, buffer: Buffer, position: int, elements: int) -> tuple[Any, int] | None:
-            """As `decode` for what is quickly done: None for a message that is not.
+            """As `decode` for what a peer has sent: tagged fields that nobody here knows are passed over.
 
             Args:
-                elements: how many elements of arrays it may have. A malformed message may give None as well.
+                elements: how many it may have: elements of arrays, and unknown tagged fields. A message that
+                    has more gives None.
+
+            Raises:
+                ProtocolError: as `decode`.
             """
             ...
 
@@ -60,12 +64,13 @@ if TYPE_CHECKING:
 class GeneratedCodec:
     """The codec by generated functions, made when they are first needed."""
 
-    __slots__ = ("_cls", "_decode", "_encode", "_version")
+    __slots__ = ("_cls", "_decode", "_decode_within", "_encode", "_version")
 
     def __init__(self, cls: type[VersionedStruct], version: int) -> None:
         self._cls = cls
         self._version = version
         self._decode: Any = None
+        self._decode_within: Any = None
         self._encode: Any = None
 
     def decode(self, buffer: Buffer, position: int) -> tuple[Any, int]:
@@ -78,8 +83,13 @@ class GeneratedCodec:
         return found
 
     def decode_within(self, buffer: Buffer, position: int, elements: int) -> tuple[Any, int] | None:
-        """See `Codec`. By the bytes, as there is no counting in between: two may be an element."""
-        return self.decode(buffer, position) if len(buffer) - position <= 2 * elements else None
+        """See `Codec`."""
+        if self._decode_within is None:
+            from odradek.wire.decoder import compile_decoder_within
+
+            self._decode_within = compile_decoder_within(self._cls, self._version)
+        found: tuple[Any, int] | None = self._decode_within(buffer, position, elements)
+        return found
 
     def _encoder(self) -> Any:
         if self._encode is None:

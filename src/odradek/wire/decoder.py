@@ -6,8 +6,10 @@ slice and turn into text differently; the second is made when the first meets su
 fields of fixed size, with the fixed-size length of what follows them, are read by one precompiled
 `struct.Struct`.
 
-A decoder in steps is the same as a generator, which pauses after every `PAUSE_AFTER` elements of arrays, so
-that a large message need not be decoded in one go.
+For what a peer has sent there are two more, which pass over tagged fields that nobody here knows, and count
+them as the elements of arrays: a decoder within so many elements, and a decoder in steps. That is the same as
+a generator, which pauses after every `PAUSE_AFTER` elements, so that a large message need not be decoded in
+one go.
 
 What keeps it bounded:
 
@@ -38,12 +40,13 @@ if TYPE_CHECKING:
     from odradek.wire.structs import Struct, VersionedStruct
 
     Decoder = Callable[[Buffer, int], tuple[Any, int]]
+    DecoderWithin = Callable[[Buffer, int, int], tuple[Any, int] | None]
     SteppedDecoder = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
 
 #: Kafka's readers refuse longer strings in every encoding.
 MAX_STRING = 0x7FFF
 
-#: Elements of arrays between two pauses of a decoder or an encoder in steps; a power of two.
+#: Elements between two pauses of a decoder or an encoder in steps; a power of two.
 PAUSE_AFTER = 128
 
 #: Numbers that a decoder in steps takes out of an array in one go.
@@ -52,16 +55,26 @@ NUMBERS_AT_ONCE = 4096
 
 def compile_decoder(cls: type[VersionedStruct], version: int) -> Decoder:
     """Make the decoder of one version."""
-    flexible = cls.is_flexible(version)
-    source = _DecoderSource(cls, version, flexible, of_views=False)
+    return _compile(cls, version, KEEPING)  # type: ignore[no-any-return]
 
-    def decode_view(buffer: Buffer, position: int) -> Any:
-        made = _DecoderSource(cls, version, flexible, of_views=True).compile()
+
+def compile_decoder_within(cls: type[VersionedStruct], version: int) -> DecoderWithin:
+    """Make the decoder of one version that counts elements: it returns None when there are more than its
+    third argument allows."""
+    return _compile(cls, version, COUNTING)  # type: ignore[no-any-return]
+
+
+def _compile(cls: type[VersionedStruct], version: int, manner: str) -> Any:
+    flexible = cls.is_flexible(version)
+    source = _DecoderSource(cls, version, flexible, of_views=False, manner=manner)
+
+    def decode_view(*arguments: Any) -> Any:
+        made = _DecoderSource(cls, version, flexible, of_views=True, manner=manner).compile()
         source.namespace["decode_view"] = made  # the global that the decoder of bytes looks up
-        return made(buffer, position)
+        return made(*arguments)
 
     source.namespace["decode_view"] = decode_view
-    return source.compile()  # type: ignore[no-any-return]
+    return source.compile()
 
 
 def compile_decoder_in_steps(cls: type[VersionedStruct], version: int) -> SteppedDecoder:
@@ -72,7 +85,8 @@ def compile_decoder_in_steps(cls: type[VersionedStruct], version: int) -> Steppe
     def decode(buffer: Buffer, position: int) -> Any:
         of_views = buffer.__class__ is not bytes
         if of_views not in made:
-            made[of_views] = _DecoderSource(cls, version, flexible, of_views=of_views, pauses=True).compile()
+            source = _DecoderSource(cls, version, flexible, of_views=of_views, manner=PAUSING)
+            made[of_views] = source.compile()
         return made[of_views](buffer, position)
 
     return decode
@@ -99,11 +113,16 @@ def min_struct_size(cls: type[Struct], version: int, flexible: bool) -> int:
     return sum(min_size(field, version, flexible) for field in inline) + flexible
 
 
+#: The manners of a decoder: it keeps unknown tagged fields; it passes over them, and counts them and all
+#: elements; and it does so with pauses.
+KEEPING, COUNTING, PAUSING = "", "counting", "pausing"
+
+
 class _DecoderSource(Source):
     """Generates the source of one decoder, for bytes or for all other buffers (as views)."""
 
     def __init__(
-        self, cls: type[VersionedStruct], version: int, flexible: bool, of_views: bool, pauses: bool = False
+        self, cls: type[VersionedStruct], version: int, flexible: bool, of_views: bool, manner: str
     ) -> None:
         super().__init__(
             {
@@ -122,7 +141,9 @@ class _DecoderSource(Source):
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []  # format character and assignment target, not yet emitted
         self.of_views = of_views
-        self.pauses = pauses
+        self.manner = manner
+        self.pauses = manner == PAUSING
+        self.arguments = "buf, pos, left" if manner == COUNTING else "buf, pos"
         self.to_bytes = ".tobytes()" if of_views else ""
         self.has_records = False
 
@@ -134,14 +155,14 @@ class _DecoderSource(Source):
         body = self.lines
         self.lines = []
         self.depth = 0
-        self.emit("def decode(buf, pos):")
+        self.emit(f"def decode({self.arguments}):")
         self.depth = 1
         if self.of_views:
             with self.block("if buf.__class__ is not memoryview:"):
                 self.emit("buf = memoryview(buf)")
         elif not self.pauses:
             with self.block("if buf.__class__ is not bytes:"):
-                self.emit("return decode_view(buf, pos)")
+                self.emit(f"return decode_view({self.arguments})")
         self.emit("end = len(buf)")
         if self.pauses:
             self.emit("count = 0")
@@ -155,7 +176,7 @@ class _DecoderSource(Source):
         self.emit(f" raise ProtocolError(f'{self.cls.__name__} v{self.version}: {{error}}') from None")
         self.emit("return m, pos")
         kind = "views" if self.of_views else "bytes"
-        kind += " pausing" if self.pauses else ""
+        kind += f" {self.manner}" if self.manner else ""
         return self.function("decode", f"<{kind} decoder of {self.cls.__name__} v{self.version}>")
 
     # -- runs of fixed size
@@ -199,11 +220,40 @@ class _DecoderSource(Source):
         if known_tags:
             self.tags(name, tagged, known_tags)
         else:
+            self.unknown_tags(name)
+
+    def unknown_tags(self, name: str) -> None:
+        """Decode the tagged fields of a struct that declares none."""
+        if self.manner == KEEPING:
             with self.block("if buf[pos]:"):
                 self.emit(f"{name}._unknown_tags, pos = read_unknown_tags(buf, pos, end)")
             with self.block("else:"):
                 self.emit(f"{name}._unknown_tags = None")
                 self.emit("pos += 1")
+            return
+        self.emit(f"{name}._unknown_tags = None")
+        with self.block("if buf[pos]:"):
+            count, tag = self.local("count"), self.local("tag")
+            self.emit(f"{count}, pos = read_uvarint(buf, pos)")
+            self.emit(f"{tag} = -1")
+            with self.block(f"for _ in range({count}):"):
+                self.emit(f"{tag}, _, pos = read_tag_header(buf, pos, end, {tag})")
+                self.count_one()
+        with self.block("else:"):
+            self.emit("pos += 1")
+
+    def count_one(self) -> None:
+        """Count an element, or an unknown tagged field: it may be one too many, or time for a pause."""
+        if self.manner == COUNTING:
+            self.emit("left -= 1")
+            with self.block("if left < 0:"):
+                self.emit("return None")
+        elif self.manner == PAUSING:
+            self.emit("count += 1")
+            with self.block(f"if not count & {PAUSE_AFTER - 1}:"):
+                with self.block(f"if count > {self.cls.MOST_ELEMENTS}:"):
+                    self.emit("refuse(f'more than {count - 1} elements', pos)")
+                self.emit("yield")
 
     def tags(self, name: str, tagged: list[Field], known: list[Field]) -> None:
         """Decode the tagged fields of a struct that declares some."""
@@ -235,10 +285,12 @@ class _DecoderSource(Source):
                         self.emit(f"refuse(f'tag {{{tag}}} is not known to version {self.version}', pos)")
                     word = "elif"
                 with self.block("else:" if word == "elif" else "if True:"):
-                    with self.block(f"if {unknown} is None:"):
-                        self.emit(f"{unknown} = {{}}")
-                    self.emit(f"{unknown}[{tag}] = buf[pos:{limit}]{self.to_bytes}")
+                    if self.manner == KEEPING:
+                        with self.block(f"if {unknown} is None:"):
+                            self.emit(f"{unknown} = {{}}")
+                        self.emit(f"{unknown}[{tag}] = buf[pos:{limit}]{self.to_bytes}")
                     self.emit(f"pos = {limit}")
+                    self.count_one()
         self.emit(f"{name}._unknown_tags = {unknown}")
 
     # -- values
@@ -354,6 +406,10 @@ class _DecoderSource(Source):
             self.emit(
                 f"refuse(f'{self.label(target)} claims {{{n}}} elements, {{end - pos}} bytes are left', pos)"
             )
+        if self.manner == COUNTING:
+            self.emit(f"left -= {n}")
+            with self.block("if left < 0:"):
+                self.emit("return None")
         if element.kind in FIXED and element.kind != "uuid":
             code, size = FIXED[element.kind]
             if self.pauses:
@@ -373,11 +429,7 @@ class _DecoderSource(Source):
             self.flush()
             self.emit(f"{items}.append({item})")
             if self.pauses:
-                self.emit("count += 1")
-                with self.block(f"if not count & {PAUSE_AFTER - 1}:"):
-                    with self.block(f"if count > {self.cls.MOST_ELEMENTS}:"):
-                        self.emit("refuse(f'more than {count - 1} elements', pos)")
-                    self.emit("yield")
+                self.count_one()
         self.emit(f"{target} = {items}")
 
     def numbers(self, target: str, n: str, code: str, size: int) -> None:

@@ -38,6 +38,9 @@ class ResponseHeader(Message):
     correlation_id: int = int32()
 
 
+MOST_UNKNOWN_TAGS = 256
+"""Tagged fields of a request's header that nobody here knows; Kafka has none so far."""
+
 _KEY_AND_VERSION = struct.Struct(">hh")
 _REQUEST = struct.Struct(">ihhi")
 _REQUEST_WITH_CLIENT = struct.Struct(">ihhih")
@@ -54,8 +57,8 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         The header, and the position in the frame where the request itself begins.
 
     Raises:
-        ProtocolError: too short, malformed, or of an API key that is not known (so that the header's own
-            version is not known either).
+        ProtocolError: too short, malformed, of an API key that is not known (so that the header's own
+            version is not known either), or with more than `MOST_UNKNOWN_TAGS`.
     """
     if len(frame) < 4:
         raise ProtocolError(f"a request of {len(frame)} bytes is too short for its header")
@@ -64,7 +67,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         header_version = request_header_version(key, version)
     except ValueError:
         raise ProtocolError(f"API key {key} is not known") from None
-    return RequestHeader.decode_from(frame, header_version)
+    return RequestHeader.decode_received(frame, header_version, 0, MOST_UNKNOWN_TAGS)
 
 
 def encode_request(
@@ -128,9 +131,9 @@ def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message
         ProtocolError: the bytes are not such a response.
         ValueError: no such key or version.
     """
-    head, position = ResponseHeader.decode_from(frame, response_header_version(key, version))
+    head, position = ResponseHeader.decode_received(frame, response_header_version(key, version))
     cls = response_class(key)
-    message, end = cls.decode_from(frame, version, position)
+    message, end = cls.decode_received(frame, version, position)
     if end != len(frame):
         raise ProtocolError(f"{cls.__name__} v{version}: {len(frame) - end} bytes left over")
     return head.correlation_id, message

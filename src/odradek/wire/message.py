@@ -7,6 +7,8 @@ and compiled when somebody asks for them (`odradek.wire.constructor`, `decoder`,
 
 from __future__ import annotations
 
+import sys
+
 from odradek.errors.base import ProtocolError
 from odradek.wire.fields import Field
 from odradek.wire.structs import Struct, VersionedStruct
@@ -97,10 +99,34 @@ class Message(VersionedStruct):
         return cls._codecs[version].decode(buffer, offset)
 
     @classmethod
+    def decode_received(
+        cls, buffer: Buffer, version: int, offset: int = 0, most_elements: int = sys.maxsize
+    ) -> tuple[Self, int]:
+        """As `decode_from` for what a peer has sent: tagged fields that nobody here knows are passed over.
+
+        Args:
+            buffer, version, offset: as `decode_from`.
+            most_elements: how many elements of arrays and unknown tagged fields it may have.
+
+        Raises:
+            ProtocolError: as `decode_from`, or it has more.
+            ValueError: there is no such version.
+        """
+        found = cls._codecs[version].decode_within(buffer, offset, most_elements)
+        if found is None:
+            raise ProtocolError(
+                f"{cls.__name__} v{version}: more than {most_elements} elements and unknown tagged fields"
+            )
+        return found
+
+    @classmethod
     def decode_in_steps(
         cls, buffer: Buffer, version: int, offset: int = 0
     ) -> Generator[None, None, tuple[Self, int]]:
-        """As `decode_from`, with a pause after every few hundred elements."""
+        """As `decode_received`, with a pause after every few hundred elements.
+
+        More than `MOST_ELEMENTS` are refused.
+        """
         return cls._decoders_in_steps[version](buffer, offset)
 
     def encode(self, version: int) -> bytes:

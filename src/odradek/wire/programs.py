@@ -101,7 +101,7 @@ class _Programs:
         )
 
     def _absent(self, cls: type[Struct], field: Field) -> tuple[Any, ...]:
-        return _Constructors(self._codec).row(cls, field, checked=not field.ignorable)
+        return _Constructors(self._codec).row(cls, field, checked=not field.ignorable, tag=field.tag)
 
 
 class _Constructors:
@@ -115,8 +115,10 @@ class _Constructors:
         rows = tuple(self.row(cls, field, checked=False) for field in cls.FIELDS)
         return self._codec.Program(cls, Struct.__dict__["_unknown_tags"], False, rows, (), ())
 
-    def row(self, cls: type[Struct], field: Field, *, checked: bool) -> tuple[Any, ...]:
-        """A field that has its default."""
+    def row(
+        self, cls: type[Struct], field: Field, *, checked: bool, tag: int | None = None
+    ) -> tuple[Any, ...]:
+        """A field that has its default; `tag` is its number in other versions."""
         kind = _NUMBERS[field.kind]
         inner = None if field.struct is None or field.default is not UNSET else self.of(field.struct)
         has_default = field.default is not UNSET
@@ -126,7 +128,7 @@ class _Constructors:
             kind,
             False,
             False,
-            -1,
+            -1 if tag is None else tag,
             0,
             0,
             False,

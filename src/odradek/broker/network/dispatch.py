@@ -34,6 +34,7 @@ from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey, request_header_version, response_header_version
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.headers import (
+    MOST_UNKNOWN_TAGS,
     RequestHeader,
     decode_request_header,
     encode_response,
@@ -59,7 +60,8 @@ MAX_REQUEST_BYTES = 4 * 1024 * 1024
 while they are looked at everybody else waits. It has room for 100,000 partitions."""
 
 QUICK_ELEMENTS: Final = 512
-"""Requests with more elements of arrays are decoded in steps: without the compiled codec these take 1 ms."""
+"""Requests with more elements of arrays and unknown tagged fields are decoded in steps: without the compiled
+codec these take 1 ms."""
 
 LARGE_REQUEST_BYTES: Final = 256 * 1024
 """Longer frames of many small things are worked on one at a time."""
@@ -79,7 +81,8 @@ class _Route:
         handler, version, metrics: the API's.
         request_class, response_class: of the messages.
         call: the handler's function.
-        decode_header, decode, encode: of the messages, see `odradek.wire.codec.Codec`.
+        decode_header, decode, encode: of the messages, see `decode_within` and `encode_parts` of
+            `odradek.wire.codec.Codec`.
         most_bytes: larger requests are refused; `takes_more`: whether most of such a request is one piece.
     """
 
@@ -105,7 +108,7 @@ class _Route:
         self.metrics = metrics
         self.request_class = request_class(key)
         self.call = handler.function
-        self.decode_header = RequestHeader.codec(request_header_version(key, version)).decode
+        self.decode_header = RequestHeader.codec(request_header_version(key, version)).decode_within
         self.decode = self.request_class.codec(version).decode_within
         self.response_class = response_class(key)
         self.encode = self.response_class.codec(version).encode_parts
@@ -186,7 +189,10 @@ class Dispatcher:
             raise ProtocolError(
                 f"a {route.handler.api_key.api_name} request of {size} bytes: the most is {route.most_bytes}"
             )
-        header, body = route.decode_header(frame, 0)
+        headed = route.decode_header(frame, 0, MOST_UNKNOWN_TAGS)
+        if headed is None:
+            raise ProtocolError(f"a request's header has more than {MOST_UNKNOWN_TAGS} unknown tagged fields")
+        header, body = headed
         # Records are views into the frame: a handler that waits makes them its own first (Produce's does).
         # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
         # with a Metadata request for all topics.

@@ -26,7 +26,7 @@ from odradek.errors import ErrorCode, ProtocolError
 from odradek.sasl.mechanisms import SaslError, SaslRefusal, ServerMechanism
 from odradek.util.clock import Clock
 from odradek.wire.api import ApiKey
-from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
+from odradek.wire.headers import MOST_UNKNOWN_TAGS, RequestHeader, decode_request_header, encode_response
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -116,7 +116,7 @@ class Authenticator:
             raise ProtocolError(f"Unexpected Kafka request of type {_name(header)} during SASL handshake.")
         if header.api_version not in _HANDSHAKES:
             raise ProtocolError(f"version {header.api_version} of SaslHandshake is not supported")
-        request, _ = SaslHandshakeRequest.decode_from(frame, header.api_version, body)
+        request, _ = SaslHandshakeRequest.decode_received(frame, header.api_version, body, MOST_UNKNOWN_TAGS)
         version = header.api_version
         answer = self.shake_hands(version, request)
         return encode_response(ApiKey.SASL_HANDSHAKE, version, header.correlation_id, answer)
@@ -149,7 +149,9 @@ class Authenticator:
             )
         if header.api_version not in _AUTHENTICATES:
             raise ProtocolError(f"Version {header.api_version} is not supported for apiKey SASL_AUTHENTICATE")
-        request, _ = SaslAuthenticateRequest.decode_from(frame, header.api_version, body)
+        request, _ = SaslAuthenticateRequest.decode_received(
+            frame, header.api_version, body, MOST_UNKNOWN_TAGS
+        )
         return self._checked(server, bytes(request.auth_bytes), header)
 
     def _checked(

@@ -26,6 +26,9 @@ from odradek.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
+MAX_SUBSCRIBED_TOPICS = 100_000
+"""Names in the subscriptions of a group, beyond which nobody looks what it subscribes to."""
+
 
 class ClassicGroup:
     """One group; see the module for its invariants.
@@ -338,15 +341,17 @@ class ClassicGroup:
         if self.protocol is None:
             return None
         topics: set[str] = set()
+        left = MAX_SUBSCRIBED_TOPICS
         for member in self.members.values():
             try:
                 # Two bytes of version, then version 0's fields, with which every version begins.
-                subscription, _ = ConsumerProtocolSubscription.decode_from(
-                    member.metadata(self.protocol), 0, 2
+                subscription, _ = ConsumerProtocolSubscription.decode_received(
+                    member.metadata(self.protocol), 0, 2, left
                 )
             except ProtocolError:
                 return None
             topics.update(subscription.topics)
+            left -= len(subscription.topics)
         return topics
 
     def _count_support(self, member: Member, by: int) -> None:
