@@ -26,6 +26,7 @@ from odradek.broker.process.warm_up import BESIDES_HANDLERS
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_request
 from odradek.wire.messages import request_class
+from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -219,6 +220,30 @@ def test_no_field_of_a_request_holds_the_loop(
                 found += await attacked(broker, attacks.tagged(key, topic_id, COUNT), monkeypatch)
                 found += await attacked(broker, attacks.sized(key, topic_id), monkeypatch)
         assert not found, "\n".join(found)
+
+    run(main, loop="asyncio")
+
+
+REQUESTS = 500
+"""Answered in one go they take more than `MOST_LINES` lines several times."""
+
+
+def test_many_requests_of_one_read_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than a slice's work, in as few reads as they come in."""
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            frame = b"".join(encode_request(ApiKey.API_VERSIONS, 0, 1, "many", ApiVersionsRequest()))
+            size = len(await raw(broker, frame)) + 4
+            reader, writer = await asyncio.open_connection("127.0.0.1", broker.port, limit=2**26)
+            with counting(broker, monkeypatch) as lines:
+                writer.write(frame * REQUESTS)
+                await reader.readexactly(REQUESTS * size)
+            assert lines.total > 3 * MOST_LINES
+            assert lines.most <= MOST_LINES, lines.told()
+            writer.transport.abort()
 
     run(main, loop="asyncio")
 

@@ -210,6 +210,14 @@ class Slicer:
         """Return whether there is work that is not done."""
         return bool(self._large or self._others)
 
+    def begin_slice(self) -> float:
+        """Return when a slice that begins now ends, for `is_over`: for many things that are no steps."""
+        return self._clock() + SLICE_S
+
+    def is_over(self, until: float) -> bool:
+        """Return whether it is time for others."""
+        return self._clock() >= until
+
     def run(self, steps: Steps[R], *, large: bool = False) -> R | asyncio.Future[R]:
         """Begin work, and end it if one slice is enough.
 

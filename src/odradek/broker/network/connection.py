@@ -4,7 +4,8 @@ The state is in three places, each bounded:
 
 - `FrameReceiver`: a frame that has not arrived whole yet; it grows with what arrives;
 - `_unprocessed`: whole frames that wait because the peer does not read its responses or is throttled, because
-  too many requests of this connection are unanswered, or because the broker as a whole holds too many bytes.
+  too many requests of this connection are unanswered, because the broker as a whole holds too many bytes, or
+  because those before them have taken a slice of time, and others have their turn.
   While anything is here, nothing more is read from the socket; nor while the next frame would have to wait
   here. Whatever makes room calls `resume_soon`, for the frames as for the socket: when the last frame has
   been taken up nothing waits here, and the socket may still be paused;
@@ -261,13 +262,18 @@ class Connection:
             self._unprocessed.extend(map(receiver.own, frames))
             return
         self._borrowing = True
-        self._has_others = len(frames) > 1
+        self._has_others = has_others = len(frames) > 1
+        slicer = self._dispatcher.slicer
+        until = slicer.begin_slice() if has_others else 0.0
         begun = self._turn.begin()
         try:
             for position, frame in enumerate(frames):
-                if not self._may_process():
+                is_over = position > 0 and slicer.is_over(until)
+                if is_over or not self._may_process():
                     self._unprocessed.extend(map(receiver.own, frames[position:]))
                     self._update_reading()
+                    if is_over:
+                        self.resume_soon()
                     break
                 if not self._process(frame):
                     break
@@ -519,11 +525,16 @@ class Connection:
         unprocessed = self._unprocessed
         # An answer that comes at once calls this again: the loop here is the one that goes on.
         self._resuming = True
+        slicer = self._dispatcher.slicer
+        until = slicer.begin_slice() if unprocessed else 0.0
         begun = self._turn.begin()
         try:
             while unprocessed and self._may_process():
                 if not self._process(unprocessed.popleft()):
                     return
+                if unprocessed and slicer.is_over(until):
+                    self.resume_soon()
+                    break
         finally:
             self._resuming = False
             if begun:

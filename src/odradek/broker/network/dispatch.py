@@ -136,6 +136,7 @@ class Dispatcher:
     """Turns frames into answers with the registered handlers.
 
     Attributes:
+        slicer: runs what takes long, and says when many requests have taken long.
         throttle: counts what requests take; None while no quota asks for that.
     """
 
@@ -148,7 +149,7 @@ class Dispatcher:
         """
         self.throttle: RequestThrottle | None = None
         self._broker = broker
-        self._slicer = slicer if slicer is not None else Slicer()
+        self.slicer = slicer if slicer is not None else Slicer()
         self._clock = broker.clock
         self._handlers = handlers
         self._request_metrics = broker.metrics.requests
@@ -296,7 +297,7 @@ class Dispatcher:
 
     def _slice(self, steps: Steps[Answer | None], later: Later, *, large: bool = False) -> Answer | None:
         """Run a request in slices; returns the answer if one was enough."""
-        running = self._slicer.run(steps, large=large)
+        running = self.slicer.run(steps, large=large)
         if not isinstance(running, asyncio.Future) and not asyncio.isfuture(running):
             return running
         later.hold(True)
