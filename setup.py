@@ -29,6 +29,7 @@ BUILD_NOTHING = {"dist_info", "egg_info", "sdist"}
 
 #: What requests pass on their way, as mypyc takes it.
 WALK = (
+    "broker/conversion/packed.py",
     "broker/conversion/produce.py",
     "broker/event_loop/loop_timers.py",
     "broker/fetch/reading.py",

@@ -30,7 +30,7 @@ from odradek._batch cimport (
 from odradek._frames cimport get16, get32, get64
 from odradek._scan cimport OK, Scan, scan
 
-from odradek.errors import KafkaError
+from odradek.errors import KafkaError, RecordTooLargeError
 from odradek.records.compression import decompress
 
 cdef extern from *:
@@ -137,6 +137,7 @@ def accept_batch(
     cdef Py_buffer section
     cdef const uint8_t *batch
     cdef Py_ssize_t size
+    cdef Py_ssize_t unpacked_bytes = 0
     cdef int64_t largest = -1
     cdef uint32_t crc
     cdef bint good
@@ -157,9 +158,12 @@ def accept_batch(
                 unpacked = decompress(
                     batch[ATTRIBUTES_AT + 1] & CODEC, memoryview(buffer)[HEADER_BYTES:], max_unpacked
                 )
+            except RecordTooLargeError:
+                return False
             except KafkaError:
                 return None
             PyObject_GetBuffer(unpacked, &section, PyBUF_SIMPLE)
+            unpacked_bytes = section.len
             try:
                 good = is_in_order(
                     <const uint8_t *>section.buf, section.len, batch, earliest, latest, require_key, &largest
@@ -170,12 +174,12 @@ def accept_batch(
             good = is_in_order(
                 batch + HEADER_BYTES, size - HEADER_BYTES, batch, earliest, latest, require_key, &largest
             )
-        return facts_of(batch, largest) if good else None
+        return facts_of(batch, largest, unpacked_bytes) if good else None
     finally:
         PyBuffer_Release(&view)
 
 
-cdef object facts_of(const uint8_t *batch, int64_t largest):
+cdef object facts_of(const uint8_t *batch, int64_t largest, Py_ssize_t unpacked_bytes):
     return (
         <int32_t>get32(batch + LAST_OFFSET_DELTA_AT),
         largest,
@@ -184,4 +188,5 @@ cdef object facts_of(const uint8_t *batch, int64_t largest):
         get64(batch + PRODUCER_ID_AT),
         get16(batch + PRODUCER_EPOCH_AT),
         <int32_t>get32(batch + BASE_SEQUENCE_AT),
+        unpacked_bytes,
     )

@@ -13,6 +13,7 @@ from odradek.errors import ProtocolError
 from odradek.log.storage.files import FileRange
 
 PEER = Peer("127.0.0.1", 1, "c", "PLAINTEXT")
+PEER.is_open = True
 
 
 class Later:

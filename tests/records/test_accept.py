@@ -105,7 +105,7 @@ def limits(draw: Any) -> tuple[int, int, int, bool, int, int]:
 
 def whole(accepted: Any, data: bytes) -> BatchHeader | None:
     """The header of an accepted batch, all of which has to be as its bytes are."""
-    if accepted is None:
+    if not accepted:
         return None
     batch = AcceptedBatch(*accepted)
     header = batch.header(data)
@@ -162,7 +162,7 @@ def test_a_batch_that_unpacks_to_too_much_is_not_accepted(kernel: Any, codec: Co
     data = bytes(builder.build())
     for unpacked, good in ((11_000, True), (9_000, False)):
         accepted = kernel.accept_batch(data, 1 << 20, *UNLIMITED, False, 4, unpacked)
-        assert (accepted is not None) == good
+        assert accepted is False if not good else accepted[-1] > 10_000
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -16,7 +16,13 @@ from odradek.sasl.http import HttpError
 from odradek.sasl.jwt import JwtValidator
 from odradek.sasl.key_sources import FileKeys, UrlKeys, read_keys
 from odradek.sasl.mechanisms import SaslError, SaslRefusal
-from odradek.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer, Token, TokenRefused
+from odradek.sasl.oauthbearer import (
+    MAX_MESSAGE_BYTES,
+    OAuthBearerClient,
+    OAuthBearerServer,
+    Token,
+    TokenRefused,
+)
 from odradek.sasl.token_providers import ClientCredentials, UnsecuredTokens
 from odradek.sasl.unsecured import UnsecuredValidator
 from sasl.tokens import ISSUER, NOW_S, Provider, jwks, write_jwks
@@ -341,3 +347,25 @@ def test_keys_in_a_file_without_pyjwt(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "jwt", None)
     with pytest.raises(SaslError, match=r"OAUTHBEARER needs PyJWT: pip install 'odradek\[oauth\]'"):
         FileKeys(str(file))
+
+
+@pytest.mark.parametrize("message", ["n,a={},\x01auth=Bearer t\x01\x01", "n,,\x01auth=Bearer {}\x01\x01"])
+def test_a_message_is_as_long_as_may_be(message: str) -> None:
+    """Whichever part of it is long: beyond the bound nothing of it is looked at."""
+    shown: list[str] = []
+
+    def validate(token: str) -> Token:
+        shown.append(token)
+        raise TokenRefused("no such token")
+
+    for size, looked_at in ((MAX_MESSAGE_BYTES, 1), (MAX_MESSAGE_BYTES + 1, 0), (524_000, 0)):
+        sent = message.format("a" * (size - len(message) + 2)).encode()
+        assert len(sent) == size
+        shown.clear()
+        server = OAuthBearerServer(validate)
+        if looked_at:
+            assert b"invalid_token" in server.evaluate(sent)
+        else:
+            with pytest.raises(SaslError, match="more than"):
+                server.evaluate(sent)
+        assert len(shown) == looked_at

@@ -11,6 +11,7 @@ import pytest
 from odradek.sasl.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512, SaslError, SaslRefusal
 from odradek.sasl.scram import MAX_CLIENT_ITERATIONS, Known, SaltedPasswords, ScramClient, ScramServer
 from odradek.sasl.scram_credentials import HASHES, ScramCredential
+from odradek.sasl.scram_messages import MAX_MESSAGE_BYTES
 from seeds import each_seed
 
 CREDENTIALS = {
@@ -247,3 +248,34 @@ def test_credentials_are_kept_as_kafka_has_them() -> None:
     ):
         with pytest.raises(ValueError):
             ScramCredential.from_text(wrong)
+
+
+@pytest.mark.parametrize("part", ["n", "r", "x"])
+def test_a_message_is_as_long_as_may_be(part: str) -> None:
+    """Whichever part of it is long: beyond the bound nothing of it is looked at."""
+    for size, refused in ((MAX_MESSAGE_BYTES, False), (MAX_MESSAGE_BYTES + 1, True), (524_000, True)):
+        parts = {"n": "user", "r": "nonce", "x": "y"}
+        parts[part] += "a" * (size - len("n,,n=user,r=nonce,x=y"))
+        message = f"n,,n={parts['n']},r={parts['r']},x={parts['x']}".encode()
+        assert len(message) == size
+        server = ScramServer(SCRAM_SHA_256, find_in(SCRAM_SHA_256))
+        if refused:
+            with pytest.raises(SaslError, match=f"{size} bytes, more than {MAX_MESSAGE_BYTES}"):
+                server.evaluate(message)
+        else:
+            assert server.evaluate(message).startswith(b"r=")
+
+
+def test_a_final_message_is_as_long_as_may_be() -> None:
+    server, client = pair()
+    final = client.evaluate(server.evaluate(client.evaluate(b"") or b""))
+    assert final is not None
+    with pytest.raises(SaslError, match="more than"):
+        server.evaluate(final.replace(b",p=", b",x=" + b"y" * MAX_MESSAGE_BYTES + b",p="))
+
+
+def test_a_false_brokers_message_is_as_long_as_may_be() -> None:
+    client = ScramClient(SCRAM_SHA_256, "user", "pencil")
+    client.evaluate(b"")
+    with pytest.raises(SaslError, match="more than"):
+        client.evaluate(b"r=" + b"x" * MAX_MESSAGE_BYTES + b",s=,i=4096")

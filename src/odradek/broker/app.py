@@ -30,6 +30,7 @@ from odradek.broker.assembly.store_choice import is_shared, open_store
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.protection import check_promises
 from odradek.broker.conversion.conversions import Conversions
+from odradek.broker.conversion.unpacking import Unpacking
 from odradek.broker.event_loop.loop_timers import LoopTimers
 from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.fetch.sessions import FetchSessionCache
@@ -267,6 +268,7 @@ class Broker:
         """
         self.loop = asyncio.get_running_loop()
         self.timers = self._given_timers if self._given_timers is not None else LoopTimers(self.loop)
+        self.unpacking = Unpacking(self.clock, self.timers, self.config.odradek_unpacked_bytes_per_second)
         self.purgatory = Purgatory(self.timers, on_error=_log_broken_operation)
         try:
             with start_errors():
@@ -315,6 +317,7 @@ class Broker:
         publisher.set_replication_quotas()
         publisher.follow_quotas(self.image.configs)
         self._undo.push("conversions", self.conversions.stop)
+        self._undo.push("unpacking", self.unpacking.stop)
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.conversion.conversions import Conversions
+    from odradek.broker.conversion.unpacking import Unpacking
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.fetch.sessions import FetchSessionCache
     from odradek.broker.groups.runtime import GroupRuntime
@@ -57,6 +58,7 @@ class BrokerServices(Protocol):
         quotas: what clients may take.
         request_throttle: counts what requests take; None while no quota asks for that.
         conversions: records on their way to another message format.
+        unpacking: large batches on their way into a log.
         authorizer: who may do what; None allows everything.
         delegation_tokens: the tokens that one can log in by; None where there are none.
         scram_decoy_key: makes what SCRAM tells of names that are not known; empty where nobody logs in.
@@ -86,6 +88,7 @@ class BrokerServices(Protocol):
     quotas: QuotaManagers
     request_throttle: RequestThrottle | None
     conversions: Conversions
+    unpacking: Unpacking
     authorizer: Authorizer | None
     acls: AclKeeper | None
     delegation_tokens: TokenKeeper | None

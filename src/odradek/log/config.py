@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from odradek.log.message_format import record_magic
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES
 
 UNLIMITED = 2**63 - 1
 
@@ -30,7 +31,7 @@ class LogConfig:
     """The configs of a partition's log; the defaults are Kafka's.
 
     Sizes in bytes, times in milliseconds. `producer_id_expiration_ms` and `inter_broker_protocol_version` are
-    the broker's configs of these names.
+    the broker's configs of these names, `batch_unpacked_max_bytes` is its `odradek.batch.unpacked.max.bytes`.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -63,6 +64,7 @@ class LogConfig:
     message_downconversion_enable: bool = True
     producer_id_expiration_ms: int = DAY_MS
     inter_broker_protocol_version: str = "3.9-IV0"
+    batch_unpacked_max_bytes: int = MAX_DECOMPRESSED_BYTES
 
     @property
     def record_magic(self) -> int:
@@ -109,8 +111,7 @@ _BY_TYPE: dict[str, Callable[[str], Any]] = {
     "str": str,
     "tuple[str, ...]": _policies,
 }
+_OF_THE_BROKER = {"producer_id_expiration_ms", "inter_broker_protocol_version", "batch_unpacked_max_bytes"}
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    field.name: _BY_TYPE[str(field.type)]
-    for field in fields(LogConfig)
-    if field.name not in ("producer_id_expiration_ms", "inter_broker_protocol_version")
+    field.name: _BY_TYPE[str(field.type)] for field in fields(LogConfig) if field.name not in _OF_THE_BROKER
 }

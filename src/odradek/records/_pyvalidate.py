@@ -6,7 +6,9 @@ functions never do.
 
 from __future__ import annotations
 
-from odradek.errors import KafkaError
+from typing import Literal
+
+from odradek.errors import KafkaError, RecordTooLargeError
 from odradek.records._pykernel import walk
 from odradek.records.batch import (
     CODEC_MASK,
@@ -24,9 +26,10 @@ from odradek.records.compression import Buffer, decompress
 
 __all__ = ["accept_batch"]
 
-Facts = tuple[int, int, bool, int, int, int, int]
-"""Last offset delta, the largest timestamp as the records have it, whether the header says so too; and of the
-header attributes, producer id, producer epoch, base sequence."""
+Facts = tuple[int, int, bool, int, int, int, int, int]
+"""Last offset delta, the largest timestamp as the records have it, whether the header says so too; of the
+header attributes, producer id, producer epoch, base sequence; and how many bytes the records unpacked to, 0
+where they were not packed."""
 
 _NOT_FROM_CLIENTS = TIMESTAMP_TYPE_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 
@@ -39,7 +42,7 @@ def accept_batch(
     require_key: bool,
     newest_codec: int,
     max_unpacked: int,
-) -> Facts | None:
+) -> Facts | Literal[False] | None:
     """Return what an append needs to know of a batch that is in order.
 
     Args:
@@ -51,7 +54,7 @@ def accept_batch(
         max_unpacked: How far the records may unpack, bytes.
 
     Returns:
-        None for everything else.
+        False for records that unpack to more than `max_unpacked`, None for everything else.
     """
     size = len(buffer)
     if not HEADER_BYTES <= size <= max_bytes:
@@ -71,11 +74,15 @@ def accept_batch(
     ):
         return None
     section = memoryview(buffer)[HEADER_BYTES:]
+    unpacked = 0
     if codec:
         try:
             section = decompress(codec, section, max_unpacked)
+        except RecordTooLargeError:
+            return False
         except KafkaError:
             return None
+        unpacked = len(section)
     problem, _, max_timestamp, refused = walk(
         section, header.record_count, header.base_timestamp, earliest, latest, require_key, 1
     )
@@ -89,4 +96,5 @@ def accept_batch(
         header.producer_id,
         header.producer_epoch,
         header.base_sequence,
+        unpacked,
     )

@@ -102,6 +102,7 @@ class AcceptedBatch:
         last_offset_delta, attributes, producer_id, producer_epoch, base_sequence: as its header has them.
         max_timestamp: the largest timestamp as the records have it.
         says_so: whether the header has the same.
+        unpacked_bytes: how many bytes its records unpacked to; 0 where they were not packed.
     """
 
     __slots__ = (
@@ -112,6 +113,7 @@ class AcceptedBatch:
         "producer_epoch",
         "producer_id",
         "says_so",
+        "unpacked_bytes",
     )
 
     def __init__(
@@ -123,6 +125,7 @@ class AcceptedBatch:
         producer_id: int,
         producer_epoch: int,
         base_sequence: int,
+        unpacked_bytes: int,
     ) -> None:
         self.last_offset_delta = last_offset_delta
         self.max_timestamp = max_timestamp
@@ -131,11 +134,16 @@ class AcceptedBatch:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
+        self.unpacked_bytes = unpacked_bytes
 
     def header(self, buffer: Buffer) -> BatchHeader:
         """The whole header, with `max_timestamp` as the records have it; `buffer` is the batch."""
         header = BatchHeader.parse(buffer)
         return header if self.says_so else header._replace(max_timestamp=self.max_timestamp)
+
+
+UNPACKS_TO_MORE: Final = AcceptedBatch(-1, -1, False, 0, -1, -1, -1, 0)
+"""Stands for a batch that unpacks to more than was allowed: see `BatchLimits.accept_within`."""
 
 
 class BatchLimits:
@@ -209,6 +217,13 @@ class BatchLimits:
 
     def accept(self, buffer: Buffer, now_ms: int, produce_version: int | None) -> AcceptedBatch | None:
         """One batch that is in order, as clients send them; None for everything else: see `explain`."""
+        found = self.accept_within(buffer, now_ms, produce_version, self._max_decompressed_bytes)
+        return None if found is UNPACKS_TO_MORE else found
+
+    def accept_within(
+        self, buffer: Buffer, now_ms: int, produce_version: int | None, most_unpacked: int
+    ) -> AcceptedBatch | None:
+        """As `accept` for what unpacks to so many bytes at most; `UNPACKS_TO_MORE` for any other."""
         has_zstd = produce_version is None or produce_version >= FIRST_VERSION_WITH_ZSTD
         found = accept_batch(
             buffer,
@@ -217,14 +232,16 @@ class BatchLimits:
             now_ms + self._after_ms if self._bounds_after else _LATEST,
             self._compacted,
             _ZSTD if has_zstd else _LZ4,
-            self._max_decompressed_bytes,
+            most_unpacked,
         )
         if found is None:
             return None
-        facts: tuple[int, int, bool, int, int, int, int] = found
-        last_offset_delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence = facts
+        if found is False:
+            return UNPACKS_TO_MORE
+        facts: tuple[int, int, bool, int, int, int, int, int] = found
+        delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence, unpacked = facts
         return AcceptedBatch(
-            last_offset_delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence
+            delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence, unpacked
         )
 
     def explain(

@@ -14,6 +14,10 @@ from typing import NamedTuple
 from odradek.sasl.mechanisms import OAUTHBEARER, ClientMechanism, SaslError, SaslRefusal, ServerMechanism
 from odradek.sasl.names import NAME, unescaped
 
+MAX_MESSAGE_BYTES = 64 * 1024
+"""The longest message that is read, before anybody knows who has sent it: tokens have a few kilobytes, and go
+through what takes headers of HTTP."""
+
 _FIRST = re.compile(
     rf"n,(?:a=(?P<authzid>{NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e \t\r\n]+\x01)+)\x01"
 )
@@ -104,6 +108,8 @@ class OAuthBearerServer(ServerMechanism):
 def _read_first(response: bytes) -> tuple[str, str]:
     """Return who the client wants to be, and its token."""
     wrong = SaslError("Invalid OAUTHBEARER client first message")
+    if len(response) > MAX_MESSAGE_BYTES:
+        raise SaslError(f"{wrong}: {len(response)} bytes, more than {MAX_MESSAGE_BYTES}")
     try:
         found = _FIRST.fullmatch(response.decode())
     except UnicodeDecodeError:

@@ -28,9 +28,10 @@ class PlainServer(ServerMechanism):
         """See `ServerMechanism.evaluate`: `[authzid] NUL name NUL password`."""
         if self.is_complete:
             raise SaslError("a message behind the end of the exchange")
+        tokens = response.count(b"\0") + 1
+        if tokens != 3:
+            raise SaslError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {tokens}")
         parts = response.split(b"\0")
-        if len(parts) != 3:
-            raise SaslError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         try:
             requested, name = parts[0].decode(), parts[1].decode()
         except UnicodeDecodeError:

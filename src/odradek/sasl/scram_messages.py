@@ -14,6 +14,10 @@ from typing import NamedTuple
 from odradek.sasl.mechanisms import SaslError
 from odradek.sasl.names import NAME, unescaped
 
+MAX_MESSAGE_BYTES = 8 * 1024
+"""The longest message that is read. Names and nonces are short, and the patterns go through it character by
+character, before anybody knows who has sent it; a broker takes frames of 512 KiB from clients that log in."""
+
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64 = r"[A-Za-z0-9/+]*={0,2}"
@@ -115,6 +119,10 @@ def encoded(data: bytes) -> str:
 
 
 def _match(pattern: re.Pattern[str], message: bytes, what: str) -> re.Match[str]:
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise SaslError(
+            f"Invalid SCRAM {what} message format: {len(message)} bytes, more than {MAX_MESSAGE_BYTES}"
+        )
     try:
         found = pattern.fullmatch(message.decode())
     except UnicodeDecodeError:

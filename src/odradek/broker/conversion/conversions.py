@@ -30,7 +30,13 @@ class Conversions:
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
+        self._turns = 0
         self.latest: dict[Hashable, asyncio.Future[Any]] = {}
+
+    def next_turn(self) -> int:
+        """Return a number that is another one each time."""
+        self._turns += 1
+        return self._turns
 
     def is_busy(self, keys: Sequence[Hashable]) -> bool:
         """Return whether something with one of these keys is in work, so that what comes now has to wait for

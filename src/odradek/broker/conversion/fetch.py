@@ -16,7 +16,7 @@ from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.log.storage.files import FileRange
 from odradek.records.batch import MAGIC_V2
-from odradek.records.conversion.down_conversion import PIECE_BYTES, DownConversion, overflow_message
+from odradek.records.conversion.down_conversion import PIECE_BYTES, Budget, DownConversion, overflow_message
 from odradek.records.message_sets.message_set import iter_entries
 from odradek.util.futures import then
 from odradek.util.repeats import Repeats
@@ -30,7 +30,10 @@ log = logging.getLogger(__name__)
 repeats = Repeats(log)
 
 AT_ONCE_BYTES = 4 * 1024
-"""So much of the log is converted on the spot; compressed, it may unpack to a multiple."""
+"""So much of the log is converted on the spot, where nothing of it is compressed."""
+
+MOST_UNPACKED_BYTES = 32 * 1024 * 1024
+"""How much the batches of one response may unpack to, and one batch more: the rest is asked for next."""
 
 LOOKED_AT_BYTES = 16 * 1024
 """Up to here messages that are old enough are found by looking; beyond they go through the conversion, which
@@ -81,19 +84,36 @@ def convert_answers(
     Returns:
         The result, or a future of it.
     """
-    if sum(len(one.answer.records) for one in work) <= AT_ONCE_BYTES:
+    budget = Budget(MOST_UNPACKED_BYTES)
+    if sum(len(one.answer.records) for one in work) <= AT_ONCE_BYTES and not any(map(_is_packed, work)):
         for one in work:
-            _convert(broker, one, lazily=False)
+            _convert(broker, one, budget, lazily=False)
         return done()
+    # Each time another partition comes first, so that none is left out for ever.
+    first = broker.conversions.next_turn() % len(work)
 
-    def convert_all() -> None:
-        for one in work:
-            _convert(broker, one, lazily=True)
+    def convert_all() -> int:
+        for one in work[first:] + work[:first]:
+            if budget.left > 0:
+                _convert(broker, one, budget, lazily=True)
+            else:
+                one.answer.records = b""
+        return MOST_UNPACKED_BYTES - budget.left
 
-    return then(broker.conversions.run(convert_all), lambda _: done())
+    return then(broker.unpacking.run(convert_all, lambda unpacked: unpacked or 0), lambda _: done())
 
 
-def _convert(broker: BrokerServices, one: ToConvert, *, lazily: bool) -> None:
+def _is_packed(one: ToConvert) -> bool:
+    """Return whether anything of it is compressed, or cannot be read, which is told later."""
+    records = one.answer.records
+    try:
+        read = records.read() if records.__class__ is FileRange else records
+        return any(header.codec_id for header, _ in iter_entries(read))
+    except (KafkaError, OSError):
+        return True
+
+
+def _convert(broker: BrokerServices, one: ToConvert, budget: Budget, *, lazily: bool) -> None:
     answer, partition, offset, magic = one
     records = answer.records
     source = (records.pread, len(records)) if records.__class__ is FileRange else records
@@ -104,7 +124,7 @@ def _convert(broker: BrokerServices, one: ToConvert, *, lazily: bool) -> None:
         metrics.all.fetch_message_conversions += conversion.records
 
     try:
-        conversion = DownConversion(source, magic, first_offset=offset)
+        conversion = DownConversion(source, magic, first_offset=offset, budget=budget)
         if lazily and conversion.size > PIECE_BYTES:
             answer.records = LazyRecords(conversion.pieces(), conversion.size, broker.conversions, count)
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, FLAGS_AT, MAGIC_AT, MAGIC_V2
+from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import MESSAGE_ATTRIBUTES_AT
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -26,8 +27,11 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 QUICK_BYTES = 64 * 1024
 """So much is converted at once: sooner done than handed to a thread."""
 
-QUICK_PACKED_BYTES = 4 * 1024
-"""The same for what is compressed, and may unpack to a multiple."""
+QUICK_PACKED_BYTES = 2 * 1024
+"""The same for what is compressed and may unpack to a thousandfold, or is a message set, any message of which
+may be. Of zstd nothing is, which knows no bound."""
+
+_ZSTD: Final = int(Codec.ZSTD)
 
 AHEAD_BYTES = 32 * 1024 * 1024
 """How much of one request is converted before the first of it is appended."""
@@ -76,13 +80,33 @@ def converts(context: RequestContext, request: ProduceRequest) -> bool:
 def takes_long(partition: Partition, records: Any) -> bool:
     """Return whether these records are to be converted, and are more than a few."""
     size = len(records)
-    if size <= QUICK_PACKED_BYTES:
+    if size <= FLAGS_AT:
         return False
     old = records[MAGIC_AT] < MAGIC_V2
     if not old and partition.log.rules.magic == MAGIC_V2:
         return False
-    attributes = records[MESSAGE_ATTRIBUTES_AT if old else FLAGS_AT]
-    return size > QUICK_BYTES or bool(attributes & CODEC_MASK)
+    codec = records[MESSAGE_ATTRIBUTES_AT if old else FLAGS_AT] & CODEC_MASK
+    if codec == _ZSTD:
+        return True
+    return size > (QUICK_PACKED_BYTES if codec or old else QUICK_BYTES)
+
+
+def take_long(items: list[tuple[Partition, tuple[str, int], Any]]) -> bool:
+    """Return whether one of these is more than a few records to convert, or all of them are."""
+    size = 0
+    for partition, _, records in items:
+        if takes_long(partition, records):
+            return True
+        if len(records) > MAGIC_AT and records[MAGIC_AT] < MAGIC_V2:
+            size += len(records)
+    return size > QUICK_PACKED_BYTES
+
+
+def without_frames(error: KafkaError) -> KafkaError:
+    """Return an error that is kept for a while, without the frames that it came through: these hold what has
+    been unpacked."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def prepare_all(
@@ -94,12 +118,13 @@ def prepare_all(
     for partition, key, records in items:
         if size > AHEAD_BYTES:
             break
-        if key in prepared or not takes_long(partition, records):
+        is_as_the_log = produce_version >= FIRST_VERSION_OF_BATCHES and partition.log.rules.holds_batches
+        if key in prepared or is_as_the_log:
             continue
         try:
             one = partition.log.prepare(records, now_ms=now_ms, produce_version=produce_version)
         except KafkaError as error:
-            prepared[key] = error
+            prepared[key] = without_frames(error)
             continue
         size += len(one.records) + (len(one.placed.records) if one.placed is not None else 0)
         prepared[key] = one

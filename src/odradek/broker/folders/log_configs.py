@@ -38,4 +38,5 @@ def _defaults(config: BrokerConfig) -> LogConfig:
         LogConfig.from_topic(config.topic_default_texts()),
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         inter_broker_protocol_version=config.inter_broker_protocol_version,
+        batch_unpacked_max_bytes=config.odradek_batch_unpacked_max_bytes,
     )

@@ -14,6 +14,8 @@
   Likewise batches are converted for topics of an older format (`message.format.version`), which take neither
   idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT). What takes long is converted in another
   thread (`odradek.broker.conversion.produce`); what comes for the same partition meanwhile waits for it.
+- A batch that unpacks to much is unpacked in another thread (`odradek.broker.conversion.packed`); the
+  connection's next requests wait for it.
 - Transactional batches: see `odradek.broker.transactions.produce`.
 - What one connection produces is appended in the order in which it came, whatever each request waits for
   (`odradek.broker.requests.append_turn`).
@@ -29,12 +31,13 @@ from typing import TYPE_CHECKING, Any, Final
 from mypy_extensions import mypyc_attr
 
 from odradek.broker.apis.registry import handler
+from odradek.broker.conversion.packed import accept_quickly, has_packed, unpack
 from odradek.broker.conversion.produce import (
     PreparedRecords,
     converts,
     partitions_of_topic,
     prepare_all,
-    takes_long,
+    take_long,
     topic_name,
 )
 from odradek.broker.event_loop.slices import AT_ONCE, Steps, take_or_wait, wait
@@ -127,9 +130,15 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
         and not context.broker.conversions.latest
         and not converts(context, request)
     ):
-        work = _Appends(context, request, admission, {})
-        return work.answer([work.append_topic(topic) for topic in topics])
-    return take_or_wait(_produce_in_steps(context, request, admission, _turn(context), in_slices=False))
+        prepared = accept_quickly(context, request)
+        if prepared is not None:
+            work = _Appends(context, request, admission, prepared)
+            return work.answer([work.append_topic(topic) for topic in topics])
+    elif not has_packed(request):
+        return take_or_wait(_produce_in_steps(context, request, admission, _turn(context), in_slices=False))
+    # What is unpacked in a thread holds the connection, too: its requests are appended as they came.
+    own_records(request)
+    return _produce_in_steps(context, request, admission, _turn(context), in_slices=True)
 
 
 def _turn(context: RequestContext) -> AppendTurn:
@@ -181,6 +190,8 @@ def _produce_in_steps(
         prepared: PreparedRecords = {}
         if context.broker.conversions.latest or converts(context, request):
             prepared = yield from _convert(context, request)
+        if in_slices:
+            prepared = yield from unpack(context, request, prepared)
         if turn.has_to_wait:
             own_records(request)
             yield from turn.come()
@@ -216,9 +227,8 @@ def _convert(context: RequestContext, request: ProduceRequest) -> Steps[Prepared
         yield
     conversions = context.broker.conversions
     keys = [key for _, key, _ in items]
-    if not conversions.is_busy(keys) and not any(
-        takes_long(partition, data.records) for partition, _, data in items
-    ):
+    sent = [(partition, key, data.records) for partition, key, data in items]
+    if not conversions.is_busy(keys) and not take_long(sent):
         return {}
     own_records(request)
     version, now_ms = context.api_version, context.now_ms

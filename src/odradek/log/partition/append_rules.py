@@ -31,6 +31,7 @@ class AppendRules:
         holds_batches: whether that is the one of record batches.
         codec, level: of the stored batches; None: the sender's codec.
         limits: what the validation needs, as arguments.
+        max_unpacked_bytes: how far one batch may unpack.
         segment_bytes, flush_messages: as the config has them.
         segment_ms, segment_jitter_ms: for how long a segment is written to, and how much less at most.
         segment_ms_most: the bound of both: `max.compaction.lag.ms` of a compacted log, which needs complete
@@ -50,6 +51,7 @@ class AppendRules:
         "limits",
         "magic",
         "max_message_bytes",
+        "max_unpacked_bytes",
         "segment_bytes",
         "segment_jitter_ms",
         "segment_ms",
@@ -73,7 +75,9 @@ class AppendRules:
             "timestamp_before_max_ms": config.message_timestamp_before_max_ms,
             "timestamp_after_max_ms": config.message_timestamp_after_max_ms,
             "compacted": config.compact,
+            "max_decompressed_bytes": config.batch_unpacked_max_bytes,
         }
+        self.max_unpacked_bytes = config.batch_unpacked_max_bytes
         self._batches = BatchLimits(**self.limits)
         self.segment_bytes = config.segment_bytes
         self.flush_messages = min(config.flush_messages, _MOST)
@@ -84,6 +88,14 @@ class AppendRules:
     def accept(self, records: Buffer, now_ms: int, produce_version: int | None) -> AcceptedBatch | None:
         """One batch that is in order, as clients send them; None for all that `validated` is to explain."""
         return self._batches.accept(records, now_ms, produce_version)
+
+    def accept_within(
+        self, records: Buffer, now_ms: int, produce_version: int | None, most_unpacked: int
+    ) -> AcceptedBatch | None:
+        """See `BatchLimits.accept_within`."""
+        return self._batches.accept_within(
+            records, now_ms, produce_version, min(most_unpacked, self.max_unpacked_bytes)
+        )
 
     def keeps(self, batch: AcceptedBatch) -> bool:
         """Return whether a batch is stored as it came, but for the prefix: it says itself what its records

@@ -184,6 +184,13 @@ class AppendableLog(SyncedLog):
                 produce_version=prepared.produce_version,
             )
             placed = prepared.placed
+        accepted = prepared.accepted
+        if accepted is not None:
+            source = prepared.source
+            if rules.keeps(accepted):
+                return self._append_as_sent(source, accepted, leader_epoch, origin, now_ms)
+            recoded, headers = rules.recoded(source, [accepted.header(source)])
+            return self._append_batches(recoded, headers, leader_epoch, origin, now_ms)
         if prepared.headers:
             return self._append_batches(prepared.records, prepared.headers, leader_epoch, origin, now_ms)
         time_ms = now_ms if rules.is_append_time else NO_TIMESTAMP

@@ -22,6 +22,7 @@ from odradek.records.conversion.up_conversion import (
 )
 from odradek.records.message_sets.message_set import is_message_set, iter_messages
 from odradek.records.message_sets.message_validation import validate_message_set
+from odradek.records.validate import AcceptedBatch
 
 
 class Prepared(NamedTuple):
@@ -33,6 +34,7 @@ class Prepared(NamedTuple):
         records, headers: record batches for a log of magic 2, without their offsets.
         placed: or messages with their offsets.
         entries, newest: of these the size and offset of each, and the largest timestamp.
+        accepted: or nothing of these, as the source is stored as it came.
     """
 
     rules: AppendRules
@@ -43,6 +45,7 @@ class Prepared(NamedTuple):
     placed: PlacedMessages | None = None
     entries: Sequence[tuple[int, int]] = ()
     newest: TimestampOffset = TimestampOffset(NO_TIMESTAMP, -1)
+    accepted: AcceptedBatch | None = None
 
 
 def prepare(
@@ -79,6 +82,12 @@ def prepare(
             return Prepared(rules, records, produce_version, batch, headers)
         place = partial(place_messages, messages)
     elif rules.magic == MAGIC_V2:
+        accepted = rules.accept(records, now_ms, produce_version) if from_client else None
+        if accepted is not None:
+            if rules.keeps(accepted):
+                return Prepared(rules, records, produce_version, accepted=accepted)
+            made, headers = rules.recoded(records, [accepted.header(records)])
+            return Prepared(rules, records, produce_version, made, headers)
         made, headers = rules.validated(
             records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
         )

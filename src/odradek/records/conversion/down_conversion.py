@@ -47,6 +47,19 @@ PIECE_BYTES = 128 * 1024
 _OVERFLOW_MIN_BYTES = 12
 
 
+class Budget:
+    """The bytes that the packed batches of a response may unpack to together; several conversions share one.
+
+    Attributes:
+        left: what is left, below 0 where the last batch took more.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
 def convert(
     buffer: Buffer, magic: int, *, first_offset: int = 0, max_size: int = MAX_DECOMPRESSED_BYTES
 ) -> bytes:
@@ -77,15 +90,19 @@ def down_convert(
     piece_bytes: int = PIECE_BYTES,
     max_size: int = MAX_DECOMPRESSED_BYTES,
     count: Callable[[int], None] = lambda records: None,
+    budget: Budget | None = None,
 ) -> Iterator[bytes]:
     """As `convert`, in pieces of whole batches: up to `piece_bytes` of the log each, at least one batch.
 
     Pieces of which nothing is left (markers only) are skipped. A batch in zstd raises when its piece is
-    due, after the pieces in front of it. `count` is told of how many records each batch had.
+    due, after the pieces in front of it. `count` is told of how many records each batch had; where the
+    `budget` is used up, no more are converted.
     """
     out = bytearray()
     taken = 0
     for header, entry in entries:
+        if budget is not None and budget.left <= 0:
+            break
         if taken and taken + len(entry) > piece_bytes:
             if out:
                 yield bytes(out)
@@ -95,7 +112,7 @@ def down_convert(
             yield bytes(out)
             out = bytearray()
         taken += len(entry)
-        count(_convert_entry(header, entry, magic, first_offset, max_size, out))
+        count(_convert_entry(header, entry, magic, first_offset, max_size, out, budget))
     if out:
         yield bytes(out)
 
@@ -112,6 +129,7 @@ class DownConversion:
     Args:
         source: What was read from a log, or `(pread, size)` to read it as it is needed (`read_entries`).
         magic, first_offset, piece_bytes, max_size: As in `down_convert`.
+        budget: What the batches may unpack to: beyond it the converted part ends.
 
     Attributes: `size`: of the converted part, bytes. `records`: how many have been converted so far.
 
@@ -130,6 +148,7 @@ class DownConversion:
         first_offset: int = 0,
         piece_bytes: int = PIECE_BYTES,
         max_size: int = MAX_DECOMPRESSED_BYTES,
+        budget: Budget | None = None,
     ) -> None:
         if isinstance(source, tuple):
             size = source[1]
@@ -142,12 +161,13 @@ class DownConversion:
         self._first_offset = first_offset
         self._piece_bytes = piece_bytes
         self._max_size = max_size
+        self._budget = budget
         self._first = b""
         anything = False
         for header, entry in self._entries:
             anything = True
             out = bytearray()
-            self.records += _convert_entry(header, entry, magic, first_offset, max_size, out)
+            self.records += _convert_entry(header, entry, magic, first_offset, max_size, out, budget)
             if out:
                 self._first = bytes(out)
                 break
@@ -189,6 +209,7 @@ class DownConversion:
                 piece_bytes=self._piece_bytes,
                 max_size=self._max_size,
                 count=self._count,
+                budget=self._budget,
             )
         except UnsupportedCompressionTypeError:
             return
@@ -205,7 +226,13 @@ def overflow_message(remaining: int) -> bytes:
 
 
 def _convert_entry(
-    header: Entry, entry: memoryview, magic: int, first_offset: int, max_size: int, out: bytearray
+    header: Entry,
+    entry: memoryview,
+    magic: int,
+    first_offset: int,
+    max_size: int,
+    out: bytearray,
+    budget: Budget | None = None,
 ) -> int:
     """Write an entry behind `out`; how many records had to be converted for that."""
     if isinstance(header, MessageHeader):
@@ -214,25 +241,34 @@ def _convert_entry(
         if header.magic <= magic:
             out += entry
             return 0
-        return _convert_message(header, entry, first_offset, max_size, out)
+        return _convert_message(header, entry, first_offset, max_size, out, budget)
     if header.is_control:
         return 0
     if header.codec_id == Codec.ZSTD:
         raise _zstd()
     if header.record_count:
-        return _convert_batch(header, entry, magic, first_offset, max_size, out)
+        return _convert_batch(header, entry, magic, first_offset, max_size, out, budget)
     return 0
 
 
 def _convert_batch(
-    header: BatchHeader, batch: memoryview, magic: int, first_offset: int, max_size: int, out: bytearray
+    header: BatchHeader,
+    batch: memoryview,
+    magic: int,
+    first_offset: int,
+    max_size: int,
+    out: bytearray,
+    budget: Budget | None,
 ) -> int:
     codec = header.codec
     kind = header.timestamp_type
     packed = codec is not Codec.NONE
     target = bytearray() if packed else out
+    section = records_section(header, batch, max_size)
+    if budget is not None and packed:
+        budget.left -= len(section)
     problem, index, count, _, last, max_timestamp, _ = message_kernel.records_to_messages(
-        records_section(header, batch, max_size),
+        section,
         header.record_count,
         header.base_offset,
         header.base_timestamp,
@@ -254,7 +290,12 @@ def _convert_batch(
 
 
 def _convert_message(
-    header: MessageHeader, message: memoryview, first_offset: int, max_size: int, out: bytearray
+    header: MessageHeader,
+    message: memoryview,
+    first_offset: int,
+    max_size: int,
+    out: bytearray,
+    budget: Budget | None,
 ) -> int:
     """A message of magic 1 as one of magic 0."""
     if not header.is_wrapper:
@@ -263,6 +304,8 @@ def _convert_message(
             append_message(out, 0, header.offset, NO_TIMESTAMP, 0, key, value)
         return 1
     inner = inner_messages(header, message, max_size)
+    if budget is not None:
+        budget.left -= len(inner)
     base = inner_base_offset(header, inner)
     target = bytearray()
     last = header.offset

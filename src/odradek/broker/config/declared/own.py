@@ -14,7 +14,8 @@ from odradek.broker.config.declaration import (
     password,
     string,
 )
-from odradek.cluster.configs.config_def import LOW, MEDIUM, Validator, at_least, one_of
+from odradek.cluster.configs.config_def import LOW, MEDIUM, Validator, at_least, between, one_of
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES
 
 
 def _why_no_release(value: object) -> str | None:
@@ -67,6 +68,20 @@ class OwnConfigs(Declarations, section=OWN):
         MEDIUM,
         at_least(1),
         doc="How long a login at a SASL listener may take, in ms; then the connection is closed.",
+    )
+    odradek_batch_unpacked_max_bytes = integer(
+        str(MAX_DECOMPRESSED_BYTES),
+        MEDIUM,
+        between(1, MAX_DECOMPRESSED_BYTES),
+        doc="How far the records of one batch may unpack, in bytes; beyond it a Produce is answered with "
+        "MESSAGE_TOO_LARGE.",
+    )
+    odradek_unpacked_bytes_per_second = long(
+        "1073741824",
+        MEDIUM,
+        at_least(0),
+        doc="How many bytes a second large batches unpack to, in all of the broker's threads together; those "
+        "that come beyond it wait. Small ones are not counted. 0 for no limit.",
     )
     odradek_jaas_config_file = string(
         None,

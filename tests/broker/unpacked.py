@@ -1,0 +1,92 @@
+"""What is unpacked on the event loop between two of its turns, in bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pytest
+
+from odradek.records import compression
+from odradek.records.builder import BatchBuilder
+from odradek.records.codecs import TooLargeError
+from odradek.records.compression import Codec
+from odradek.util.clock import SystemClock
+
+LARGE_BYTES = 16 * 1024 * 1024
+"""What a packed batch unpacks to here; packed it is below a megabyte, mostly of some kilobytes."""
+
+PACKED = [codec for codec in Codec if codec is not Codec.NONE]
+
+
+@cache
+def large_batch(codec: Codec) -> bytes:
+    """A batch in order that unpacks to much."""
+    builder = BatchBuilder(codec=codec)
+    builder.append(SystemClock().now_ms(), None, bytes(LARGE_BYTES), ())
+    return bytes(builder.build())
+
+
+class Unpacked:
+    """Counts bytes.
+
+    Attributes:
+        most: the most between two turns of the loop so far.
+        beside: all that other threads have unpacked.
+    """
+
+    def __init__(self) -> None:
+        self.most = 0
+        self.beside = 0
+        self._now = 0
+        self._thread = threading.get_ident()
+
+    def counted(
+        self, unpack: Callable[[memoryview, int], memoryview]
+    ) -> Callable[[memoryview, int], memoryview]:
+        """The same function, whose results are counted."""
+
+        def count(size: int) -> None:
+            if threading.get_ident() == self._thread:
+                self._now += size
+            else:
+                self.beside += size
+
+        def counting(data: memoryview, max_size: int) -> memoryview:
+            try:
+                found = unpack(data, max_size)
+            except TooLargeError:
+                count(max_size)
+                raise
+            count(len(found))
+            return found
+
+        return counting
+
+    def turn(self) -> None:
+        """The loop comes by."""
+        self.most = max(self.most, self._now)
+        self._now = 0
+
+
+@contextmanager
+def counting_unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unpacked]:
+    """Count what is unpacked in the block; on asyncio's own loop."""
+    unpacked = Unpacked()
+    whole = asyncio.Handle._run
+
+    def run_counted(handle: Any) -> None:
+        try:
+            whole(handle)
+        finally:
+            unpacked.turn()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio.Handle, "_run", run_counted)
+        for codec in PACKED:
+            patched.setitem(compression._UNPACK, codec, unpacked.counted(compression._UNPACK[codec]))  # type: ignore[arg-type]
+        yield unpacked
