@@ -31,7 +31,7 @@ from odradek._frames cimport get16, get32, get64
 from odradek._scan cimport OK, Scan, scan
 
 from odradek.errors import KafkaError, RecordTooLargeError
-from odradek.records.compression import decompress
+from odradek.records.compression import decompress, unpack_pieces
 
 cdef extern from *:
     """
@@ -68,6 +68,7 @@ cdef enum:
     NOT_FROM_CLIENTS = 0x68  # LogAppendTime, control, a delete horizon
     OWN_CRC_BYTES = 4096  # beyond, the library's checksum, which goes over several stretches at once, is faster
     NOGIL_FROM_BYTES = 8192
+    PIECES_FROM_BYTES = 1048576  # what may unpack to more is unpacked piece by piece, into memory that is used again
 
 cdef bint HAS_CRC32 = odradek_has_crc32()
 
@@ -109,6 +110,150 @@ cdef bint is_in_order(
     with nogil:
         good = walk(data, size, count, base, earliest, latest, require_key, largest)
     return good
+
+
+# --- records that come piece by piece ------------------------------------------------------------------------
+
+cdef enum:
+    # What the next byte of the records belongs to.
+    IN_LENGTH = 0
+    IN_ATTRIBUTES = 1
+    IN_TIMESTAMP = 2
+    IN_OFFSET = 3
+    IN_KEY = 4
+    IN_VALUE = 5
+    IN_HEADER_COUNT = 6
+    IN_HEADER_NAME = 7
+    IN_HEADER_VALUE = 8
+
+
+cdef struct Stream:
+    int state
+    int shift  # of the varint under way
+    uint64_t raw
+    int64_t skip  # bytes of a key, a value or a header that are still to come
+    int64_t left  # bytes that the record still has
+    int64_t headers
+    int64_t index
+    int64_t largest
+
+
+cdef bint walk_piece(
+    Stream *s, const uint8_t *data, Py_ssize_t size, int64_t count, int64_t base, int64_t earliest, int64_t latest,
+    bint require_key,
+) noexcept nogil:
+    """As `walk`, for the next bytes of the records, which may end anywhere. Whether all is in order so far.
+
+    Keys and values are passed over: however large they are, no more than a piece is in memory.
+    """
+    cdef Py_ssize_t at = 0
+    cdef int64_t value, timestamp
+    cdef uint32_t raw
+    cdef uint8_t byte
+    while at < size:
+        if s.skip > 0:
+            value = s.skip if s.skip < size - at else size - at
+            at += value
+            s.skip -= value
+            s.left -= value
+            continue
+        byte = data[at]
+        at += 1
+        if s.state == IN_LENGTH:
+            if s.index == count:
+                return False
+        else:
+            if s.left == 0:
+                return False
+            s.left -= 1
+            if s.state == IN_ATTRIBUTES:
+                s.state = IN_TIMESTAMP
+                continue
+        s.raw |= (<uint64_t>(byte & 0x7F)) << s.shift
+        if byte >= 0x80:
+            s.shift += 7
+            if s.shift == (70 if s.state == IN_TIMESTAMP else 35):
+                return False
+            continue
+        if s.state == IN_TIMESTAMP:
+            value = <int64_t>((s.raw >> 1) ^ (~(s.raw & 1) + 1))
+        else:
+            raw = <uint32_t>s.raw
+            value = <int32_t>((raw >> 1) ^ (~(raw & 1) + 1))
+        s.raw = 0
+        s.shift = 0
+        if s.state == IN_LENGTH:
+            if value <= 0:
+                return False
+            s.left = value
+            s.state = IN_ATTRIBUTES
+        elif s.state == IN_TIMESTAMP:
+            timestamp = <int64_t>(<uint64_t>base + <uint64_t>value)
+            if (timestamp < earliest or timestamp > latest) and timestamp != -1:
+                return False
+            if timestamp > s.largest:
+                s.largest = timestamp
+            s.state = IN_OFFSET
+        elif s.state == IN_OFFSET:
+            if value != s.index:
+                return False
+            s.state = IN_KEY
+        elif s.state == IN_KEY or s.state == IN_VALUE:
+            if value < -1 or value > s.left or (require_key and value < 0 and s.state == IN_KEY):
+                return False
+            s.skip = value if value > 0 else 0
+            s.state += 1
+        elif s.state == IN_HEADER_COUNT:
+            if value < 0 or value > s.left or (value == 0 and s.left):
+                return False
+            s.headers = value
+            s.state = IN_HEADER_NAME
+        elif s.state == IN_HEADER_NAME:
+            if value < 0 or value > s.left:
+                return False
+            s.skip = value
+            s.state = IN_HEADER_VALUE
+        else:
+            if value < -1 or value > s.left:
+                return False
+            s.skip = value if value > 0 else 0
+            s.headers -= 1
+            s.state = IN_HEADER_NAME
+            if s.headers == 0 and s.skip != s.left:
+                return False
+        if s.state == IN_HEADER_NAME and s.headers == 0:
+            s.index += 1
+            s.state = IN_LENGTH
+    return True
+
+
+cdef object are_in_order(
+    pieces, const uint8_t *batch, int64_t earliest, int64_t latest, bint require_key, int64_t *largest
+):
+    """How many bytes the pieces of a batch's records are; None where they are not in order.
+
+    Raises what making the pieces raises.
+    """
+    cdef Stream s
+    cdef Py_buffer view
+    cdef int64_t count = <int32_t>get32(batch + RECORD_COUNT_AT)
+    cdef int64_t base = get64(batch + BASE_TIMESTAMP_AT)
+    cdef Py_ssize_t size = 0
+    cdef bint good = True
+    s.state, s.shift, s.raw, s.skip, s.left, s.headers, s.index, s.largest = IN_LENGTH, 0, 0, 0, 0, 0, 0, -1
+    for piece in pieces:
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        size += view.len
+        if good:
+            with nogil:
+                good = walk_piece(
+                    &s, <const uint8_t *>view.buf, view.len, count, base, earliest, latest, require_key
+                )
+        PyBuffer_Release(&view)
+        if not good:
+            return None
+    largest[0] = s.largest
+    return size if s.index == count and s.state == IN_LENGTH and s.shift == 0 and s.skip == 0 else None
 
 
 cdef bint may_be_sent(const uint8_t *batch, Py_ssize_t size, int32_t newest_codec) noexcept nogil:
@@ -155,6 +300,14 @@ def accept_batch(
             return None
         if batch[ATTRIBUTES_AT + 1] & CODEC:
             try:
+                if max_unpacked > PIECES_FROM_BYTES:
+                    found = are_in_order(
+                        unpack_pieces(
+                            batch[ATTRIBUTES_AT + 1] & CODEC, memoryview(buffer)[HEADER_BYTES:], max_unpacked
+                        ),
+                        batch, earliest, latest, require_key, &largest,
+                    )
+                    return None if found is None else facts_of(batch, largest, found)
                 unpacked = decompress(
                     batch[ATTRIBUTES_AT + 1] & CODEC, memoryview(buffer)[HEADER_BYTES:], max_unpacked
                 )

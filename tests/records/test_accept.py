@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from odradek.errors import KafkaError
 from odradek.records import _pyvalidate as twin
-from odradek.records.batch import BatchHeader, compute_crc
+from odradek.records.batch import BatchHeader, compute_crc, records_section
 from odradek.records.builder import BatchBuilder
+from odradek.records.codecs import PIECE_BYTES
 from odradek.records.compression import Codec
 from odradek.records.validate import AcceptedBatch, _explain, _Limits
 
@@ -99,7 +100,7 @@ def limits(draw: Any) -> tuple[int, int, int, bool, int, int]:
         draw(st.sampled_from([2**63 - 1, NOW + 3])),
         draw(st.sampled_from([False, False, True])),
         draw(st.sampled_from([Codec.LZ4, Codec.ZSTD])).value,
-        draw(st.sampled_from([50, 1 << 20, 1 << 20])),
+        draw(st.sampled_from([50, 1 << 20, 1 << 21])),  # beyond a MiB it is unpacked piece by piece
     )
 
 
@@ -163,6 +164,24 @@ def test_a_batch_that_unpacks_to_too_much_is_not_accepted(kernel: Any, codec: Co
     for unpacked, good in ((11_000, True), (9_000, False)):
         accepted = kernel.accept_batch(data, 1 << 20, *UNLIMITED, False, 4, unpacked)
         assert accepted is False if not good else accepted[-1] > 10_000
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_a_batch_that_unpacks_to_much_is_looked_at_piece_by_piece(kernel: Any, codec: Codec) -> None:
+    builder = BatchBuilder(codec)
+    for number in range(40):
+        value = bytes([number]) * (50_000 * (number % 3) + number)
+        builder.append(NOW + number, b"k" * number, value, (("h" * number, None), ("i", value[:number])))
+    data = bytes(builder.build())
+    whole_size = len(records_section(BatchHeader.parse(data), memoryview(data)))
+    assert whole_size > 7 * PIECE_BYTES
+    accepted = kernel.accept_batch(data, 1 << 22, *UNLIMITED, True, 4, 1 << 23)
+    assert whole(accepted, data) == BatchHeader.parse(data)
+    assert accepted[-1] == whole_size
+    assert kernel.accept_batch(data, 1 << 22, *UNLIMITED, True, 4, whole_size) == accepted
+    assert kernel.accept_batch(data, 1 << 22, *UNLIMITED, True, 4, whole_size - 1) is False
+    assert kernel.accept_batch(data, 1 << 22, NOW, NOW + 38, True, 4, 1 << 23) is None
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

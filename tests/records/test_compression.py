@@ -13,15 +13,51 @@ import cramjam
 import pytest
 import zstandard
 
-from odradek.errors import CorruptRecordError, RecordTooLargeError, UnsupportedCompressionTypeError
+from odradek.errors import (
+    CorruptRecordError,
+    KafkaError,
+    RecordTooLargeError,
+    UnsupportedCompressionTypeError,
+)
 from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, snappy
-from odradek.records.compression import Codec, compress, decompress
+from odradek.records.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    Buffer,
+    Codec,
+    compress,
+    unpack_pieces,
+)
+from odradek.records.compression import decompress as decompress_whole
 from seeds import seed
 
 SEED = seed(20261125)
 PACKED = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"".join(b"line %d of something that repeats itself\n" % i for i in range(5000))
 NOISE = random.Random(1).randbytes(100_000)
+
+
+def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
+    """As one and piece by piece, with the same outcome."""
+    crc = size = 0
+    in_pieces: type[KafkaError] | None = None
+    try:
+        for piece in unpack_pieces(codec, data, max_size) if codec else ():
+            size += len(piece)
+            crc = zlib.crc32(piece, crc)
+    except KafkaError as error:
+        in_pieces = type(error)
+    try:
+        whole = decompress_whole(codec, data, max_size)
+    except KafkaError as error:
+        # Of what is both too much and damaged either may be told.
+        assert in_pieces is type(error) or {in_pieces, type(error)} == {
+            RecordTooLargeError,
+            CorruptRecordError,
+        }
+        raise
+    assert in_pieces is None
+    assert not codec or (size, crc) == (len(whole), zlib.crc32(whole))
+    return whole
 
 
 @pytest.mark.parametrize("codec", list(Codec))

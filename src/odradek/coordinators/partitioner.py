@@ -28,7 +28,7 @@ def java_string_hash(text: str) -> int:
         units.byteswap()
     powers = _powers(256 if len(units) <= 256 else 1 << len(units).bit_length())
     # Summed up by what is compiled: names come from strangers, and may be of 32 KiB.
-    value = sum(map(mul, reversed(units), powers)) & 0xFFFFFFFF
+    value: int = sum(map(mul, reversed(units), powers)) & 0xFFFFFFFF
     return value - 0x1_0000_0000 if value & 0x8000_0000 else value
 
 

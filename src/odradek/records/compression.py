@@ -6,7 +6,7 @@ format is packed and unpacked stands in `records.codecs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -91,6 +91,36 @@ def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSE
         name = Codec(codec).name.lower()
         raise CorruptRecordError(f"{name} data does not unpack: {problem}") from problem
 
+
+def unpack_pieces(codec: Codec | int, data: Buffer, max_size: int) -> Iterator[Buffer]:
+    """Yield what `decompress` returns, piece by piece; a piece is good until the next one is asked for.
+
+    Fresh memory is what costs most of unpacking much that is packed well. Raises as `decompress`; pieces may
+    have come before then.
+    """
+    pieces = _PIECES.get(codec)
+    if pieces is None:
+        raise _unknown(codec)
+    left = max_size
+    try:
+        for piece in pieces(memoryview(data), max_size):
+            left -= len(piece)
+            if left < 0:
+                raise TooLargeError
+            yield piece
+    except TooLargeError as problem:
+        raise RecordTooLargeError(f"compressed records unpack to more than {max_size} bytes") from problem
+    except ValueError as problem:
+        name = Codec(codec).name.lower()
+        raise CorruptRecordError(f"{name} data does not unpack: {problem}") from problem
+
+
+_PIECES: Mapping[int, Callable[[memoryview, int], Iterator[Buffer]]] = {
+    Codec.GZIP: gzip.pieces,
+    Codec.SNAPPY: snappy.pieces,
+    Codec.LZ4: lz4.pieces,
+    Codec.ZSTD: zstd.pieces,
+}
 
 _UNPACK: Mapping[int, Callable[[memoryview, int], memoryview]] = {
     Codec.NONE: lambda view, max_size: view,

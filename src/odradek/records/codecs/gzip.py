@@ -7,18 +7,20 @@ of a block, or anything.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 from zlib_ng import zlib_ng
 
-from odradek.records.codecs import MAX_FRAMES, TooLargeError, joined
+from odradek.records.codecs import MAX_FRAMES, PIECE_BYTES, TooLargeError, joined
 
 _WBITS = 31
 """A window of 32 KiB, with gzip's header and trailer."""
 _BEGINNING = b"\x1f\x8b\x08"
 _SHORTEST = 19
 """Less than this is no member: a header, a trailer and not even an empty block."""
-_PIECE_BYTES = 16 * 1024
-"""How much of what follows the first member is handed over at a time: what is left of it is copied."""
+_GIVEN_BYTES = 16 * 1024
+"""So much is handed over at once where something is left of it, which is copied then: after each piece, and
+behind a member."""
 
 
 def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
@@ -29,27 +31,41 @@ def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
     """Return what all members hold. Raises `TooLargeError`, `ValueError`."""
-    parts: list[bytes] = []
+    # Writers make one member, which is handed over whole.
+    return joined(list(_members(data, max_size, sys.maxsize, sys.maxsize)))
+
+
+def pieces(data: memoryview, max_size: int) -> Iterator[bytes]:
+    """Yield what `unpack` returns."""
+    return _members(data, max_size, _GIVEN_BYTES, PIECE_BYTES)
+
+
+def _members(data: memoryview, max_size: int, given_bytes: int, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what all members hold, in pieces of `piece_bytes` at most; of the first, so much is given at once."""
     left = max_size
     position = 0
-    # Writers make one, which is handed over whole.
-    piece_bytes = sys.maxsize
     for _ in range(MAX_FRAMES):
         member = zlib_ng.decompressobj(wbits=_WBITS)
+        given = data[:0]
         while not member.eof:
-            piece = data[position : position + piece_bytes]
-            if not piece:
-                raise ValueError("the data is cut off")
+            if not len(given):
+                given = data[position : position + given_bytes]
+                position += len(given)
+            was_given = len(given)
             try:
-                part = member.decompress(piece, left + 1)
+                piece = member.decompress(given, min(piece_bytes, left + 1))
             except zlib_ng.error as problem:  # type: ignore[misc]
                 raise ValueError(str(problem)) from problem
-            left -= len(part)
+            given = memoryview(member.unconsumed_tail)
+            left -= len(piece)
             if left < 0:
                 raise TooLargeError
-            parts.append(part)
-            position += len(piece) - len(member.unused_data)
+            if piece:
+                yield piece
+            elif not was_given and not member.eof:
+                raise ValueError("the data is cut off")
+        position -= len(member.unused_data)
         if len(data) - position < _SHORTEST or data[position : position + 3] != _BEGINNING:
-            return joined(parts)
-        piece_bytes = _PIECE_BYTES
+            return
+        given_bytes = _GIVEN_BYTES
     raise ValueError(f"more than {MAX_FRAMES} members")

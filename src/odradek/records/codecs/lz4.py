@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import lz4.frame
 
-from odradek.records.codecs import TooLargeError
+from odradek.records.codecs import PIECE_BYTES, TooLargeError
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
@@ -46,6 +48,27 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
     if not ended:
         raise ValueError("the data is cut off")
     return memoryview(found)
+
+
+def pieces(data: memoryview, max_size: int) -> Iterator[bytes]:
+    """Yield what `unpack` returns."""
+    left = max_size
+    rest = data
+    context = lz4.frame.create_decompression_context()
+    ended = False
+    while not ended:
+        try:
+            part, used, ended = lz4.frame.decompress_chunk(context, rest, max_length=PIECE_BYTES)
+        except RuntimeError as problem:
+            raise ValueError(str(problem)) from problem
+        rest = rest[used:]
+        left -= len(part)
+        if left < 0:
+            raise TooLargeError
+        if part:
+            yield part
+        elif not ended and not used:
+            raise ValueError("the data is cut off")
 
 
 def _bound(data: memoryview, enough: int) -> int:

@@ -38,7 +38,11 @@ def pack(data: memoryview) -> bytes:
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
     """Return what all blocks hold. Raises `TooLargeError`, `ValueError`."""
-    parts: list[Any] = []
+    return joined(list(pieces(data, max_size)))
+
+
+def pieces(data: memoryview, max_size: int) -> Iterator[Any]:
+    """Yield what each block holds. Raises `TooLargeError`, `ValueError`."""
     left = max_size
     length_of, unpacked = cramjam.snappy.decompress_raw_len, cramjam.snappy.decompress_raw
     try:
@@ -51,10 +55,9 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
             left -= declared
             if left < 0:
                 raise TooLargeError
-            parts.append(unpacked(block))
+            yield unpacked(block)
     except cramjam.DecompressionError as problem:
         raise ValueError(str(problem)) from problem
-    return joined(parts)
 
 
 def blocks(data: memoryview) -> Iterator[memoryview]:

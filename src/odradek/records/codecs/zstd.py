@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, TooLargeError, joined
+from odradek.records.codecs import MAX_BLOCKS, MAX_FRAMES, PIECE_BYTES, TooLargeError, joined
 
 if TYPE_CHECKING:
     import zstandard
@@ -37,6 +38,44 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
     """Return what all frames hold. Raises `TooLargeError`, `ValueError`."""
     parts = []
     left = max_size
+    for frame, bound, says in _frames(data):
+        if says is not None and says > left:
+            raise TooLargeError
+        parts.append(_unpack_frame(frame, bound, left))
+        left -= len(parts[-1])
+    return joined(parts)
+
+
+def pieces(data: memoryview, max_size: int) -> Iterator[memoryview]:
+    """Yield what `unpack` returns, in memory that is used again."""
+    import zstandard
+
+    left = max_size
+    buffer = bytearray(PIECE_BYTES)
+    view = memoryview(buffer)
+    for frame, _, says in _frames(data):
+        if says is not None and says > left:
+            raise TooLargeError
+        unpacked = 0
+        try:
+            reader = zstandard.ZstdDecompressor().stream_reader(frame)
+            while size := reader.readinto(buffer):
+                unpacked += size
+                left -= size
+                if left < 0:
+                    raise TooLargeError
+                yield view[:size]
+        except zstandard.ZstdError as problem:
+            raise ValueError(str(problem)) from problem
+        if says is not None and says != unpacked:
+            raise ValueError(f"a frame that says that it holds {says} bytes holds {unpacked}")
+
+
+def _frames(data: memoryview) -> Iterator[tuple[memoryview, int, int | None]]:
+    """Yield the frames that hold something, at most how many bytes each unpacks to, and how many it says.
+
+    Raises `ValueError`.
+    """
     position = 0
     for _ in range(MAX_FRAMES):
         try:
@@ -45,14 +84,11 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
             end, bound, says = len(data) + 1, 0, None
         if end > len(data):
             raise ValueError("the data is cut off")
-        if says is not None and says > left:
-            raise TooLargeError
         if bound is not None:
-            parts.append(_unpack_frame(data[position:end], bound, left))
-            left -= len(parts[-1])
+            yield data[position:end], bound, says
         position = end
         if position == len(data):
-            return joined(parts)
+            return
     raise ValueError(f"more than {MAX_FRAMES} frames")
 
 
