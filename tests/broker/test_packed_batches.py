@@ -17,15 +17,21 @@ from odradek.broker.conversion.packed import QUICK_UNPACKED_BYTES
 from odradek.broker.conversion.unpacking import Unpacking
 from odradek.errors.codes import ErrorCode
 from odradek.records.compression import Codec
+from odradek.replication.lookups import MAX_TIMESTAMP
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from . import attacks, live, many_items
 from .net import run, settle
-from .unpacked import LARGE_BYTES, PACKED, counting_unpacked, large_batch
+from .unpacked import LARGE_BYTES, PACKED, TIME_MS, counting_unpacked, large_batch
 
 
 class HeldUnpacking:
@@ -248,6 +254,34 @@ def test_what_is_unpacked_in_a_second_is_bounded() -> None:
         assert dropped.cancelled()
 
     run(main)
+
+
+def test_a_search_by_time_unpacks_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            live.create_topic(broker, "t", len(PACKED))
+            client = await live.connect(broker)
+            for _ in range(2):
+                await client.call(produce(*map(large_batch, PACKED)), 9)
+            last = [live.batch(timestamp=TIME_MS + 5) for _ in PACKED]
+            assert set(codes(await client.call(produce(*last), 9))) == {0}
+            wanted = [
+                ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+                for timestamp in (TIME_MS, TIME_MS + 1, MAX_TIMESTAMP)
+                for index in range(len(PACKED))
+            ]
+            found = []
+            with counting_unpacked(monkeypatch) as unpacked:
+                for one in wanted:
+                    topics = [ListOffsetsTopic(name="t", partitions=[one])]
+                    answer = await client.call(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+                    found.append(answer.topics[0].partitions[0].offset)
+            assert found == [0] * 4 + [2] * 8
+            assert unpacked.most == 0
+            assert unpacked.beside >= LARGE_BYTES * len(PACKED)
+            client.close()
+
+    run(main, loop="asyncio")
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])

@@ -20,6 +20,9 @@ from odradek.util.clock import SystemClock
 LARGE_BYTES = 16 * 1024 * 1024
 """What a packed batch unpacks to here; packed it is below a megabyte, mostly of some kilobytes."""
 
+TIME_MS = SystemClock().now_ms()
+"""Of its record."""
+
 PACKED = [codec for codec in Codec if codec is not Codec.NONE]
 
 
@@ -27,8 +30,12 @@ PACKED = [codec for codec in Codec if codec is not Codec.NONE]
 def large_batch(codec: Codec) -> bytes:
     """A batch in order that unpacks to much."""
     builder = BatchBuilder(codec=codec)
-    builder.append(SystemClock().now_ms(), None, bytes(LARGE_BYTES), ())
+    builder.append(TIME_MS, None, bytes(LARGE_BYTES), ())
     return bytes(builder.build())
+
+
+Unpack = Callable[[memoryview, int], memoryview]
+Pieces = Callable[[memoryview, int], Iterator[Any]]
 
 
 class Unpacked:
@@ -45,25 +52,34 @@ class Unpacked:
         self._now = 0
         self._thread = threading.get_ident()
 
-    def counted(
-        self, unpack: Callable[[memoryview, int], memoryview]
-    ) -> Callable[[memoryview, int], memoryview]:
-        """The same function, whose results are counted."""
+    def count(self, size: int) -> None:
+        """Note that so much has been unpacked here."""
+        if threading.get_ident() == self._thread:
+            self._now += size
+        else:
+            self.beside += size
 
-        def count(size: int) -> None:
-            if threading.get_ident() == self._thread:
-                self._now += size
-            else:
-                self.beside += size
+    def counted(self, unpack: Unpack) -> Unpack:
+        """The same function, whose results are counted."""
 
         def counting(data: memoryview, max_size: int) -> memoryview:
             try:
                 found = unpack(data, max_size)
             except TooLargeError:
-                count(max_size)
+                self.count(max_size)
                 raise
-            count(len(found))
+            self.count(len(found))
             return found
+
+        return counting
+
+    def counted_pieces(self, pieces: Pieces) -> Pieces:
+        """The same for what unpacks piece by piece."""
+
+        def counting(data: memoryview, max_size: int) -> Iterator[Any]:
+            for piece in pieces(data, max_size):
+                self.count(len(piece))
+                yield piece
 
         return counting
 
@@ -88,5 +104,7 @@ def counting_unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unpacked]:
     with monkeypatch.context() as patched:
         patched.setattr(asyncio.Handle, "_run", run_counted)
         for codec in PACKED:
-            patched.setitem(compression._UNPACK, codec, unpacked.counted(compression._UNPACK[codec]))  # type: ignore[arg-type]
+            unpack, pieces = compression._UNPACK[codec], compression._PIECES[codec]
+            patched.setitem(compression._UNPACK, codec, unpacked.counted(unpack))  # type: ignore[arg-type]
+            patched.setitem(compression._PIECES, codec, unpacked.counted_pieces(pieces))  # type: ignore[arg-type]
         yield unpacked

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.errors import OffsetNotAvailableError
+from odradek.log.segments.timestamp_search import Candidate, OffsetForTimestamp
 from odradek.replication.leadership import NO_EPOCH
 from odradek.replication.reading import visible_end
 
@@ -30,6 +32,10 @@ class OffsetLookup(NamedTuple):
     leader_epoch: int
 
 
+Search = Generator[Candidate, OffsetForTimestamp | None, OffsetLookup]
+"""A lookup under way: it asks for the search of one batch after the other, and is sent what came of it."""
+
+
 def look_up(
     partition: Partition,
     timestamp: int,
@@ -38,7 +44,35 @@ def look_up(
     current_leader_epoch: int = NO_EPOCH,
     only_leader: bool = True,
 ) -> OffsetLookup:
+    """Look an offset up in one go: see `looking_up`."""
+    search = looking_up(
+        partition,
+        timestamp,
+        isolation=isolation,
+        current_leader_epoch=current_leader_epoch,
+        only_leader=only_leader,
+    )
+    found: OffsetForTimestamp | None = None
+    try:
+        candidate = next(search)
+        while True:
+            found = candidate.search()
+            candidate = search.send(found)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def looking_up(
+    partition: Partition,
+    timestamp: int,
+    *,
+    isolation: int | None,
+    current_leader_epoch: int = NO_EPOCH,
+    only_leader: bool = True,
+) -> Search:
     """Look an offset up by time, or by one of the special timestamps.
+
+    The log may change while a batch is searched.
 
     Args:
         partition: in which one.
@@ -75,10 +109,12 @@ def look_up(
         return OffsetLookup(earliest.offset, -1, earliest.leader_epoch)
     if timestamp == LATEST_TIERED_TIMESTAMP:
         return OffsetLookup(-1, -1, -1)
-    if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp()
-    else:
-        found = log.offset_for_timestamp(timestamp)
+    found = None
+    candidate = log.newest_candidate() if timestamp == MAX_TIMESTAMP else log.candidate_not_older(timestamp)
+    while candidate is not None and found is None:
+        found = yield candidate
+        if found is None:
+            candidate = log.candidate_behind(candidate)
     if found is None or found.offset >= end:
         if lags:
             _refuse_lagging(partition)

@@ -23,7 +23,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
-from odradek.broker.event_loop.slices import Steps
+from odradek.broker.event_loop.slices import Steps, wait
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import KafkaError
@@ -37,8 +37,10 @@ from odradek.replication.lookups import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
-    look_up,
+    OffsetLookup,
+    Search,
     look_up_segments,
+    looking_up,
 )
 from odradek.replication.reading import Isolation
 from odradek.util.repeats import Repeats
@@ -54,6 +56,7 @@ from odradek.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.handler_types import Refused
+    from odradek.log.segments.timestamp_search import OffsetForTimestamp, Searched
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
@@ -102,7 +105,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOf
             elif (topic.name, index) in twice:
                 found = _failed(index, ErrorCode.INVALID_REQUEST)
             else:
-                found = _look_up(context, request, topic.name, partition)
+                found = yield from _look_up(context, request, topic.name, partition)
             answer.partitions.append(found)
             yield
         yield
@@ -123,7 +126,7 @@ def _named_twice(request: ListOffsetsRequest) -> Steps[set[tuple[str, int]]]:
 
 def _look_up(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
+) -> Steps[ListOffsetsPartitionResponse]:
     index, version = wanted.partition_index, context.api_version
     if wanted.timestamp < 0 and version < _FIRST_VERSION.get(wanted.timestamp, _NEVER):
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
@@ -133,12 +136,15 @@ def _look_up(
             Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         )
     try:
-        found = look_up(
-            context.broker.replicas.get(topic, index),
-            wanted.timestamp,
-            isolation=isolation,
-            current_leader_epoch=wanted.current_leader_epoch,
-            only_leader=request.replica_id != DEBUGGING_REPLICA_ID,
+        found = yield from _searched(
+            context,
+            looking_up(
+                context.broker.replicas.get(topic, index),
+                wanted.timestamp,
+                isolation=isolation,
+                current_leader_epoch=wanted.current_leader_epoch,
+                only_leader=request.replica_id != DEBUGGING_REPLICA_ID,
+            ),
         )
     except KafkaError as error:
         code = error.code
@@ -161,6 +167,26 @@ def _look_up(
         offset=found.offset,
         leader_epoch=found.leader_epoch if version >= 4 else -1,
     )
+
+
+def _unpacked_bytes(searched: Searched | None) -> int:
+    return 0 if searched is None else searched.unpacked_bytes
+
+
+def _searched(context: RequestContext, search: Search) -> Steps[OffsetLookup]:
+    """Search batch by batch; those that have to be unpacked in threads."""
+    found: OffsetForTimestamp | None = None
+    try:
+        candidate = next(search)
+        while True:
+            if candidate.is_quick:
+                found = candidate.search()
+            else:
+                running = context.broker.unpacking.run(candidate.search_and_count, _unpacked_bytes)
+                found = (yield from wait(running)).found
+            candidate = search.send(found)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
 
 
 def _look_up_segments(

@@ -19,10 +19,11 @@ from odradek.log.producers.producer_state import ProducerState
 from odradek.log.segments.segment_list import SegmentList
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP
 from odradek.log.segments.timestamp_search import (
+    Candidate,
     OffsetForTimestamp,
     bases_before,
-    find_newest,
-    find_not_older,
+    candidate_not_older,
+    newest_candidate,
 )
 from odradek.log.segments.txn_index import AbortedTxn
 from odradek.log.storage._pywriting import PREFIX
@@ -204,11 +205,7 @@ class ReadableLog:
 
         Raises as `offset_for_timestamp`.
         """
-        self._require_timestamps()
-        try:
-            return find_newest(self.segments, self.log_start_offset)
-        except OSError as error:
-            raise self.storage_error("searching by time", error, reading=True) from error
+        return self._search(self.newest_candidate())
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
         """The first record that is not older than `timestamp`; None if all are.
@@ -216,11 +213,38 @@ class ReadableLog:
         Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT where records
         are stored without timestamps.
         """
+        return self._search(self.candidate_not_older(timestamp))
+
+    def _search(self, candidate: Candidate | None) -> OffsetForTimestamp | None:
+        while candidate is not None:
+            found = candidate.search()
+            if found is not None:
+                return found
+            candidate = self.candidate_behind(candidate)
+        return None
+
+    def newest_candidate(self) -> Candidate | None:
+        """The first batch that may hold what `max_timestamp` gives. Raises as `offset_for_timestamp`."""
         self._require_timestamps()
         try:
-            return find_not_older(self.segments, self.log_start_offset, timestamp)
+            return newest_candidate(self.segments, self.log_start_offset)
         except OSError as error:
             raise self.storage_error("searching by time", error, reading=True) from error
+
+    def candidate_not_older(self, timestamp: int, from_offset: int = -1) -> Candidate | None:
+        """The first batch that may hold what `offset_for_timestamp` gives, at or above an offset.
+
+        Raises as `offset_for_timestamp`.
+        """
+        self._require_timestamps()
+        try:
+            return candidate_not_older(self.segments, max(from_offset, self.log_start_offset), timestamp)
+        except OSError as error:
+            raise self.storage_error("searching by time", error, reading=True) from error
+
+    def candidate_behind(self, candidate: Candidate) -> Candidate | None:
+        """The next one, where it did not hold the record. Raises as `offset_for_timestamp`."""
+        return self.candidate_not_older(candidate.timestamp, candidate.last_offset + 1)
 
     def offsets_before(self, timestamp: int, most: int, now_ms: int) -> list[int]:
         """Return where segments begin, the newest first; see `searching.bases_before`.

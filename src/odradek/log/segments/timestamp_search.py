@@ -1,7 +1,8 @@
 """Finding records by their time.
 
 Both indexes help: the time index says from which offset on the time is reached, the offset index where to
-begin reading. Only batches that can hold the record are unpacked.
+begin reading. Only batches that can hold the record are unpacked: each such `Candidate` is looked at apart
+from the log, so that one that unpacks to much may be looked at beside the event loop.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from odradek.log.segments.segment import Segment
-from odradek.records.batch import NO_LEADER_EPOCH, BatchHeader, Record, batch_records
+from odradek.log.storage.files import Buffer
+from odradek.records._pyscan import INT64_MIN
+from odradek.records.batch import (
+    NO_LEADER_EPOCH,
+    BatchHeader,
+    Record,
+    TimestampType,
+    batch_records,
+    records_section,
+)
+from odradek.records.kernel import kernel
 from odradek.records.message_sets.message_set import message_records, parse_entry
 
 
@@ -22,53 +33,110 @@ class OffsetForTimestamp(NamedTuple):
     leader_epoch: int
 
 
-def find_newest(segments: Iterable[Segment], log_start_offset: int) -> OffsetForTimestamp | None:
-    """The first record with the largest timestamp; None where no record has one.
+class Searched(NamedTuple):
+    """What a batch was found to hold, and how many bytes of records were looked at."""
 
-    Raises `OSError`, `KafkaError` for a batch that does not unpack.
+    found: OffsetForTimestamp | None
+    unpacked_bytes: int
+
+
+class Candidate(NamedTuple):
+    """A batch or message that may hold the first record of a time.
+
+    Attributes:
+        entry: its bytes.
+        last_offset: its last offset; what is looked for may also be in what follows.
+        timestamp, from_offset: the record is not older than that, and not in front of that offset.
+    """
+
+    entry: Buffer
+    last_offset: int
+    timestamp: int
+    from_offset: int
+
+    @property
+    def is_quick(self) -> bool:
+        """Return whether it need not be unpacked."""
+        return not parse_entry(self.entry).codec_id
+
+    def search(self) -> OffsetForTimestamp | None:
+        """Return the record, if it is here. Raises `KafkaError` for a batch that does not unpack."""
+        return self.search_and_count().found
+
+    def search_and_count(self) -> Searched:
+        """As `search`, with what that took."""
+        header = parse_entry(self.entry)
+        if isinstance(header, BatchHeader):
+            section = records_section(header, self.entry)
+            return Searched(self._search_batch(header, section), len(section))
+        # A wrapper says nowhere what it unpacks to; it is packed a thousandfold at most.
+        records = message_records(header, memoryview(self.entry), check_crcs=False)
+        return Searched(self._search_each(records, NO_LEADER_EPOCH), len(self.entry))
+
+    def _search_batch(self, header: BatchHeader, section: Buffer) -> OffsetForTimestamp | None:
+        epoch = header.partition_leader_epoch
+        if header.timestamp_type is TimestampType.CREATE_TIME and header.record_count:
+            first = max(0, self.from_offset - header.base_offset)
+            # As if all that are as new were to be refused; of so many one is not in front of the first.
+            problem, _, _, newer = kernel.walk(
+                section,
+                header.record_count,
+                header.base_timestamp,
+                INT64_MIN,
+                self.timestamp - 1,
+                False,
+                first + 1,
+            )
+            if not problem:
+                for index, _, timestamp in newer:
+                    if index >= first:
+                        return OffsetForTimestamp(header.base_offset + index, timestamp, epoch)
+                return None
+        # Compacted, so that offsets have gaps; or what is wrong with it is told.
+        return self._search_each(batch_records(header, self.entry), epoch)
+
+    def _search_each(self, records: Iterable[Record], epoch: int) -> OffsetForTimestamp | None:
+        for record in records:
+            if record.timestamp >= self.timestamp and record.offset >= self.from_offset:
+                return OffsetForTimestamp(record.offset, record.timestamp, epoch)
+        return None
+
+
+def newest_candidate(segments: Iterable[Segment], log_start_offset: int) -> Candidate | None:
+    """The first batch that may hold a record with the largest timestamp; None where no record has one.
+
+    Raises `OSError`.
     """
     # Only the first segment can hold records that were deleted.
     largest = [(segment.largest_from(log_start_offset), segment) for segment in segments]
     found, newest = max(largest, key=lambda entry: entry[0].timestamp)
     if found.timestamp < 0:
         return None
-    return first_record(newest, found.timestamp, log_start_offset, found.offset)
+    return _first_candidate(newest, found.timestamp, log_start_offset, found.offset)
 
 
-def find_not_older(
-    segments: Iterable[Segment], log_start_offset: int, timestamp: int
-) -> OffsetForTimestamp | None:
-    """The first record that is not older than the timestamp; None if all are. Raises as `find_newest`."""
+def candidate_not_older(segments: Iterable[Segment], from_offset: int, timestamp: int) -> Candidate | None:
+    """The first batch that may hold a record at or above an offset that is not older than the timestamp.
+
+    Raises `OSError`.
+    """
     for segment in segments:
         largest = segment.known_max_timestamp().timestamp
         if segment.size and (largest < 0 or largest >= timestamp):
             near = segment.reached_before(timestamp).offset
-            found = first_record(segment, timestamp, log_start_offset, near)
+            found = _first_candidate(segment, timestamp, from_offset, near)
             if found is not None:
                 return found
     return None
 
 
-def first_record(segment: Segment, timestamp: int, from_offset: int, near: int) -> OffsetForTimestamp | None:
-    """The segment's first record at or above an offset that is not older than the timestamp.
-
-    `near` is the last offset of a batch before which there is none. Raises as `find_newest`.
-    """
+def _first_candidate(segment: Segment, timestamp: int, from_offset: int, near: int) -> Candidate | None:
+    """The segment's first; `near` is the last offset of a batch before which there is none."""
     for step in segment.walk(segment.seek(max(near, from_offset)), segment.size):
-        if step.max_timestamp < timestamp or step.last_offset < from_offset:
-            continue
-        entry = segment.pread(step.size, step.position)
-        header = parse_entry(entry)
-        epoch = NO_LEADER_EPOCH
-        records: Iterable[Record]
-        if isinstance(header, BatchHeader):
-            epoch = header.partition_leader_epoch
-            records = batch_records(header, entry)
-        else:
-            records = message_records(header, memoryview(entry), check_crcs=False)
-        for record in records:
-            if record.timestamp >= timestamp and record.offset >= from_offset:
-                return OffsetForTimestamp(record.offset, record.timestamp, epoch)
+        if step.max_timestamp >= timestamp and step.last_offset >= from_offset:
+            return Candidate(
+                segment.pread(step.size, step.position), step.last_offset, timestamp, from_offset
+            )
     return None
 
 
