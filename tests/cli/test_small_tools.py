@@ -279,7 +279,9 @@ def test_consumer_perf_test_gives_up_and_reports(tool: RunTool, name: str) -> No
     words = ("--topic", name, "--timeout", "3000", "--hide-header", "--print-metrics")
     done = tool("consumer-perf-test", *words, "--messages", "9", "--threads", "4")
     assert "WARNING: --threads has no effect" in done.stderr
-    assert "WARNING: Exiting before consuming the expected number of records: timeout (3000 ms)" in done.stderr
+    assert (
+        "WARNING: Exiting before consuming the expected number of records: timeout (3000 ms)" in done.stderr
+    )
     assert done.stdout.splitlines()[0].split(", ")[4] == "5"
     detailed = tool("consumer-perf-test", "--topic", name, "--num-records", "5", "--show-detailed-stats",
                     "--reporting-interval", "1", "--date-format", "yyyy'T'HH")  # fmt: skip

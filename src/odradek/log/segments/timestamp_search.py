@@ -34,7 +34,7 @@ class OffsetForTimestamp(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What a batch was found to hold, and how many bytes of records were looked at."""
+    """The result of a search in a batch, and how many bytes of records were looked at."""
 
     found: OffsetForTimestamp | None
     unpacked_bytes: int
