@@ -17,7 +17,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.folders import failures
 from odradek.broker.membership import controller_watch, membership
 from odradek.broker.membership.membership import ClusterAccess
-from odradek.broker.membership.unclean_return import doubtful_isrs
+from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster import paths
 from odradek.cluster.controller.admin import NewTopic
 from odradek.cluster.nodes import (
@@ -518,7 +518,7 @@ def test_a_broker_is_missed_where_it_is_in_no_isr_with_one_that_lives(
     if deleted:
         others.store.create(paths.delete_topic("t"), None)
     partitions = {("t", 0)} if trusted else set()
-    doubtful = doubtful_isrs(others.store, 0, partitions)
+    doubtful = look_for_doubts(others.store, 0, partitions, lambda *key: False).isrs
     assert [one for one, others_live in doubtful.items() if others_live] == ([("t", 0)] if found else [])
     others_are_away = len(isr) > 1 and 0 in isr and not (trusted or deleted or found)
     assert [one for one, others_live in doubtful.items() if not others_live] == [("t", 0)] * others_are_away
@@ -527,9 +527,9 @@ def test_a_broker_is_missed_where_it_is_in_no_isr_with_one_that_lives(
 def test_states_that_cannot_be_read_keep_nobody_away(caplog: pytest.LogCaptureFixture) -> None:
     others = Others(MemoryServer(), isr=(1, 0), live=(1,))
     others.store.set(paths.partition_state("t", 0), b"{")
-    assert doubtful_isrs(others.store, 0, ()) == {}
+    assert look_for_doubts(others.store, 0, (), lambda *key: False) == ({}, [])
     others.store.set(paths.topic("t"), b"")
-    assert doubtful_isrs(others.store, 0, ()) == {}
+    assert look_for_doubts(others.store, 0, (), lambda *key: False) == ({}, [])
     assert caplog.text.count("whether this broker is in sync cannot be seen") == 2
 
 

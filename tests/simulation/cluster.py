@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.cluster import paths
+from odradek.cluster.nodes import decode_partition_state
 from odradek.coordinators.runtime import ShardState
 from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC
 from odradek.coordinators.transactions.states import PREPARED
@@ -126,6 +127,12 @@ class SimulatedCluster:
             found = shard.transactions.get(transactional_id)
             return found is not None and found.state in PREPARED and transactional_id not in shard.owed
         return False
+
+    def is_last(self, number: int) -> bool:
+        """Return whether a broker is alone in an ISR, as the metadata store says."""
+        tree = self.server.tree
+        states = [node.data for path, node in tree.nodes.items() if path.endswith("/state")]
+        return any(data is not None and decode_partition_state("", data).isr == (number,) for data in states)
 
     # ------------------------------------------------------------------ faults
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 BROKERS = 3
 HOUR_MS = 3_600_000
 FROM_S, UNTIL_S = 1.0, 21.0
+FIRST_FOR_S = 9.0
+"""Longer than a broker waits for others of its in-sync sets."""
 
 
 class Fault(NamedTuple):
@@ -177,6 +179,26 @@ def _break_folder(cluster: SimulatedCluster, fault: Fault) -> Undo:
     return machine.mend_folder
 
 
+def _empty_disk(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    """A broker comes back with an empty disk: while the others live, or before they are back."""
+    machine = cluster.machines[fault.broker]
+    if cluster.observer.would_lose(machine.host) or cluster.is_last(fault.broker):
+        return _nothing
+    killed = cluster.machines if fault.amount % 2 else [machine]
+    for one in killed:
+        one.pause(False)
+        one.kill()
+        one.expire()
+    # Of two disks only one may have been lost.
+    replaced = machine.folders[:1] if fault.other % 2 else machine.folders
+    machine.empty(replaced)
+    cluster.observer.disk_emptied(machine.host, replaced)
+    machine.start()
+    for one in killed:
+        cluster.world.control.call_later(FIRST_FOR_S, one.start)
+    return _nothing
+
+
 def _elect(cluster: SimulatedCluster, fault: Fault) -> Undo:
     topic, index = _partition(fault)
     cluster.administer(lambda controller: controller.elect_leader(topic, index, unclean=False))
@@ -253,8 +275,11 @@ KINDS: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float]] = {
 FOLDER = "folder"
 QUICK_RETURN = "quick-return"
 
-LATER: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float]] = {FOLDER: (_break_folder, 0.15)}
-"""Those that were added later, and how many seeds have one: all others stay as they are."""
+LATER: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float, float]] = {
+    FOLDER: (_break_folder, 0.15, UNTIL_S),
+    "empty-disk": (_empty_disk, 0.2, UNTIL_S - 5 - FIRST_FOR_S),
+}
+"""Those that were added later, how many seeds have one, and until when: all others stay as they are."""
 
 AMBUSHES: dict[str, Callable[[SimulatedCluster, Fault], Undo]] = {
     "late-fetch": _late_fetch,
@@ -304,7 +329,7 @@ def schedule(seed: int) -> list[Fault]:
     if rng.random() < QUICK_RETURNS:
         add([QUICK_RETURN], [1.0], UNTIL_S - PATIENCE_S)
     rng = random.Random(f"behind {seed}")
-    for kind, (_, share) in LATER.items():
+    for kind, (_, share, until_s) in LATER.items():
         if rng.random() < share:
-            add([kind], [1.0], UNTIL_S)
+            add([kind], [1.0], until_s)
     return sorted(faults)

@@ -17,7 +17,7 @@ committed is learned anew from its leader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,6 +57,7 @@ class Committed:
         leaders: who has written or acknowledged, by leader epoch.
         isr, leader: as the metadata store says.
         lossy: hosts in the ISR that may lack what was not on their disks.
+        emptied: hosts in the ISR whose disks were replaced: they have nothing, and may not lead.
         is_forgiven: nobody but those was left.
     """
 
@@ -68,6 +69,7 @@ class Committed:
         self.isr: tuple[str, ...] = ()
         self.leader = ""
         self.lossy: set[str] = set()
+        self.emptied: set[str] = set()
         self.is_forgiven = False
 
     def from_offset(self, offset: int) -> list[Batch]:
@@ -210,6 +212,7 @@ class Observer:
         committed.isr = tuple(f"b{one}" for one in state.isr)
         committed.leader = f"b{state.leader}"
         committed.lossy &= before & set(committed.isr)
+        committed.emptied &= before & set(committed.isr)
         # Taken in by a wish of before, while its machine is dark, or its broker has not opened
         # its replica again: it deserved that when it had its pages. A leader has not wished for itself.
         committed.lossy |= {
@@ -249,7 +252,20 @@ class Observer:
 
     def would_lose(self, host: str) -> bool:
         """Return whether a loss of power would leave a partition without a member that has a disk."""
-        return any(host in one.isr and one.lossy | {host} >= set(one.isr) for one in self.partitions.values())
+        return any(
+            host in one.isr and one.lossy | one.emptied | {host} >= set(one.isr)
+            for one in self.partitions.values()
+        )
+
+    def disk_emptied(self, host: str, folders: Sequence[str]) -> None:
+        """A machine has lost all that was in some folders, and is to know that itself."""
+        for (one, key), log in list(self._logs.items()):
+            if one == host and str(log.directory.parent) in folders:
+                self._verified.pop(id(self._logs.pop((one, key))), None)
+                self._synced.pop((one, key), None)
+                committed = self.partitions.get(key)
+                if committed is not None and host in committed.isr:
+                    committed.emptied.add(host)
 
     def replica_removed(self, host: str, key: Key) -> None:
         """Somebody has taken a replica's folder away."""
@@ -290,7 +306,7 @@ class Observer:
             self.broken(f"{partition.topic}-{partition.index}: {first} and {host} both lead in epoch {epoch}")
 
     def _note_loss(self, key: Key, committed: Committed) -> None:
-        if committed.isr and committed.lossy >= set(committed.isr):
+        if committed.lossy and committed.lossy | committed.emptied >= set(committed.isr):
             self.forgiven.add(key)
             committed.is_forgiven = True
             self._world.note(f"forgiven {key}")
@@ -311,6 +327,9 @@ class Observer:
             return
         for host in committed.isr:
             log = self._logs.get((host, (topic, index)))
+            if host in committed.emptied and not committed.emptied >= set(committed.isr):
+                # It is to go, without having led.
+                continue
             if host in committed.lossy:
                 continue
             if log is None or log.topic_id != committed.topic_id:

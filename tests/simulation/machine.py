@@ -368,6 +368,12 @@ class Machine:
                 del self.disk.files[path]
             self.disk.dirs.discard(folder)
 
+    def empty(self, folders: Sequence[str]) -> None:
+        """Lose all that is in some folders, while no broker runs: their disks are replaced."""
+        self.world.note(f"{self.host} has empty disks: {', '.join(folders)}")
+        for folder in folders:
+            self.disk.replace_disk(Path(folder))
+
     def expire(self) -> None:
         """End the present sessions at the store."""
         for session in self.sessions:

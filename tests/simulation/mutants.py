@@ -150,6 +150,11 @@ def _unmissed() -> AbstractContextManager[Any]:
     return mock.patch.object(membership, "be_missed", at_once)
 
 
+def _leads_with_nothing() -> AbstractContextManager[Any]:
+    """A broker does not know that its disk was replaced: it stays in its ISRs, and leads, as Kafka's do."""
+    return mock.patch.object(LogManager, "lacks", lambda *args: False)
+
+
 def _made_elsewhere() -> AbstractContextManager[Any]:
     """What lies in a folder that has failed is made again, empty, in another one."""
     return mock.patch.object(LogManager, "_require_room_for", lambda *args: None)
@@ -207,6 +212,7 @@ MUTANTS: dict[str, Mutant] = {
     "no-sync": _no_sync,
     "made-elsewhere": _made_elsewhere,
     "unmissed": _unmissed,
+    "leads-with-nothing": _leads_with_nothing,
     "no-stable-offset": _no_stable_offset,
     "no-sequences": _no_sequences,
     "inferred-success": _inferred_success,

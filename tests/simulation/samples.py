@@ -23,6 +23,7 @@ FOUND_BY = {
     "no-sync": 12,
     "made-elsewhere": 4,
     "unmissed": 25,
+    "leads-with-nothing": 2,
     "no-stable-offset": 1,
     "no-sequences": 1,
     "inferred-success": 3,

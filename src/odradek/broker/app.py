@@ -354,7 +354,7 @@ class Broker:
         return log_configs
 
     def _make_replicas(self, log_configs: TopicLogConfigs) -> ReplicaManager:
-        return ReplicaManager(
+        replicas = ReplicaManager(
             broker_id=self.broker_id,
             logs=self.logs,
             purgatory=self.purgatory,
@@ -368,6 +368,8 @@ class Broker:
                 sample_ms=1000 * self.config.replication_quota_window_size_seconds,
             ),
         )
+        replicas.may_elect_unclean = self.controller.may_elect_unclean
+        return replicas
 
     def _take_charge(self) -> None:
         """Be the controller of a cluster of one, and take up the partitions of its image."""

@@ -11,6 +11,7 @@ from odradek.broker.folders.adoption import adopt_cluster_id
 from odradek.broker.folders.broker_ids import with_generated_id
 from odradek.broker.membership.membership import Membership
 from odradek.broker.membership.start_sessions import StartSession
+from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster.controller.cluster_controller import ClusterController
 from odradek.cluster.controller.controller import Controller
 
@@ -95,6 +96,11 @@ async def open_metadata(
         controller = Controller(store, config.broker_id, config, clock)
         controller.open()
     logs.check_identity(config.broker_id, controller.cluster_id)
+    if membership is None:
+        # One of several does so when it joins.
+        doubts = look_for_doubts(store, config.broker_id, logs.stopped_cleanly, logs.lacks)
+        logs.note_lost(doubts.lost)
+        controller.open()
     return MetadataAccess(store, controller, membership, config)
 
 

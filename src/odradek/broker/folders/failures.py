@@ -39,9 +39,10 @@ class FolderFailures:
         if len(broker.logs.online_dirs) < len(broker.logs.data_dirs):
             # What is not there may be in a folder that could not be used.
             broker.controller.note_offline(broker.broker_id, list(broker.replicas.offline))
-        elif broker.logs.damaged:
-            damaged = [key for key in broker.replicas.offline if key in broker.logs.damaged]
-            broker.controller.note_offline(broker.broker_id, damaged)
+        elif broker.logs.damaged or broker.logs.lost:
+            logs = broker.logs
+            gone = [key for key in broker.replicas.offline if key in logs.damaged or key in logs.lost]
+            broker.controller.note_offline(broker.broker_id, gone)
 
     def follow_in_cluster(self) -> None:
         """Be told of failures from now on, in a cluster of several, whose controller asks what is lost.
@@ -58,8 +59,22 @@ class FolderFailures:
         logs.gives_up_full_disks = not self._broker.config.odradek_store_socket
 
     def _on_image(self, _image: ClusterImage, delta: ClusterDelta) -> None:
-        """A damaged log that its topic's deletion has removed does not come back, as one on a disk may."""
+        """A damaged log that its topic's deletion has removed does not come back, as one on a disk may.
+
+        One that was to lead by an unclean election is offline still.
+        """
         controller = self._broker.controller
+        refused = [
+            (topic.name, index)
+            for topic in delta.topics.values()
+            for index, partition in topic.partitions.items()
+            if (topic.name, index) in self._broker.replicas.offline
+            and (topic.name, index) in self._broker.logs.damaged
+            and partition.leader == self._broker.broker_id
+            and (self._broker.broker_id, topic.name, index) not in controller.offline_replicas
+        ]
+        if refused:
+            self._broker.loop.call_soon(self._note, refused)
         for broker_id, topic, index in controller.offline_replicas:
             if topic in delta.topics_marked and self._broker.logs.is_gone((topic, index)):
                 controller.offline_replicas -= {(broker_id, topic, index)}

@@ -279,15 +279,18 @@ class Membership:
         """Look which topics there are, and wait until this broker may register."""
         self._expected = await self.ask_until_answered(_topics)
         session_s = self._config.zookeeper_session_timeout_ms / 1000
-        await be_missed(
+        lost = await be_missed(
             self.ask_until_answered,
             self._config.broker_id,
             self._logs.stopped_cleanly,
             self._logs.unlost,
+            self._logs.lacks,
             patience_s=_MISSED_WITHIN_SESSIONS * session_s,
             alone_s=session_s,
             is_stopped=lambda: self._stopped,
         )
+        if not self._stopped:
+            self._logs.note_lost(lost)
 
     async def _register(self) -> None:
         """Register; the session of this broker's life before may have to end first, or the new one ends."""

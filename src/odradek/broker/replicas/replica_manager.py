@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odradek.cluster.nodes import LEADER_RECOVERING
 from odradek.errors import (
     InconsistentTopicIdError,
     KafkaError,
@@ -61,6 +62,8 @@ class ReplicaManager:
         isr_counts: how often ISRs have changed that are led here.
         follows_image: whether leaderships are taken from the image; else they come with LeaderAndIsr alone,
             and what is offline stays so until it does.
+        may_elect_unclean: whether a topic's `unclean.leader.election.enable` has it rather begin empty than
+            be offline.
         on_isr_wanted, is_eligible: of the partitions that are taken up from now on; not set while this broker
             is alone.
     """
@@ -101,6 +104,7 @@ class ReplicaManager:
         self._log_config = log_config
         self.on_isr_wanted: OnIsrWanted | None = None
         self.is_eligible: IsEligible = bool
+        self.may_elect_unclean: Callable[[str], bool] = lambda topic: False
         self.isr_counts = IsrCounts()
         self.replica_selector: ReplicaSelector | None = None
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
@@ -362,7 +366,10 @@ class ReplicaManager:
             is_copied = self.broker_id not in state.isr and (
                 state.leader not in (-1, self.broker_id) or (is_new and bool(state.isr))
             )
-            partition = self._open(topic, index, is_new, is_copied)
+            may_be_lost = state.leader == self.broker_id and (
+                state.leader_recovery_state == LEADER_RECOVERING or self.may_elect_unclean(topic.name)
+            )
+            partition = self._open(topic, index, is_new, is_copied, may_be_lost)
             if partition is None:
                 return
         partition.adding = state.adding
@@ -383,14 +390,22 @@ class ReplicaManager:
                 partition_epoch=state.partition_epoch,
             )
 
-    def _open(self, topic: TopicImage, index: int, is_new: bool, is_copied: bool = False) -> Partition | None:
+    def _open(
+        self,
+        topic: TopicImage,
+        index: int,
+        is_new: bool,
+        is_copied: bool = False,
+        may_be_lost: bool = False,
+    ) -> Partition | None:
         key = (topic.name, index)
         try:
-            partition_log = self._log_of(topic, index, is_new, is_copied)
+            partition_log = self._log_of(topic, index, is_new, is_copied, may_be_lost)
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
-            # What is damaged stays so until somebody repairs it, and is looked at by a start.
-            retry_in_ms = math.inf if key in self._logs.damaged else _RETRY_MS
+            # What is damaged or lost stays so until somebody repairs it, and is looked at by a start.
+            is_to_stay = key in self._logs.damaged or key in self._logs.lost
+            retry_in_ms = math.inf if is_to_stay else _RETRY_MS
             self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + retry_in_ms)
             log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
             return None
@@ -411,12 +426,23 @@ class ReplicaManager:
         self._count += 1
         return partition
 
-    def _log_of(self, topic: TopicImage, index: int, is_new: bool, is_copied: bool) -> PartitionLog:
+    def _log_of(
+        self, topic: TopicImage, index: int, is_new: bool, is_copied: bool, may_be_lost: bool
+    ) -> PartitionLog:
         config = self._log_config(topic.name, self.image)
         topic_id = None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id
         found = self._logs.get(topic.name, index)
         if found is None:
-            return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
+            if may_be_lost and self._logs.lacks(topic.name, index) and not (is_new or is_copied):
+                log.warning(
+                    "%s-%d begins empty, by an unclean election: its log here is lost", topic.name, index
+                )
+            return self._logs.create(
+                *(topic.name, index, config, topic_id),
+                is_new=is_new,
+                is_copied=is_copied,
+                may_be_lost=may_be_lost,
+            )
         if topic_id is None or found.topic_id is None or found.topic_id == topic_id:
             if topic_id is not None:
                 # Its file may not have got to the disk before a power failure: without an id, the log would

@@ -194,7 +194,7 @@ class ClusterController(Reassignment):
 
     def _write_offline(self) -> None:
         image, offline = self._image, self.offline_replicas
-        decision = decisions.replicas_offline(image, self.epoch, offline, self._unclean)
+        decision = decisions.replicas_offline(image, self.epoch, offline, self.may_elect_unclean)
         if decision:
             self._commit_batched(decision)
         else:

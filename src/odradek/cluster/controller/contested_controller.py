@@ -479,7 +479,7 @@ class ContestedController(Controller):
 
     def _make_leaders_fit_for(self, live: Mapping[int, BrokerImage]) -> None:
         decision = decisions.brokers_changed(
-            self._image, self.epoch, live, self._unclean, partial(self._electable, live)
+            self._image, self.epoch, live, self.may_elect_unclean, partial(self._electable, live)
         )
         if decision:
             self._commit_batched(decision)
@@ -514,7 +514,7 @@ class ContestedController(Controller):
         if len(stayed) < len(live):
             self._commit_batched(
                 decisions.brokers_changed(
-                    self._image, self.epoch, stayed, self._unclean, partial(self._electable, stayed)
+                    self._image, self.epoch, stayed, self.may_elect_unclean, partial(self._electable, stayed)
                 )
             )
 

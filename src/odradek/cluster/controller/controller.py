@@ -284,7 +284,7 @@ class Controller(IsrChanges):
 
     def _make_leaders_fit(self) -> None:
         live = loading.load_brokers(self.store)
-        if decision := decisions.brokers_changed(self._image, self.epoch, live, self._unclean):
+        if decision := decisions.brokers_changed(self._image, self.epoch, live, self.may_elect_unclean):
             self._commit(decision)
 
     def _topics_changed(self) -> None:
@@ -437,7 +437,8 @@ class Controller(IsrChanges):
             if ready:
                 self._commit(decisions.finish_deletion(self._image, ready))
 
-    def _unclean(self, topic: str) -> bool:
+    def may_elect_unclean(self, topic: str) -> bool:
+        """Return whether a topic is rather led by one who may lack records than by nobody."""
         text = self._image.topic_config(topic).get("unclean.leader.election.enable")
         if text is not None:
             return text.strip().lower() == "true"
@@ -513,7 +514,9 @@ class Controller(IsrChanges):
             StoreError: a node is not as the image says.
         """
         self.offline_replicas |= {(broker_id, topic, index) for topic, index in partitions}
-        decision = decisions.replicas_offline(self._image, self.epoch, self.offline_replicas, self._unclean)
+        decision = decisions.replicas_offline(
+            self._image, self.epoch, self.offline_replicas, self.may_elect_unclean
+        )
         if decision:
             try:
                 self._commit(decision)

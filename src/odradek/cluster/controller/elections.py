@@ -48,12 +48,22 @@ def offline(
             controller_epoch,
             partition.leader_recovery_state,
         )
+    return begun_anew(partition, live, controller_epoch) if unclean else None
+
+
+def begun_anew(
+    partition: PartitionImage, live: Collection[int], controller_epoch: int
+) -> PartitionState | None:
+    """The first live replica as the leader, in sync or not, which may lose records.
+
+    Where its log is lost it begins with an empty one: it knows by the recovery state that it may (KIP-704).
+    """
     alive = [b for b in partition.replicas if b in live]
-    if unclean and alive:
-        return PartitionState(
-            alive[0], partition.leader_epoch + 1, (alive[0],), controller_epoch, LEADER_RECOVERING
-        )
-    return None
+    if not alive:
+        return None
+    return PartitionState(
+        alive[0], partition.leader_epoch + 1, (alive[0],), controller_epoch, LEADER_RECOVERING
+    )
 
 
 def preferred(

@@ -40,6 +40,8 @@ _NO_SUCH_PARTITION = "The partition does not exist."
 class PartitionAdmin(TopicAdmin):
     """The part of `Controller` that looks after single partitions."""
 
+    offline_replicas: frozenset[tuple[int, str, int]]
+
     def elect_leader(self, topic: str, index: int, *, unclean: bool) -> None:
         """Make the preferred replica lead or, with `unclean`, anybody who is alive if nobody leads.
 
@@ -60,8 +62,14 @@ class PartitionAdmin(TopicAdmin):
             if partition.leader != NO_LEADER and partition.leader in live:
                 raise ElectionNotNeededError
             state = None if partition.is_new else elections.offline(partition, live, self.epoch, unclean=True)
+            if state is None and not partition.is_new:
+                # Who was the last in sync lives, and cannot use its replica. If the log is lost it can begin
+                # with an empty one, which is what is asked for; if not, the ISR says what it said before.
+                last = [one for one in self.image.brokers if one in partition.isr]
+                state = elections.begun_anew(partition, last, self.epoch)
             if state is None:
                 raise EligibleLeadersNotAvailableError
+            self.offline_replicas -= {(state.leader, topic, index)}
         else:
             if partition.leader == partition.replicas[0]:
                 raise ElectionNotNeededError
@@ -121,9 +129,9 @@ class PartitionAdmin(TopicAdmin):
         if target != present:
             self._write(topic, self._move(topic, index, partition, target))
 
-    def _able(self, _topic: str, _index: int) -> Collection[int]:
+    def _able(self, topic: str, index: int) -> Collection[int]:
         """The brokers that may be given the lead of a partition."""
-        return self.image.brokers
+        return [one for one in self.image.brokers if (one, topic, index) not in self.offline_replicas]
 
     def _write(self, topic: str, decision: Decision) -> None:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from odradek.log.folders import meta_properties
 from odradek.log.folders.meta_properties import MetaProperties
+from odradek.log.folders.roster import Roster
 from odradek.log.storage.data_directory import DataDirectory
 from odradek.log.storage.file_names import META_PROPERTIES
 from odradek.log.storage.files import FileSystem
@@ -16,6 +17,8 @@ class Identity:
 
     Args: `directories`: looked at anew each time. `give_up`: told of a folder that cannot be read or written,
     what failed, and the error; it may raise `DataDirectoryError`.
+
+    Attributes: `roster`: whether all folders are there.
     """
 
     def __init__(
@@ -27,6 +30,7 @@ class Identity:
         self._files = files
         self._directories = directories
         self._give_up = give_up
+        self.roster = Roster(files, directories, give_up)
 
     def _stored_metas(self) -> list[tuple[DataDirectory, MetaProperties | None]]:
         metas = []
@@ -59,6 +63,8 @@ class Identity:
         for _, meta in metas:
             if meta is not None:
                 meta_properties.check(meta, broker_id, cluster_id)
+        # Before the newcomers cannot be told from the others any more.
+        self.roster.call({directory.path for directory, meta in metas if meta is None})
         for directory, meta in metas:
             if meta is None or (meta.cluster_id is None and cluster_id is not None):
                 path = directory.path / META_PROPERTIES

@@ -74,7 +74,8 @@ class LogManager:
     nothing else, until there is room again; `gives_up_failed_syncs`: whether a sync that finds no room fails
     the folder, too. Without it its log alone takes nothing more; `stopped_cleanly`: partitions whose logs
     were at the start as a clean stop had left them; `unlost`: those whose last user has died, perhaps, but
-    not the machine since `note_boot`: all that was written is there, synced or not.
+    not the machine since `note_boot`: all that was written is there, synced or not; `lost`: partitions of
+    which others believe that they are here, while their logs are gone; set by whoever has asked.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class LogManager:
         self._removals = Removals(files)
         self.stopped_cleanly: set[TopicPartition] = set()
         self.unlost: set[TopicPartition] = set()
+        self.lost: set[TopicPartition] = set()
         self._stale: set[TopicPartition] = set()
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
         self._taken_out = TakenOut(files)
@@ -246,6 +248,42 @@ class LogManager:
     def check_identity(self, broker_id: int, cluster_id: str | None) -> None:
         """See `Identity.check`."""
         self._identity.check(broker_id, cluster_id, self._clock.now_ms())
+
+    def lacks(self, topic: str, partition: int) -> bool:
+        """Return whether a partition's log cannot be used, though it may well have been here.
+
+        A partition without a folder was never made here where all folders are as they were. To be asked
+        after `load`.
+        """
+        key = (topic, partition)
+        return key not in self._logs and (
+            bool(self._identity.roster.missing)
+            or len(self.online_dirs) < len(self._dirs)
+            or key in self.damaged
+            or self.damaged.is_missed(key)
+        )
+
+    def note_lost(self, lost: Iterable[TopicPartition]) -> None:
+        """Take note of which partitions others believe to be here, of those that `lacks` says are not.
+
+        They are made again only where no record can be missed by it, or somebody wants it so; see `create`.
+        Those that are damaged have a reason of their own, and so has what may be in a folder that has failed.
+        """
+        if len(self.online_dirs) < len(self._dirs):
+            return
+        self.lost = {key for key in lost if key not in self.damaged and not self.damaged.is_missed(key)}
+        if not self.lost:
+            self._identity.roster.settle()
+            return
+        some = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(self.lost)[:5])
+        logger.error(
+            "%d partitions are lost (%s …)%s: this broker was the last in sync, and they stay offline."
+            " Restore their folders, delete the topics, or have them begin empty: odradek leader-election"
+            " --election-type unclean, or unclean.leader.election.enable=true",
+            len(self.lost),
+            some,
+            self._identity.roster.reason,
+        )
 
     def note_boot(self) -> None:
         """Have the next start know that nothing was lost, unless the machine boots before.
@@ -410,19 +448,21 @@ class LogManager:
         *,
         is_new: bool = True,
         is_copied: bool = False,
+        may_be_lost: bool = False,
     ) -> PartitionLog:
         """A partition's log, made if it does not exist, in the data folder that has the fewest.
 
         A partition that is not new may be in a folder that is offline, or its folder is gone: then its log is
         not made again. Nor is it while the log that is there is damaged. What `is_copied` from others is
         made again where its folder is gone, but not while there is a folder of which nobody knows what is in
-        it: though new, it may have been here before. Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        it: though new, it may have been here before. So is what `may_be_lost`, by an unclean election.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
             self._require_taken_out(key)
-            self._require_room_for(key, is_new, is_copied)
+            self._require_room_for(key, is_new, is_copied, may_be_lost)
             self._forget_stale([key])
             directory = self._placement.take(key)
             try:
@@ -433,6 +473,7 @@ class LogManager:
                 self.note_error(directory.parent, error)
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
             self._take(log)
+            self.lost.discard(key)
         elif config is not None:
             log.config = config
         if topic_id is not None:
@@ -452,7 +493,9 @@ class LogManager:
                 f"one is being deleted in {parent}, and would be back after a loss of power: {failed[parent]}"
             )
 
-    def _require_room_for(self, key: TopicPartition, is_new: bool, is_copied: bool) -> None:
+    def _require_room_for(
+        self, key: TopicPartition, is_new: bool, is_copied: bool, may_be_lost: bool
+    ) -> None:
         if key in self._offline:
             raise KafkaStorageError(f"it is in {self._offline[key]}, which has failed")
         failed = [str(one.path) for one in self._dirs if not one.is_online]
@@ -466,7 +509,13 @@ class LogManager:
                 f"one may be in a folder that could not be read at the start: {', '.join(unread)}. "
                 "Repair that or take it out of log.dirs, and start the broker again"
             )
-        self.damaged.require_none(key, is_new=is_new or is_copied)
+        is_given_up = is_new or is_copied or may_be_lost
+        if key in self.lost and not is_given_up:
+            raise KafkaStorageError(
+                f"its log is lost{self._identity.roster.reason}. Restore its folder, delete the topic, or"
+                " have it begin empty by an unclean election"
+            )
+        self.damaged.require_none(key, is_new=is_given_up)
 
     def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
         if not self._stale.isdisjoint(keys):

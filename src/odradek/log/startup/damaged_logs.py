@@ -68,6 +68,8 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         self._files = files
         self._not_there: dict[TopicPartition, DamagedLog] = {}
         """What the checkpoints have said of partitions that a start has not found."""
+        self._gone: set[TopicPartition] = set()
+        """Those of them that were asked for: there are no files that could be repaired."""
 
     def note(self, damaged: Iterable[DamagedLog], spoken_of: Mapping[TopicPartition, DamagedLog]) -> None:
         """Take note of what a start has found in a data folder, and of whom its checkpoints speak."""
@@ -95,6 +97,9 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         said = self._not_there.get(key)
         if is_new:
             self._not_there.pop(key, None)
+            if key in self._gone:
+                self._gone.discard(key)
+                self.pop(key, None)
         elif said is not None and said.known_end:
             del self._not_there[key]
             reason = (
@@ -102,6 +107,7 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
                 "Restore it, or delete the topic"
             )
             self[key] = replace(said, reason=reason)
+            self._gone.add(key)
         if key in self:
             raise KafkaStorageError(self[key].reason)
 

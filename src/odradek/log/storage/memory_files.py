@@ -281,6 +281,15 @@ class MemoryFileSystem:
         self._durable_names = dict(names)
         self._durable_dirs = set(dirs)
 
+    def replace_disk(self, folder: Path) -> None:
+        """Have nothing below a folder any more, as when its disk was replaced by an empty one."""
+        for names in (self.files, self._durable_names):
+            for path in [path for path in names if folder in path.parents]:
+                del names[path]
+        for dirs in (self.dirs, self._durable_dirs):
+            dirs.difference_update([path for path in dirs if folder in path.parents])
+        self._folders_moved = [move for move in self._folders_moved if folder not in move[0].parents]
+
     # Operations.
 
     def open(self, path: Path, *, create: bool = False) -> MemoryFile:

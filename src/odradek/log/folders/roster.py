@@ -1,0 +1,122 @@
+"""The data folders that belong together: a start sees by it that one is missing, or has come anew.
+
+Each folder has a file `log-dirs-checkpoint` (docs/log_format.md, "Checkpoints") with an id of its own and
+those of all that belong to the broker. A disk that was replaced by an empty one, or was taken out of
+`log.dirs`, is gone with what was in it, and nothing else in the folders that are left says so: a partition
+whose folder is not there may have been in it. Where all folders are there, it was never made.
+
+That some are missing stays written down until `settle` says that nothing of what was in them is asked for
+any more. Folders without the file, Kafka's and those of earlier releases, are taken for all that there were.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from odradek.log.storage.data_directory import DataDirectory
+from odradek.log.storage.file_names import LOG_DIRS
+from odradek.log.storage.files import FileSystem
+
+logger = logging.getLogger(__name__)
+
+
+class _Entry(NamedTuple):
+    """The content of a folder's file: its id, those of all folders, and whether all were there."""
+
+    folder_id: str
+    known: frozenset[str]
+    is_whole: bool
+
+
+class Roster:
+    """The roster of a broker's data folders, those offline aside.
+
+    Args: `directories`: looked at anew each time. `give_up`: see `Identity`.
+
+    Attributes: `missing`: why partitions may have been in a folder that is not here any more; empty when all
+    folders are.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directories: Sequence[DataDirectory],
+        give_up: Callable[[DataDirectory, str, OSError], None],
+    ) -> None:
+        self._files = files
+        self._directories = directories
+        self._give_up = give_up
+        self.missing = ""
+
+    def call(self, newcomers: Collection[Path]) -> None:
+        """Look whether all folders are there, and write down that they are not before that is forgotten.
+
+        Args: `newcomers`: folders that have no `meta.properties` yet. Raises `DataDirectoryError`.
+        """
+        entries = self._read()
+        known = frozenset[str]().union(*(one.known for one in entries.values()))
+        missing = known - {one.folder_id for path, one in entries.items() if path not in newcomers}
+        if newcomers:
+            self.missing = f"{', '.join(sorted(map(str, newcomers)))} had nothing in it at the start"
+        elif self.missing:
+            pass  # a start calls twice: when the cluster's id is known, the newcomers have got their files
+        elif not all(one.is_whole for one in entries.values()):
+            self.missing = "at an earlier start a data folder was empty or missing"
+        elif missing and all(directory.is_online for directory in self._directories):
+            self.missing = f"log.dirs has {len(missing)} data folders less than before"
+        self._write(entries, known | {one.folder_id for one in entries.values()}, is_whole=not self.missing)
+
+    @property
+    def reason(self) -> str:
+        """The reason for what is missing, to stand behind it; empty when all folders are here."""
+        return f", as {self.missing}" if self.missing else ""
+
+    def settle(self) -> None:
+        """Nothing that may have been in another folder is asked for: those that are here are all.
+
+        Raises `DataDirectoryError`.
+        """
+        if self.missing and all(directory.is_online for directory in self._directories):
+            entries = self._read()
+            self._write(entries, frozenset(one.folder_id for one in entries.values()), is_whole=True)
+            self.missing = ""
+
+    def _read(self) -> dict[Path, _Entry]:
+        entries: dict[Path, _Entry] = {}
+        for directory in self._directories:
+            if directory.is_online:
+                try:
+                    entries[directory.path] = self._entry(directory.path / LOG_DIRS)
+                except OSError as error:
+                    self._give_up(directory, f"{directory.path} cannot be read", error)
+        return entries
+
+    def _entry(self, file: Path) -> _Entry:
+        if not self._files.exists(file):
+            return _Entry(str(uuid4()), frozenset(), True)
+        try:
+            found = json.loads(self._files.read(file))
+            return _Entry(str(found["id"]), frozenset(map(str, found["log_dirs"])), found["whole"] is True)
+        except (ValueError, KeyError, TypeError) as error:
+            logger.warning("going on without %s, as if a data folder were missing: %r", file, error)
+            return _Entry(str(uuid4()), frozenset(), False)
+
+    def _write(self, entries: dict[Path, _Entry], known: frozenset[str], *, is_whole: bool) -> None:
+        for directory in self._directories:
+            entry = entries.get(directory.path)
+            if entry is None or not directory.is_online:
+                continue
+            after = entry._replace(known=known, is_whole=is_whole)
+            if after == entry:
+                continue
+            content = {"version": 1, "id": after.folder_id, "log_dirs": sorted(known), "whole": is_whole}
+            try:
+                file = directory.path / LOG_DIRS
+                self._files.write_atomically(file, (json.dumps(content) + "\n").encode())
+            except OSError as error:
+                self._give_up(directory, f"{directory.path / LOG_DIRS} cannot be written", error)
