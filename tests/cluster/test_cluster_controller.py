@@ -17,6 +17,7 @@ from odradek.cluster.controller.cluster_controller import ClusterController
 from odradek.cluster.controller.decisions import IsrChange
 from odradek.cluster.controller.reassignment import is_moving
 from odradek.cluster.nodes import (
+    LEADER_RECOVERING,
     BrokerRegistration,
     Endpoint,
     ReplicaAssignment,
@@ -764,10 +765,13 @@ def test_a_failed_folder_is_asked_about_and_loses_its_leads() -> None:
     partitions = world.active.image.topics["t"].partitions
     assert [(p.leader, p.isr) for p in partitions.values()] == [(1, (1,)), (1, (1,))]
     # It is offline until the broker is back: it cannot lead even when it is the only one.
-    with pytest.raises(EligibleLeadersNotAvailableError):
-        world.create("u", [2])
-        world.active.note_offline(2, [("u", 0)])
-        world.active.elect_leader("u", 0, unclean=True)
+    world.create("u", [2])
+    world.active.note_offline(2, [("u", 0)])
+    # What is lost can begin anew, what is damaged cannot: its broker knows, and says so again.
+    world.active.elect_leader("u", 0, unclean=True)
+    told = world.active.image.topics["u"].partitions[0]
+    assert (told.leader, told.isr, told.leader_recovery_state) == (2, (2,), LEADER_RECOVERING)
+    world.active.note_offline(2, [("u", 0)])
     world.begin(4)
     assert world.active.image.topics["u"].partitions[0].leader == -1
     epoch = world.active.image.brokers[2].epoch
@@ -777,6 +781,17 @@ def test_a_failed_folder_is_asked_about_and_loses_its_leads() -> None:
     # What it has said in its life before comes late.
     world.active.note_offline(2, [("t", 0)], broker_epoch=epoch)
     assert world.active.offline_replicas == frozenset()
+    world.check()
+
+
+def test_an_election_that_must_fail_pushes_nobody_out_of_the_isr() -> None:
+    world = World()
+    world.create("t", [1, 3])
+    world.active.note_offline(1, [("t", 0)])
+    world.kill(3)
+    with pytest.raises(EligibleLeadersNotAvailableError):
+        world.active.elect_leader("t", 0, unclean=True)
+    assert world.active.image.topics["t"].partitions[0].isr == (3,)
     world.check()
 
 
