@@ -67,7 +67,7 @@ class ControllerStandIn:
         self.is_active = False
         self._first = first_id
 
-    def allocate_producer_ids(self) -> ProducerIdBlock:
+    def allocate_producer_ids(self, above: int = -1) -> ProducerIdBlock:
         self._first += 1000
         return ProducerIdBlock(1, self._first, self._first + 999)
 
@@ -105,7 +105,7 @@ class Node:
             self.replicas, self.purgatory, lambda: self.groups, self.clock, 30_000, Slicer(lambda: 0.0)
         )
         producer_ids = ProducerIds(self.controller)
-        producer_ids.use(producer_ids.claim())
+        producer_ids.use(producer_ids.claiming()())
         self.transactions = TransactionRuntime(
             broker_id=broker_id,
             replicas=self.replicas,

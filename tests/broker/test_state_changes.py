@@ -849,3 +849,20 @@ def test_what_waits_for_a_registration_that_never_comes_ends_with_the_broker() -
         assert (await asked).error_code == ErrorCode.STALE_BROKER_EPOCH
 
     run(scenario)
+
+
+def test_nobody_leads_in_an_older_epoch_than_its_log_knows() -> None:
+    async def scenario(world: World) -> None:
+        told: list[int] = []
+        world.changes.on_old_epochs = lambda: told.append(1)
+        log = world.logs.create("t", 0, topic_id=ID)
+        log.assign_epoch(6, log.log_end_offset)
+        assert await world.lead(state(epoch=3), state(1, epoch=3, is_new=True)) == (NONE, [STALE, NONE])
+        assert told == [1]
+        assert log.epochs.latest == 6, "what it knows is not forgotten"
+        assert await world.lead(state(epoch=3, leader=OTHER)) == (NONE, [NONE])
+        assert await world.lead(state(epoch=7)) == (NONE, [NONE])
+        assert told == [1]
+        assert log.epochs.latest == 7
+
+    run(scenario)

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.controller import MAX_PRODUCER_ID, Controller
+from odradek.cluster.controller.controller import Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.loading import full_delta, load_image
 from odradek.cluster.nodes import (
@@ -19,6 +19,7 @@ from odradek.cluster.nodes import (
     ProducerIdBlock,
     encode_producer_id_block,
 )
+from odradek.cluster.producer_ids import MAX_PRODUCER_ID
 from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import MetadataStore, NodeExists

@@ -119,6 +119,35 @@ def test_a_follower_before_the_leaders_start_begins_there(ibp: str) -> None:
     assert pair.following[0].log.high_watermark == 10
 
 
+def test_a_leader_that_does_not_know_the_last_epoch_is_asked_with_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Leader epochs have gone back: nothing that the follower could do helps."""
+    pair = Pair("3.9", limits=FetchLimits(backoff_ms=1000))
+    first, second = pair.leading[0], pair.following[0]
+    first.log.append(batch(10), leader_epoch=1, now_ms=NOW)
+    second.log.append(batch(10), leader_epoch=6, now_ms=NOW)
+    pair.start(3)
+    now_ms, asked = 0.0, 0
+    while now_ms < 20_000:
+        if round_trip(pair.fetcher, pair.leader, now_ms) is None:
+            wait_ms = pair.fetcher.wait_ms(now_ms)
+            assert wait_ms is not None
+            now_ms += wait_ms
+        else:
+            asked += 1
+        assert asked < 100, "without pause"
+    assert stored(second)
+    assert caplog.text.count("knows nothing of epoch 6, in which this one ends at 10") == 1
+    # With epochs above all that logs know it goes on.
+    lead(first, 7)
+    follow(second, 7)
+    pair.fetcher.add(second, 7, ID)
+    write(first, 9)
+    settle(pair.fetcher, pair.leader, now_ms)
+    assert stored(first) == stored(second)
+
+
 def test_without_epochs_in_fetches_a_follower_beyond_the_leaders_end_is_cut_there_and_asks_again() -> None:
     pair = Pair("2.3")
     first, second = pair.leading[0], pair.following[0]

@@ -57,6 +57,7 @@ from odradek.cluster.controller.controller import Controller
 from odradek.cluster.features import read_features
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
+from odradek.cluster.producer_ids import BELIEVED_BELOW
 from odradek.errors import OdradekError
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.storage.real_files import RealFileSystem
@@ -321,7 +322,9 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )
-        self.producer_ids = ProducerIds(self.controller)
+        self.producer_ids = ProducerIds(
+            self.controller, partial(self.logs.largest_producer_id, BELIEVED_BELOW)
+        )
         stored = await ask_store(self.controller, self._membership, read_features)
         self.features = Features(self.controller, self.handlers, stored)
 

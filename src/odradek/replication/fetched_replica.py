@@ -67,9 +67,19 @@ class FetchedReplica:
         delayed_until_ms: nothing is asked about it before, in monotonic ms.
         lag: records behind the leader's high watermark at the last fetch; None before.
         not_yet: how often in a row the leader seemed not to have heard of its election.
+        out_of_range: how often in a row it has found the fetch out of its range, whatever was done about it.
     """
 
-    __slots__ = ("delayed_until_ms", "lag", "leader_epoch", "not_yet", "replica", "state", "topic_id")
+    __slots__ = (
+        "delayed_until_ms",
+        "lag",
+        "leader_epoch",
+        "not_yet",
+        "out_of_range",
+        "replica",
+        "state",
+        "topic_id",
+    )
 
     def __init__(self, replica: Replica, leader_epoch: int, topic_id: bytes, state: FetchState) -> None:
         self.replica = replica
@@ -79,3 +89,4 @@ class FetchedReplica:
         self.delayed_until_ms = 0.0
         self.lag: int | None = None
         self.not_yet = 0
+        self.out_of_range = 0

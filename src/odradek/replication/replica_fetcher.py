@@ -499,7 +499,7 @@ class ReplicaFetcher:
                 if one is None or one.state is not FetchState.FETCHING:
                     continue
                 if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    one.state = FetchState.SEEKING_END
+                    self._seek(one, monotonic_ms)
                 elif found.error_code:
                     self._fail(one, found.error_code, monotonic_ms)
                 elif found.diverging_epoch.end_offset >= 0 and found.diverging_epoch.epoch >= 0:
@@ -507,6 +507,27 @@ class ReplicaFetcher:
                 else:
                     yield from self._append(one, found, now_ms, monotonic_ms)
                 yield
+
+    def _seek(self, one: FetchedReplica, monotonic_ms: float) -> None:
+        """Ask where the leader's log begins and ends; not without pause where that has led to nothing."""
+        one.state = FetchState.SEEKING_END
+        one.out_of_range += 1
+        if one.out_of_range > 1:
+            self._delay(one, monotonic_ms)
+        if one.out_of_range == 2:
+            replica = one.replica
+            logger.warning(
+                "%s-%d: broker %d leads in epoch %d, and its log knows nothing of epoch %d, in which this one"
+                " ends at %d: nothing is copied, and it is asked each %d ms. Leader epochs have gone back, as"
+                " with a metadata store that was restored from an older backup: start this broker anew, which"
+                " has them raised, or elect another leader",
+                *replica.key,
+                self.leader_id,
+                one.leader_epoch,
+                replica.latest_epoch,
+                replica.log_end_offset,
+                self._limits.backoff_ms,
+            )
 
     def _append(
         self, one: FetchedReplica, found: PartitionData, now_ms: int, monotonic_ms: float
@@ -542,7 +563,7 @@ class ReplicaFetcher:
             logger.error("%s-%d cannot be appended to, and is followed no more: %s", *key, error)
             one.state = FetchState.FAILED
         else:
-            one.not_yet = 0
+            one.not_yet = one.out_of_range = 0
             one.lag = max(0, found.high_watermark - replica.log_end_offset)
             if len(records):
                 self._followed[key] = self._followed.pop(key)

@@ -10,10 +10,12 @@ from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.folders.adoption import adopt_cluster_id
 from odradek.broker.folders.broker_ids import with_generated_id
 from odradek.broker.membership.membership import Membership
+from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
 from odradek.broker.membership.start_sessions import StartSession
 from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster.controller.cluster_controller import ClusterController
 from odradek.cluster.controller.controller import Controller
+from odradek.cluster.producer_ids import BELIEVED_BELOW
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -98,6 +100,13 @@ async def open_metadata(
     logs.check_identity(config.broker_id, controller.cluster_id)
     if membership is None:
         # One of several does so when it joins.
+        if controller.image.topics:
+            # Without any, topics are made of the logs, and what these know is taken over.
+            logs_know = {
+                (one.topic, one.partition): KnownEpoch(one.epochs.latest, one.topic_id) for one in logs.all()
+            }
+            known = Known(logs_know, logs.largest_producer_id(BELIEVED_BELOW))
+            tell_store(store, config.broker_id, known)
         doubts = look_for_doubts(store, config.broker_id, logs.stopped_cleanly, logs.lacks)
         logs.note_lost(doubts.lost)
         controller.open()

@@ -60,7 +60,7 @@ def handle(
         return transactions.with_producer_ids(lambda: _initialise(context, name, request))
     ids = context.broker.producer_ids
     if ids.is_exhausted:
-        block = context.broker.controller.event_queue.run(ids.claim)
+        block = context.broker.controller.event_queue.run(ids.claiming())
         if asyncio.isfuture(block):
             return asyncio.ensure_future(_when_claimed(context, ids, block))
         ids.use(block)

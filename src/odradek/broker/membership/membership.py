@@ -25,6 +25,7 @@ from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
 from odradek.broker.membership.controller_watch import ControllerWatch
+from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
 from odradek.broker.membership.start_sessions import AGAIN_S, until_answered
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.strays import Strays
@@ -33,7 +34,8 @@ from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
-from odradek.cluster.store.store import NodeExists, SessionExpired, StoreUnavailable
+from odradek.cluster.producer_ids import BELIEVED_BELOW
+from odradek.cluster.store.store import NodeExists, SessionExpired, StoreError, StoreUnavailable
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
 from odradek.errors.exceptions import KafkaStorageError
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from odradek.cluster.nodes import BrokerRegistration
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
+    from odradek.log.partition.partition_log import PartitionLog
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
     from odradek.util.topic_partition import TopicPartition
@@ -193,6 +196,7 @@ class Membership:
             broker_epoch=self._broker_epoch,
         )
         self.state_changes.on_leadership = on_leadership
+        self.state_changes.on_old_epochs = self._tell_store_later
         self._strays = Strays(
             broker_id=self._config.broker_id,
             logs=logs,
@@ -277,6 +281,7 @@ class Membership:
 
     async def _be_missed(self) -> None:
         """Look which topics there are, and wait until this broker may register."""
+        await self._tell_store()
         self._expected = await self.ask_until_answered(_topics)
         session_s = self._config.zookeeper_session_timeout_ms / 1000
         lost = await be_missed(
@@ -291,6 +296,33 @@ class Membership:
         )
         if not self._stopped:
             self._logs.note_lost(lost)
+
+    async def _tell_store(self) -> None:
+        """Have the metadata store know at least what this broker knows; it may be a restored one."""
+        tell = partial(tell_store, broker_id=self._config.broker_id, known=self._known())
+        await self.ask_until_answered(tell)
+
+    def _tell_store_later(self) -> None:
+        def tell(store: MetadataStore) -> None:
+            try:
+                tell_store(store, self._config.broker_id, known)
+            except StoreError as error:
+                log.warning("the metadata store cannot be told of newer leader epochs yet: %s", error)
+
+        known = self._known()
+        self._controller.event_queue.post(partial(self._ask, tell))
+
+    def _known(self) -> Known:
+        def epoch_of(log: PartitionLog) -> KnownEpoch:
+            replica = self._replicas.find(log.topic, log.partition)
+            told = -1 if replica is None else replica.leader_epoch
+            return KnownEpoch(max(log.epochs.latest, told), log.topic_id)
+
+        return Known(
+            {(one.topic, one.partition): epoch_of(one) for one in self._logs.all()},
+            self._logs.largest_producer_id(BELIEVED_BELOW),
+            self.state_changes.controller_epoch,
+        )
 
     async def _register(self) -> None:
         """Register; the session of this broker's life before may have to end first, or the new one ends."""
@@ -428,6 +460,10 @@ class Membership:
                     log.warning("cannot register anew yet: %s", error, exc_info=is_bug)
                     await asyncio.sleep(_REJOIN_S)
                     continue
+                with suppress(StoreError):
+                    # The session has ended, perhaps, as the store is another one now.
+                    tell = partial(tell_store, broker_id=self._config.broker_id, known=self._known())
+                    await self._run_in_store(tell)
                 if self._expired is not self._controller.store:
                     log.info("registered anew broker_epoch=%d", self._controller.broker_epoch)
                     return

@@ -7,7 +7,9 @@ turn.
 - A request that comes before this broker is registered waits until it is.
 - A request of an older controller epoch is STALE_CONTROLLER_EPOCH, one to an earlier life of this broker
   STALE_BROKER_EPOCH; nothing of it is done.
-- A partition whose leader epoch is older than the replica's is STALE_CONTROLLER_EPOCH, as in Kafka; one that
+- A partition whose leader epoch is older than the replica's is STALE_CONTROLLER_EPOCH, as in Kafka. So is one
+  that this broker is to lead in an older epoch than its log knows: it could not tell followers where their
+  logs leave its own. The metadata store is told (`restored_store`). One that
   is not assigned to this broker UNKNOWN_TOPIC_OR_PARTITION; of a topic of another id INCONSISTENT_TOPIC_ID.
 - After the stop everything is STALE_BROKER_EPOCH: this life of the broker is over.
 - A replica that UpdateMetadata gives to others alone, in a newer leader epoch, is led and followed no more;
@@ -91,6 +93,7 @@ class StateChanges:
         controller_epoch: the highest that a request has come with.
         on_leadership: called when this broker has begun or ceased to lead or follow some partitions, with
             their topics.
+        on_old_epochs: called when the controller speaks of older leader epochs than logs know.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class StateChanges:
         """
         self.controller_epoch = 0
         self.on_leadership: Callable[[set[str]], object] | None = None
+        self.on_old_epochs: Callable[[], object] | None = None
         self._broker_id = broker_id
         self._replicas = replicas
         self._logs = logs
@@ -125,6 +129,7 @@ class StateChanges:
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
         self._stopped = False
+        self._has_old_epochs = False
         metadata.add_listener(self._stop_what_others_hold)
 
     def check_sender(
@@ -272,6 +277,9 @@ class StateChanges:
         self._fetchers.add([one for one in followed if self._follows(one)])
         self._fetchers.shutdown_idle_fetchers()
         self._tell(changed)
+        if self._has_old_epochs and self.on_old_epochs is not None:
+            self._has_old_epochs = False
+            self.on_old_epochs()
         return errors
 
     def _follows(self, one: Assignment) -> bool:
@@ -308,6 +316,9 @@ class StateChanges:
             ):
                 return ErrorCode.NONE  # what it says of the ISR is known to be over
         leads = state.leader == self._broker_id
+        if leads and self._is_older_than_log(topic, state):
+            self._has_old_epochs = True
+            return ErrorCode.STALE_CONTROLLER_EPOCH
         if leads:
             # Before it may append: nothing that a fetch brings may come in between.
             self._fetchers.remove([key])
@@ -331,6 +342,14 @@ class StateChanges:
             if state.leader >= 0 and taken_up is not None:
                 followed.append(Assignment(taken_up, state.leader, state.leader_epoch, topic.topic_id))
         return error
+
+    def _is_older_than_log(self, topic: TopicImage, state: LeaderAndIsrPartitionState) -> bool:
+        found = self._logs.get(topic.name, state.partition_index)
+        return (
+            found is not None
+            and state.leader_epoch < found.epochs.latest
+            and found.topic_id in (None, topic.topic_id)
+        )
 
     # ------------------------------------------------------------------ StopReplica
 

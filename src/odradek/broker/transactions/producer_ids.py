@@ -1,11 +1,14 @@
 """Producer ids, from blocks that the controller claims in the metadata store.
 
 A block is written to `/latest_producer_id_block` before any of its ids is given out; what is left of it when
-the broker stops is never used. So no id is ever given twice.
+the broker stops is never used. So no id is ever given twice. That holds where the store was restored from an
+older backup, too: a block begins above the largest id in this broker's logs (`known`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from odradek.cluster.nodes import ProducerIdBlock
@@ -14,16 +17,26 @@ from odradek.cluster.nodes import ProducerIdBlock
 class Allocator(Protocol):
     """The source of blocks: the controller."""
 
-    def allocate_producer_ids(self) -> ProducerIdBlock:
-        """The next block; durably claimed when this returns."""
+    def allocate_producer_ids(self, above: int = -1) -> ProducerIdBlock:
+        """The next block, above an id that has been given out; durably claimed when this returns."""
         ...
 
 
 class ProducerIds:
-    """Gives out producer ids, each once for all time."""
+    """Gives out producer ids, each once for all time. Used in the event loop.
 
-    def __init__(self, allocator: Allocator) -> None:
+    Attributes:
+        known: see `__init__`; there may come more.
+    """
+
+    def __init__(self, allocator: Allocator, *known: Callable[[], int]) -> None:
+        """
+        Args:
+            allocator: gives blocks.
+            known: each tells the largest id that somebody is known to have, -1 for none.
+        """
         self._allocator = allocator
+        self.known = list(known)
         self._next = 0
         self._last = -1
 
@@ -32,13 +45,13 @@ class ProducerIds:
         """Return whether a block has to be claimed before the next id."""
         return self._next > self._last
 
-    def claim(self) -> ProducerIdBlock:
-        """A block for `use`; waits for the disk, and may be called in another thread.
+    def claiming(self) -> Callable[[], ProducerIdBlock]:
+        """Return what claims a block for `use`: it waits for the disk, and may be called in another thread.
 
-        Raises:
-            KafkaError: no block could be claimed.
+        It raises `KafkaError` where no block could be claimed.
         """
-        return self._allocator.allocate_producer_ids()
+        above = max((known() for known in self.known), default=-1)
+        return partial(self._allocator.allocate_producer_ids, above)
 
     def use(self, block: ProducerIdBlock) -> None:
         """Go on with a block that was claimed, if there is need of one by now."""
@@ -52,7 +65,7 @@ class ProducerIds:
             KafkaError: no block could be claimed.
         """
         if self.is_exhausted:
-            self.use(self.claim())
+            self.use(self.claiming()())
         producer_id = self._next
         self._next += 1
         return producer_id

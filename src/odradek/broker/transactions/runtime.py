@@ -27,6 +27,7 @@ from odradek.cluster import paths
 from odradek.cluster.store.store import StoreError
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
+from odradek.coordinators.runtime import ShardState
 from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.coordinator import (
     TRANSACTION_STATE_TOPIC,
@@ -104,6 +105,7 @@ class TransactionRuntime(CoordinatorShell):
     ) -> None:
         super().__init__(TRANSACTION_STATE_TOPIC, broker_id, replicas, controller, config)
         self._producer_ids = producer_ids
+        producer_ids.known.append(self._known_producer_id)
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
         self._remote: RemoteCoordinator | None = None
@@ -260,11 +262,24 @@ class TransactionRuntime(CoordinatorShell):
     async def _after_claim(self, command: Callable[[], R | asyncio.Future[R]]) -> R:
         while self._producer_ids.is_exhausted:
             block: ProducerIdBlock | asyncio.Future[ProducerIdBlock] = self._controller.event_queue.run(
-                self._producer_ids.claim
+                self._producer_ids.claiming()
             )
             self._producer_ids.use(await block if asyncio.isfuture(block) else block)
         answer = command()
         return await answer if asyncio.isfuture(answer) else answer
+
+    def _known_producer_id(self) -> int:
+        """The largest producer id of a transactional id that this broker coordinates; -1 for none."""
+        runtime = self.coordinator.runtime
+        return max(
+            (
+                one.producer_id
+                for index in runtime.partitions()
+                if runtime.state(index) is ShardState.ACTIVE
+                for one in runtime.shard(index).transactions.values()
+            ),
+            default=-1,
+        )
 
     async def _claim_ahead(self) -> None:
         try:

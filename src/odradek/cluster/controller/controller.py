@@ -29,6 +29,7 @@ from odradek.cluster.controller.isr_changes import IsrChanges
 from odradek.cluster.controller.random_source import RandomSource, SystemRandomSource, random_uuid
 from odradek.cluster.image import ClusterDelta, ClusterImage, TopicImage
 from odradek.cluster.nodes import BrokerRegistration, ControllerNode, ProducerIdBlock
+from odradek.cluster.producer_ids import MAX_PRODUCER_ID, PRODUCER_ID_BLOCK_SIZE, block_with
 from odradek.cluster.store.store import (
     BadVersion,
     Check,
@@ -52,9 +53,7 @@ from odradek.util.repeats import Repeats
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
 
-PRODUCER_ID_BLOCK_SIZE = 1000
 CONFIG_CHANGE_EXPIRY_MS = 15 * 60 * 1000
-MAX_PRODUCER_ID = 2**63 - 1
 _MAX_ATTEMPTS = 3
 
 ImageListener = Callable[[ClusterImage, ClusterDelta], None]
@@ -523,8 +522,12 @@ class Controller(IsrChanges):
             except KafkaStorageError:
                 self._apply(decision.delta)
 
-    def allocate_producer_ids(self) -> ProducerIdBlock:
+    def allocate_producer_ids(self, above: int = -1) -> ProducerIdBlock:
         """The next block of producer ids, for this broker alone and for good.
+
+        Args:
+            above: ids up to this one have been given out, whatever the store says: it may have been restored
+                from an older backup.
 
         Raises:
             KafkaStorageError: the store cannot be reached, or the session with it is over.
@@ -536,6 +539,13 @@ class Controller(IsrChanges):
                 data, stat = self.store.get(path)
                 last = nodes.decode_producer_id_block(path, data)
                 first = 0 if last is None else last.last + 1
+                if first <= above:
+                    log.error(
+                        "the metadata store would give producer ids from %d on, but they are given out up to"
+                        " %d: it was restored from an older backup, perhaps. They go on above that",
+                        *(first, above),
+                    )
+                    first = block_with(self.broker_id, above).last + 1
                 if first > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
                     raise UnknownServerError("all producer ids have been given out")
                 block = ProducerIdBlock(self.broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)

@@ -417,6 +417,18 @@ class LogManager:
         """All logs."""
         return list(self._logs.values())
 
+    def largest_producer_id(self, below: int) -> int:
+        """Return the largest producer id below another one that a log knows, -1 for none."""
+        return max(
+            (
+                producer_id
+                for log in self._logs.values()
+                for producer_id in log.producers.entries
+                if producer_id < below
+            ),
+            default=-1,
+        )
+
     def prepare(self, wanted: Iterable[tuple[str, int, bytes | None]]) -> None:
         """Make folders for logs that `create` will be called for, and wait until they are on the disk.
 
