@@ -370,13 +370,17 @@ def test_a_topic_that_goes_while_the_broker_joins_leaves_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a topic that there was in the store before, and is no more, no controller will ever tell."""
-    monkeypatch.setattr(membership, "_topics", lambda store: {"deleted-meanwhile"})
+    found = [{"deleted-meanwhile"}, {"deleted-meanwhile"}]
+    monkeypatch.setattr(membership, "_topics", lambda store: found.pop() if found else set())
     monkeypatch.setattr(membership, "_KNOWN_WITHIN_S", 0.05)
+    monkeypatch.setattr(membership, "_LOOK_AGAIN_MS", 100)
 
     async def use(member: Member) -> None:
-        assert member.broker.knows_cluster
+        assert not member.broker.knows_cluster
+        await until(lambda: member.broker.knows_cluster)
 
     in_member(tmp_path, use)
+    assert not found
 
 
 def test_a_second_broker_of_the_same_id_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:

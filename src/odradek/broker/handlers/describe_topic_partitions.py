@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps, in_order
-from odradek.broker.metadata.waits import wait_for_cluster
+from odradek.broker.metadata.waits import is_untold, wait_for_cluster
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.controller import topics as topic_rules
@@ -123,7 +123,10 @@ def _names(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
 
 def _unknown(context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
     invalid = topic_rules.why_invalid(name) is not None
-    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    # A broker that has just come may not have been told of it.
+    later = is_untold(context.broker)
+    missing = ErrorCode.LEADER_NOT_AVAILABLE if later else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else missing
     return _topic(context, name, error)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps, take_all, wait
 from odradek.broker.metadata.remote_creation import have_internal_created
-from odradek.broker.metadata.waits import wait_for_cluster
+from odradek.broker.metadata.waits import is_untold, wait_for_cluster
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.requests.authorization import transactional_id as transactional_id_resource
@@ -61,6 +61,7 @@ def handle(context: RequestContext, request: FindCoordinatorRequest) -> Steps[Fi
     topic = _TOPICS.get(request.key_type)
     if (
         topic is not None
+        and not is_untold(broker)
         and broker.image.topic(topic) is None
         and any(
             _refusal(context, request.key_type, key) is None for key in _keys(request, context.api_version)

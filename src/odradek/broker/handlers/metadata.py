@@ -7,6 +7,8 @@
 - A partition without a leader has LEADER_NOT_AVAILABLE and leader -1; one whose leader lacks the listener
   that the request came in by has LISTENER_NOT_FOUND from version 6 on. In version 0 a dead replica means
   REPLICA_NOT_AVAILABLE and is left out.
+- A broker of a cluster of several that is not told of all topics within 10 s of a request knows of no brokers
+  and no topics; what is asked for by name or id is LEADER_NOT_AVAILABLE: nobody is to take it for deleted.
 - Allowed operations (8+; of the cluster 8-10 only) when asked for, else -2147483648.
 """
 
@@ -19,7 +21,7 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import AT_ONCE, Steps, begin, wait
 from odradek.broker.metadata.auto_creation import MAX_TOPICS_AT_ONCE
 from odradek.broker.metadata.remote_creation import have_created
-from odradek.broker.metadata.waits import wait_for_cluster
+from odradek.broker.metadata.waits import is_untold, wait_for_cluster
 from odradek.broker.quotas.mutations import mutation_quota
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
@@ -64,6 +66,8 @@ def handle(context: RequestContext, request: MetadataRequest) -> MetadataRespons
 
 def _answer(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
     yield from wait_for_cluster(context.broker)
+    if is_untold(context.broker):
+        return (yield from _untold(context, request))
     image = context.broker.image
     version = context.api_version
     wanted = request.topics
@@ -92,6 +96,17 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
     if missing:
         yield from _create(context, missing, topics)
     return (yield from _respond(context, request, image, topics))
+
+
+def _untold(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
+    """Say nothing that a client could take for an answer."""
+    ids, names = yield from _asked_for(request.topics or (), context.api_version)
+    later = ErrorCode.LEADER_NOT_AVAILABLE
+    topics = [_failed(later, None, topic_id) for topic_id in ids]
+    topics += [_failed(later, name) for name in (names if not ids else ())]
+    return MetadataResponse(
+        brokers=[], cluster_id=context.broker.image.cluster_id, controller_id=-1, topics=topics
+    )
 
 
 def _create(

@@ -145,6 +145,7 @@ class Membership:
         self.on_session: list[Callable[[], object]] = []
         self.on_replaced: Callable[[str], object] | None = None
         self._expected: set[str] | None = None
+        self._expecting: asyncio.Task[None] | None = None
         self._periodic: list[Periodic] = []
         self._rejoining: asyncio.Task[None] | None = None
         self._expired: MetadataStore | None = None
@@ -274,10 +275,8 @@ class Membership:
             interval_ms = 1000 * self._config.leader_imbalance_check_interval_seconds
             self._periodic.append(Periodic(self._loop, "preferred leaders", interval_ms, self._rebalance))
         deadline = self._loop.time() + _KNOWN_WITHIN_S
-        while not self.is_told and self._loop.time() < deadline and not self._stopped:
-            await asyncio.sleep(0.005)
-        # What it has not been told by now, of a topic that was deleted perhaps, nobody is to wait for.
-        self._be_told()
+        while not self._is_ready() and self._loop.time() < deadline and not self._stopped:
+            await asyncio.sleep(0.05 if self.is_told else 0.005)
 
     async def _be_missed(self) -> None:
         """Look which topics there are, and wait until this broker may register."""
@@ -378,8 +377,23 @@ class Membership:
             if self.on_told is not None:
                 self.on_told()
 
+    def _is_ready(self) -> bool:
+        """It has been told of all topics, and has taken up what it holds of them."""
+        replicas = self._replicas
+        return self.is_told and all(
+            replicas.find(topic.name, index) is not None or (topic.name, index) in replicas.offline
+            for topic, index, _ in self.metadata.image.partitions_of(self._config.broker_id)
+        )
+
+    async def _expect_anew(self) -> None:
+        """Look again which topics there are: what was deleted meanwhile nobody will ever tell of."""
+        with suppress(StoreError):
+            self._expected = await self._run_in_store(_topics)
+            if self._says_all(self.metadata.image):
+                self._be_told()
+
     def _says_all(self, image: ClusterImage) -> bool:
-        """A broker that has come is told of the brokers first, of the topics when it leads and follows."""
+        """All topics may come in several parts."""
         return (
             self._expected is not None
             and self._config.broker_id in image.brokers
@@ -413,6 +427,8 @@ class Membership:
         return work(self._controller.store)
 
     def _look_again(self) -> None:
+        if not self.is_told and (self._expecting is None or self._expecting.done()):
+            self._expecting = self._loop.create_task(self._expect_anew())
         self._controller.event_queue.post(self._controller.look_again)
 
     def _rebalance(self) -> None:
@@ -585,6 +601,8 @@ class Membership:
         self._is_member = False
         if self._rejoining is not None:
             self._rejoining.cancel()
+        if self._expecting is not None:
+            self._expecting.cancel()
         for periodic in self._periodic:
             periodic.stop()
         self._periodic.clear()

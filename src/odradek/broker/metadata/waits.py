@@ -42,12 +42,18 @@ def check_cluster(purgatory: Purgatory) -> None:
     purgatory.check(_CLUSTER)
 
 
+def is_untold(broker: BrokerServices) -> bool:
+    """Return whether a broker of a cluster of several has not been told yet which topics there are."""
+    return broker.channels is not None and not broker.knows_cluster
+
+
 def wait_for_cluster(broker: BrokerServices) -> Steps[None]:
     """Wait until the controller has told this broker of its cluster, which it has but for its first moments.
 
-    Kafka answers with a cluster without brokers then, or without topics.
+    Whoever goes on without, as it has taken too long, answers as Kafka's does that has been told nothing:
+    with a cluster of no brokers, which clients do not believe.
     """
-    if broker.channels is not None and not broker.knows_cluster:
+    if is_untold(broker):
         yield from wait(_watch(broker, [_CLUSTER], lambda: broker.knows_cluster, KNOWN_WITHIN_MS))
 
 

@@ -3,7 +3,8 @@
 A builder remembers the image that brokers have been told. Each change becomes, per live broker, the requests
 that tell it the difference, in Kafka's order: who lives (when somebody has come, because a follower follows
 only leaders that it knows to be alive), LeaderAndIsr, UpdateMetadata, StopReplica. A broker that has come, or
-come back with another epoch, is told everything.
+come back with another epoch, is told everything, and of all topics first: what it holds may take long to be
+taken up, and its clients are not to believe meanwhile that there are no topics (`onBrokerStartup`).
 
 - Only a change of the leader epoch or of the replicas is told by LeaderAndIsr; a leader that changed its ISR
   knows it by the answer to AlterPartition.
@@ -142,17 +143,21 @@ class ControlRequests:
         updates = self._updates(image, changes, fresh_marks, moved, touched)
         updates += _updates_of_gone(before, image, delta)
         brokers_changed = before.brokers != image.brokers
+        is_takeover = not before.brokers
         full = self._all_updates(image) if newcomers else []
         out: Requests = {}
         live = self._live_brokers(image)
         for broker in image.brokers:
             requests: list[ControlRequest] = []
-            if newcomers:
+            if broker in newcomers and not is_takeover:
+                requests += self._update_metadata(image, broker, full, live)
+            elif newcomers:
                 requests += self._update_metadata(image, broker, [], live)
             if broker in newcomers:
                 led = _all_led(image, broker)
                 stops = _deletions(image, image.marked, broker)
-                told = full
+                # Of a new controller most brokers know who leads, and those who are to lead hear it first.
+                told = full if is_takeover else []
             else:
                 led = _led_by_change(image, changes, broker)
                 stops = _deletions(image, fresh_marks, broker)
