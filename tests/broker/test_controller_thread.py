@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.cluster.image import ClusterDelta, ClusterImage
-from odradek.errors import KafkaStorageError
+from odradek.errors import KafkaStorageError, NotControllerError
 
 
 class Replicas:
@@ -144,3 +145,21 @@ def test_nothing_waits_for_the_loop_once_the_thread_is_let_go() -> None:
 
     asyncio.run(run())
     assert len(failures) <= 1  # it may not have been begun at all
+
+
+def test_what_another_controller_does_by_now_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        replicas: Any = Replicas()
+        logs: Any = Logs()
+        thread = ControllerThread(asyncio.get_running_loop(), replicas, logs)
+
+        def deposed() -> None:
+            raise NotControllerError
+
+        thread.post(deposed)
+        await thread.run(lambda: None)
+        await thread.stop()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(run())
+    assert [one.levelname for one in caplog.records if one.name.startswith("odradek")] == ["INFO"]

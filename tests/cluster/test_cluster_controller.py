@@ -660,6 +660,33 @@ def test_a_broker_that_wants_to_leave_leads_nothing_any_more() -> None:
     world.check()
 
 
+def test_leaders_go_back_though_states_were_changed_without_a_notice_yet() -> None:
+    """Leaders write them themselves before 2.7, and brokers that have lost a replica always do."""
+    world = World()
+    world.create("t", *[[2, 1]] * 10, [1, 2])
+    world.kill(2)
+    world.begin(2)
+    world.everybody_catches_up()
+    path = paths.partition_state("t", 3)
+    data, _ = world.reader.get(path)
+    world.reader.set(path, data)
+    assert world.active.rebalance_leaders(10) == 10
+    world.check()
+
+
+def test_a_deposed_controller_gives_no_leads_back() -> None:
+    world = World()
+    world.create("t", *[[2, 1]] * 10)
+    world.kill(2)
+    world.begin(2)
+    world.everybody_catches_up()
+    deposed = world.active
+    epoch, stat = world.reader.get(paths.CONTROLLER_EPOCH)
+    world.reader.set(paths.CONTROLLER_EPOCH, epoch, stat.version)
+    assert deposed.rebalance_leaders(10) == 0
+    assert not deposed.is_active
+
+
 def test_a_wish_that_is_over_is_fenced_though_one_of_its_members_is_about_to_leave() -> None:
     # INELIGIBLE_REPLICA would have the leader count the ISR from before the wish, which has been granted: it
     # could commit with the one that leaves what the one that has come does not have.

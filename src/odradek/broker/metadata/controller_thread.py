@@ -19,7 +19,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.errors import OdradekError
+from odradek.errors import NotControllerError, OdradekError
 
 if TYPE_CHECKING:
     from odradek.broker.replicas.replica_manager import ReplicaManager
@@ -85,8 +85,11 @@ class ControllerThread:
             work()
         except CancelledError:
             return  # let go in the middle of it
+        except NotControllerError:
+            # Another one has come, and does it.
+            log.info("the work is another controller's by now")
         except OdradekError as error:
-            # The metadata store is away perhaps, or another controller has come.
+            # The metadata store is away perhaps.
             log.error("work for the controller failed: %s", error)
         except Exception:
             # Nobody waits for it: a bug in it must not pass in silence.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller import decisions, elections
@@ -18,7 +19,7 @@ from odradek.cluster.controller.random_source import RandomSource
 from odradek.cluster.controller.reassignment import Reassignment, is_moving
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import NodeFormatError, PartitionState, encode_partition_state
-from odradek.cluster.store.store import MetadataStore, NoNode, SetData, StoreError
+from odradek.cluster.store.store import MetadataStore, NoNode, SetData
 from odradek.errors import (
     BrokerNotAvailableError,
     KafkaError,
@@ -247,13 +248,26 @@ class ClusterController(Reassignment):
                 more of those that it is preferred for are with others.
 
         Returns:
-            How many leaders were changed; 0 where this broker is not the active controller.
+            How many leaders were changed; 0 where this broker is not the active controller, or not any more.
 
         Raises:
-            KafkaStorageError, StoreError: the store cannot be written, or is not as the image says.
+            KafkaStorageError, StoreError: the store cannot be written, or changes all the time.
         """
-        if not self.is_active:
-            return 0
+        moved = 0
+
+        def move() -> None:
+            nonlocal moved
+            states = self._states_by_preference(imbalance_percentage)
+            self._write_states(states)
+            moved = len(states)
+
+        if self.is_active:
+            # Leaders may have changed states themselves (before 2.7), and so may brokers that were lost.
+            with suppress(NotControllerError):
+                self._write_over(move, _WRITES)
+        return moved
+
+    def _states_by_preference(self, imbalance_percentage: int) -> States:
         preferred: dict[int, int] = {}
         away: dict[int, list[tuple[str, int]]] = {}
         for topic in self._image.topics.values():
@@ -275,12 +289,7 @@ class ClusterController(Reassignment):
                 state = elections.preferred(partition, self._able(name, index), self.epoch)
                 if state is not None and not is_moving(partition):
                     states[name, index] = state
-        try:
-            self._write_states(states)
-        except StoreError:
-            self._refresh()
-            raise
-        return len(states)
+        return states
 
     def _elections_asked(self) -> None:
         """Elect what `/admin/preferred_replica_election` asks for (tools up to 2.3), and remove it."""

@@ -524,8 +524,19 @@ class ContestedController(Controller):
         They may have died and come back while there was no controller to see it, perhaps when it was their
         own death that ended the last one's term. See `_let_bounced_go`.
         """
-        epochs = {broker: image.epoch for broker, image in self._image.brokers.items()}
-        self._commit_batched(decisions.newer_than_states(self._image, self.epoch, epochs, written))
+
+        def write() -> None:
+            image = self._image
+            epochs = {broker: one.epoch for broker, one in image.brokers.items()}
+            still = {
+                (name, index): zxid
+                for (name, index), zxid in written.items()
+                if name in image.topics and index in image.topics[name].partitions
+            }
+            self._commit_batched(decisions.newer_than_states(image, self.epoch, epochs, still))
+
+        # A broker that has lost a replica may be leaving its ISR, and older leaders write them themselves.
+        self._write_over(write)
 
     def _new_topic_id(self) -> bytes:
         return super()._new_topic_id() if self._has_topic_ids else NO_TOPIC_ID
