@@ -7,6 +7,7 @@ sources that asks has to be passed here: a new one that is not is named at the e
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.client import Admin, Producer
 from odradek.cluster import paths
+from odradek.cluster.nodes import decode_partition_state, encode_partition_state
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import ensure_path
 from odradek.testing import Broker, Cluster, Security
@@ -217,6 +219,23 @@ def a_stray(cluster: Cluster, admin: Admin) -> None:
     cluster.wait_for_isr("clicks", ALL)
 
 
+def a_disk_is_empty(cluster: Cluster, data: Path) -> None:
+    lost = cluster.leader("clicks")
+    for one in sorted(ALL):
+        cluster.kill(one)
+    shutil.rmtree(data / f"broker-{lost}")
+    store = MemoryStore(cluster.server)
+    cluster.wait_until(lambda: store.children(paths.BROKER_IDS) == [])
+    # As where all have died at once: a controller was there to see the first ones go.
+    path = paths.partition_state("clicks", 0)
+    state = decode_partition_state(path, store.get(path).data)
+    store.set(path, encode_partition_state(state._replace(leader=lost, isr=tuple(sorted(ALL)))))
+    cluster.restart(lost)
+    for one in sorted(ALL - {lost}):
+        cluster.restart(one)
+    cluster.wait_for_isr("clicks", ALL)
+
+
 def a_transaction_of_a_topic_that_goes(cluster: Cluster, admin: Admin, asked: Asked) -> None:
     admin.create_topics(["goes"])
     wait_for(cluster, "goes", there=True)
@@ -262,6 +281,7 @@ def with_three_brokers(asked: Asked, data: Path) -> None:
         offsets_of_old(cluster)
         controllers_die(cluster)
         a_stray(cluster, admin)
+        a_disk_is_empty(cluster, data)
 
 
 def as_of_old() -> None:
