@@ -44,7 +44,7 @@ class KnownEpoch(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a broker knows, by its logs and by what it was told.
+    """The knowledge of a broker, by its logs and by what it was told.
 
     Attributes:
         leader_epochs: of its replicas.
