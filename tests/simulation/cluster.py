@@ -129,10 +129,15 @@ class SimulatedCluster:
         return False
 
     def is_last(self, number: int) -> bool:
-        """Return whether a broker is alone in an ISR, as the metadata store says."""
-        tree = self.server.tree
-        states = [node.data for path, node in tree.nodes.items() if path.endswith("/state")]
-        return any(data is not None and decode_partition_state("", data).isr == (number,) for data in states)
+        """Return whether a broker is in an ISR, as the metadata store says, in which nobody else is alive."""
+        nodes = self.server.tree.nodes.items()
+        isrs = [
+            decode_partition_state("", n.data).isr for path, n in nodes if path.endswith("/state") and n.data
+        ]
+        return any(
+            number in isr and not any(self.machines[one].is_alive for one in isr if one != number)
+            for isr in isrs
+        )
 
     # ------------------------------------------------------------------ faults
 

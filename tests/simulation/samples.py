@@ -21,6 +21,8 @@ FOUND_BY = {
     "min-isr-ignored": 1,
     "unclean-elections": 5,
     "no-sync": 12,
+    "stale-controller": 7,
+    "no-sync": 22,
     "made-elsewhere": 4,
     "unmissed": 25,
     "leads-with-nothing": 2,
