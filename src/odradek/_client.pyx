@@ -15,6 +15,7 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
@@ -46,6 +47,11 @@ cdef int64_t MIN_TIMESTAMP = -1
 cdef tuple NOTHING = ()
 cdef object MINUS_ONE = -1
 
+
+BUSY = 1
+FULL = 2
+MOVED = 3
+NO_BATCH = 4
 
 cdef object methods = None
 
@@ -125,18 +131,40 @@ cdef class Gate:
     cdef object _acquire
     cdef object _release
     cdef bint held
+    cdef unsigned long owner
 
     def __init__(self, lock):
         self._acquire = lock.acquire
         self._release = lock.release
         self.held = False
+        self.owner = 0
 
     def __enter__(self):
+        self.check_not_inside()
         self._acquire()
+        self.owner = PyThread_get_thread_ident()
         self.held = True
 
     def __exit__(self, kind, value, traceback):
         self.held = False
+        self._release()
+
+    cpdef bint is_inside(self):
+        """See the twin."""
+        return self.held and self.owner == PyThread_get_thread_ident()
+
+    cpdef check_not_inside(self):
+        """See the twin."""
+        if self.is_inside():
+            from odradek.client.core._pyappend import INSIDE
+            from odradek.client.errors import IllegalStateError
+
+            raise IllegalStateError(INSIDE)
+
+    def wait(self):
+        """See the twin. The lock is never held where Python code may run."""
+        self.check_not_inside()
+        self._acquire()
         self._release()
 
 
@@ -227,6 +255,7 @@ cdef class Appender:
     cdef public bint enabled
     cdef public bint ignore_keys
     cdef public int64_t memory_used
+    cdef public int64_t round
     cdef public int64_t buffer_memory
     cdef public int64_t batch_size
     cdef public int64_t largest
@@ -368,6 +397,83 @@ cdef class Appender:
         if callback is not None:
             batch.callbacks.append(future)
         return future
+
+
+    def forget(self):
+        """See the twin."""
+        self.topics.clear()
+        if self.round >= 0:
+            self.round += 1
+
+    def shut(self):
+        """See the twin."""
+        self.enabled = False
+        self.topics.clear()
+        self.round = -1
+
+    def append(
+        self,
+        dict queues not None,
+        dict incomplete not None,
+        tp,
+        OpenBatch spare,
+        timestamp,
+        key,
+        value,
+        headers,
+        callback,
+        int64_t size,
+        int64_t batch_size,
+        int64_t about,
+        TopicLanes lanes,
+    ):
+        """See the twin."""
+        cdef OpenBatch batch = None
+        cdef bint look
+        cdef bint full
+        cdef int64_t moment = timestamp
+        cdef int64_t lane = tp[1]
+        cdef object queue
+        cdef object number = id(spare)
+        cdef Py_ssize_t count
+        cdef list answer = [None, None, None]
+        # Here other Python code may run for the last time: nothing below makes an object that the collector watches.
+        if self.gate is not None and self.gate.held:
+            return BUSY
+        if about != self.round or about < 0:
+            return MOVED
+        if self.memory_used + size > self.buffer_memory:
+            return FULL
+        queue = queues.get(tp)
+        if queue is None:
+            return NO_BATCH
+        count = len(queue)
+        if count:
+            batch = <OpenBatch>queue[count - 1]
+            if not batch.append_closed and PyByteArray_GET_SIZE(batch.records) + size > batch_size:
+                batch.append_closed = True
+        look = batch is None or batch.append_closed
+        if look:
+            if spare is None:
+                return NO_BATCH
+            batch = spare
+        future = batch.append(moment, key, value, headers, callback)
+        if look:
+            queue.append(batch)
+            incomplete[number] = batch
+            size += HEADER_BYTES
+        batch.memory += size
+        self.memory_used += size
+        full = PyByteArray_GET_SIZE(batch.records) >= batch_size
+        if full:
+            batch.append_closed = True
+        if lanes is not None and 0 <= lane < PyList_GET_SIZE(lanes.lanes):
+            self.topics[tp[0]] = lanes
+            lanes.lanes[lane] = batch
+        answer[0] = future
+        answer[1] = look or full
+        answer[2] = full
+        return answer
 
 
 cdef inline void give_item(object items, Py_ssize_t at, object item):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import threading
+from collections import deque
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from odradek.client.core import _pyappend as twin
 from odradek.client.core import delivery
 from odradek.client.core.delivery import BatchOutcome
-from odradek.client.types import RecordMetadata
+from odradek.client.errors import IllegalStateError
+from odradek.client.types import RecordMetadata, TopicPartition
 
 try:
     native: Any = importlib.import_module("odradek._client")
@@ -52,7 +54,7 @@ class Side:
 
     def __init__(self, module: Any, batch_size: int, memory: int, ignore_keys: bool) -> None:
         self.module = module
-        self.gate = module.Gate(threading.Lock())
+        self.gate = module.Gate(threading.RLock())
         self.appender = module.Appender(self.gate, batch_size, memory)
         self.appender.enabled = True
         self.appender.ignore_keys = ignore_keys
@@ -185,7 +187,7 @@ def test_compiled_futures_are_no_burden_to_the_garbage_collector() -> None:
 def test_many_threads_lose_no_record_beside_a_sender_that_takes_batches() -> None:
     from odradek.client.core.kernel import producer_kernel as module
 
-    gate = module.Gate(threading.Lock())
+    gate = module.Gate(threading.RLock())
     appender = module.Appender(gate, 2_000, 1 << 30)
     appender.enabled = True
     lanes = appender.topics["t"] = module.TopicLanes(1, module.Sticky(), 2_000)
@@ -227,3 +229,108 @@ def test_many_threads_lose_no_record_beside_a_sender_that_takes_batches() -> Non
     taken.append(lanes.lanes[0])
     assert sum(batch.count - 1 for batch in taken) == per_thread * threads
     assert appender.memory_used == sum(batch.memory for batch in taken)
+
+
+appends = st.tuples(
+    st.integers(0, 1),
+    st.none() | st.binary(max_size=60),
+    st.sampled_from([(), (("h", b"v"),)]),
+    st.integers(0, 10_000),
+    st.sampled_from([None, "lanes"]),
+)
+long_ways = st.lists(appends | st.sampled_from(["forget", "shut", "free", "close", "old round"]), max_size=30)
+
+
+class LongWay:
+    """The last step of the long way, as the accumulator takes it."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.appender = module.Appender(module.Gate(threading.RLock()), 200, 900)
+        self.appender.enabled = True
+        self.queues: dict[Any, deque[Any]] = {}
+        self.incomplete: dict[int, Any] = {}
+        self.about = self.appender.round
+
+    def step(self, step: Any) -> Any:
+        if step == "free":
+            self.appender.memory_used = 0
+        elif step == "close":
+            for queue in self.queues.values():
+                if queue:
+                    queue[-1].append_closed = True
+        elif step == "old round":
+            self.appender.forget()
+            return None
+        elif isinstance(step, str):
+            getattr(self.appender, step)()
+        else:
+            return self.append(*step)
+        self.about = self.appender.round
+        return None
+
+    def append(self, number: int, value: Any, headers: Any, timestamp: int, lanes: Any) -> Any:
+        tp = TopicPartition("t", number)
+        kept = None if lanes is None else self.module.TopicLanes(2, self.module.Sticky())
+        spare = None
+        said = []
+        while True:
+            made = self.appender.append(
+                *(self.queues, self.incomplete, tp, spare, timestamp, b"k", value, headers, None),
+                *(40 + len(value or b""), self.about, kept),
+            )
+            if not isinstance(made, int):
+                future, look, closed = made
+                remembered = None if kept is None else kept.lanes[number] is self.queues[tp][-1]
+                return said, future._index, look, closed, remembered, sorted(self.appender.topics)
+            said.append(made)
+            if made != self.module.NO_BATCH:
+                return said
+            self.queues.setdefault(tp, deque())
+            spare = self.module.OpenBatch(BatchOutcome("t", number), future_class(self.module))
+
+    def state(self) -> Any:
+        batches = [
+            (tp, bytes(b.records), b.count, b.memory, b.append_closed, id(b) in self.incomplete)
+            for tp, queue in sorted(self.queues.items())
+            for b in queue
+        ]
+        return self.appender.memory_used, self.appender.round, batches
+
+
+@both
+@given(long_ways)
+@settings(deadline=None)
+def test_the_long_way_ends_alike(taken: list[Any]) -> None:
+    sides = [LongWay(native), LongWay(twin)]
+    for step in taken:
+        first, second = [side.step(step) for side in sides]
+        assert first == second
+        assert sides[0].state() == sides[1].state()
+
+
+@pytest.mark.parametrize("module", [pytest.param(native, marks=both), twin], ids=["native", "twin"])
+def test_who_is_inside_the_gate_is_told(module: Any) -> None:
+    """A finalizer, or a signal's handler, that comes while its own thread is inside."""
+    gate = module.Gate(threading.RLock())
+    gate.wait()
+    with gate:
+        assert gate.is_inside()
+        for call in (gate.wait, gate.check_not_inside, gate.__enter__):
+            with pytest.raises(IllegalStateError, match="amid its own bookkeeping"):
+                call()
+        elsewhere: list[bool] = []
+        thread = threading.Thread(target=lambda: elsewhere.append(gate.is_inside()))
+        thread.start()
+        thread.join(60)
+        assert elsewhere == [False]
+    assert not gate.is_inside()
+
+
+@both
+def test_an_appending_thread_gives_way_to_who_is_inside() -> None:
+    gate = native.Gate(threading.RLock())
+    appender = native.Appender(gate, 200, 900)
+    with gate:
+        made = appender.append({}, {}, TopicPartition("t", 0), None, 1, None, None, (), None, 40, 0, None)
+    assert made == native.BUSY

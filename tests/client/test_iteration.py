@@ -676,13 +676,13 @@ def test_an_interrupted_wait_loses_no_record(servers: str, admin: Admin, group: 
     ):
         until(lambda: consumer.poll(50) or consumer.assignment())
 
-        def interrupted(waiting: Any, wait: Any = consumer._run) -> Any:
+        def interrupted(waiting: Any, wait: Any = consumer._thread.run, **more: Any) -> Any:
             producer.send(topic, b"one").result(10)
-            wait(waiting)
+            wait(waiting, **more)
             raise KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(consumer, "_run", interrupted)
+            patch.setattr(consumer._thread, "run", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 consumer.poll(10_000)
         assert [r.value for r in consumer.poll(10_000)] == [b"one"]

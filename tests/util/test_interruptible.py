@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import queue
 import threading
 
 import pytest
 
-from odradek.util.interruptible import SLICE_S, next_of, result_of, wait_until
+from odradek.util.interruptible import SLICE_S, Bell, wait_until
 
 
 class Interrupted(BaseException):
@@ -47,24 +45,10 @@ def test_what_does_not_come_in_time_does_not_come() -> None:
     assert not wait_until(threading.Event().wait, 0.0)
 
 
-def test_results_and_errors_of_futures() -> None:
-    good: concurrent.futures.Future[int] = concurrent.futures.Future()
-    threading.Timer(0.0, good.set_result, [5]).start()
-    assert result_of(good) == 5
-    bad: concurrent.futures.Future[int] = concurrent.futures.Future()
-    # Its own TimeoutError is not one of the wait.
-    bad.set_exception(TimeoutError("of the work"))
-    with pytest.raises(TimeoutError, match="of the work"):
-        result_of(bad)
-    never: concurrent.futures.Future[int] = concurrent.futures.Future()
-    with pytest.raises(TimeoutError):
-        result_of(never, 0.0)
-    never.cancel()
-    with pytest.raises(concurrent.futures.CancelledError):
-        result_of(never)
-
-
-def test_the_next_of_a_queue() -> None:
-    items: queue.SimpleQueue[int] = queue.SimpleQueue()
-    threading.Timer(0.0, items.put, [1]).start()
-    assert next_of(items) == 1
+def test_a_ring_ends_one_wait_whether_it_comes_before_or_amid() -> None:
+    bell = Bell()
+    bell.ring()
+    assert bell.wait(60)
+    assert not bell.wait(0)
+    threading.Timer(0.0, bell.ring).start()
+    assert bell.wait(60)

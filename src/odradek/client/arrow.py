@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odradek.client.core.delivery import BatchOutcome, wait_for_outcomes
+from odradek.client.core.delivery import BatchOutcome, check_may_wait, wait_for_outcomes
 from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -25,7 +24,7 @@ from odradek.records import scalars
 from odradek.records.batch import HEADER_BYTES, BatchHeader
 from odradek.records.columns import encode_columns, partition_ids, split_by_partition
 from odradek.records.compression import Codec
-from odradek.util.interruptible import wait_until
+from odradek.util.interruptible import Bell
 
 if TYPE_CHECKING:
     from odradek.client.config import ProducerConfig
@@ -95,11 +94,10 @@ class ArrowDelivery:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while waiting := [outcome for outcome in self._leaves() if not outcome.settled]:
-            event = threading.Event()
-            waiting[0].when_settled(event.set)
-            if not wait_until(
-                event.wait, None if deadline is None else max(0.0, deadline - time.monotonic())
-            ):
+            check_may_wait(waiting[0])
+            bell = Bell()
+            waiting[0].when_settled(bell.ring)
+            if not bell.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
                 raise ClientTimeoutError(f"the rows were not acknowledged within {timeout} s")
         return self._checked()
 

@@ -4,13 +4,15 @@ fork.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import random
 import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from odradek.client.config import CommonConfig
@@ -21,7 +23,9 @@ from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_
 from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
 from odradek.client.errors import (
     ClientTimeoutError,
+    ClosedError,
     ConnectionFailedError,
+    IllegalStateError,
     NoBrokersAvailableError,
     SslAuthenticationError,
     nobody_reached,
@@ -73,6 +77,8 @@ class BlockingConnection:
         self.hung_up = False
         self._config = config
         self.closed = False
+        self._process = os.getpid()
+        self._uses = 0
         try:
             self._socket: socket.socket = socket.create_connection(
                 (host, port), config.socket_connection_setup_timeout_ms / 1000
@@ -194,9 +200,12 @@ class BlockingConnection:
         """Return whether an answer begins to come in within that time."""
         import select
 
+        if self.closed:
+            raise ConnectionFailedError(f"the connection to {self.address} is closed")
         if self.has_bytes:
             return True
-        return bool(select.select([self._socket], [], [], max(0.0, timeout_ms) / 1000)[0])
+        with self.in_use():
+            return bool(select.select([self._socket], [], [], max(0.0, timeout_ms) / 1000)[0])
 
     @property
     def has_bytes(self) -> bool:
@@ -216,12 +225,19 @@ class BlockingConnection:
         if self.closed:
             raise ConnectionFailedError(f"the connection to {self.address} is closed")
         try:
-            self._socket.settimeout(self._config.request_timeout_ms / 1000)
-            self._socket.sendall(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+            with self.in_use():
+                self._socket.settimeout(self._config.request_timeout_ms / 1000)
+                self._socket.sendall(buffers[0] if len(buffers) == 1 else b"".join(buffers))
         except OSError as problem:
             self._broken(problem)
 
     def _read_frame(self) -> memoryview:
+        if self.closed:
+            raise ConnectionFailedError(f"the connection to {self.address} is closed")
+        with self.in_use():
+            return self._read_frame_now()
+
+    def _read_frame_now(self) -> memoryview:
         size = _SIZE.unpack(self._read_exactly(4))[0]
         if not 0 <= size <= self._config.receive_message_max_bytes:
             self.close()
@@ -276,10 +292,29 @@ class BlockingConnection:
             raise self._ssl_error(problem) from problem
         raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
 
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the socket's number while somebody is in a call with it: it might become another socket's."""
+        self._uses += 1
+        try:
+            yield
+        finally:
+            self._uses -= 1
+            if self.closed and not self._uses:
+                self._socket.close()
+
     def close(self) -> None:
-        """Close."""
-        if not self.closed:
-            self.closed = True
+        """Close. Whoever waits for an answer, in another thread or interrupted by a signal whose handler
+        closes, sees the connection fail.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        if self._uses and self._process == os.getpid():
+            with contextlib.suppress(OSError):
+                # Of TLS, too, the socket below: the session is another's to end.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        else:
             self._socket.close()
 
 
@@ -311,6 +346,27 @@ class BlockingCluster:
         self._known_brokers = known_brokers(config)
         self.patience_ms = may_wait_ms + SILENCE_MS
         self._is_looking = False
+        self.closed = False
+        self._process = os.getpid()
+
+    def check_usable(self) -> None:
+        """Raise `ClosedError`; `IllegalStateError` in a process that was forked when there were connections,
+        which are the other process's.
+        """
+        if self.closed:
+            raise ClosedError("the client is closed")
+        if self._process != os.getpid():
+            if self._connections:
+                raise IllegalStateError(
+                    f"the client is that of process {self._process}, of which this one is a fork: its "
+                    "connections are that one's. Make a client after the fork"
+                )
+            self._process = os.getpid()
+
+    @property
+    def is_forked(self) -> bool:
+        """Return whether this process was forked since."""
+        return self._process != os.getpid()
 
     def connection(self, node_id: int) -> BlockingConnection:
         """The connection to a broker. Raises `ConnectionFailedError`."""
@@ -330,6 +386,7 @@ class BlockingCluster:
         Args:
             node_id: the broker's, where it is known.
         """
+        self.check_usable()
         connection = BlockingConnection.open(
             host,
             port,
@@ -338,6 +395,9 @@ class BlockingCluster:
             lambda: bool(self.dead_of([node_id])),
             self.patience_ms,
         )
+        if self.closed:
+            connection.close()
+            self.check_usable()
         self._first_contact_until_ms = math.inf
         return connection
 
@@ -364,6 +424,7 @@ class BlockingCluster:
 
     def any_connection(self) -> BlockingConnection:
         """A connection to any broker on which nothing is in flight. Raises `NoBrokersAvailableError`."""
+        self.check_usable()
         for connection in self._connections.values():
             if not connection.closed and not connection.in_flight:
                 return connection
@@ -410,7 +471,7 @@ class BlockingCluster:
 
     def retrying(self, what: str) -> Retrying:
         """Bounds a step that is tried again; see `Retrying`."""
-        return Retrying(self.config, what, self.hopeless)
+        return Retrying(self.config, what, self.hopeless, self.check_usable)
 
     def ensure_topic(self, topic: str) -> list[int]:
         """The partitions of a topic, ascending. Raises its error, or `ClientTimeoutError`."""
@@ -437,8 +498,9 @@ class BlockingCluster:
         return self.metadata.leader(tp)
 
     def close(self) -> None:
-        """Close all connections."""
-        for connection in self._connections.values():
+        """Close all connections. A call under way raises `ClosedError`."""
+        self.closed = True
+        for connection in list(self._connections.values()):
             connection.close()
         self._connections.clear()
 
@@ -449,12 +511,18 @@ class Retrying:
     Args:
         what: the step, for the message.
         hopeless: whether a problem is final although it could be retried at that time (ms).
+        check_usable: raises if the client was closed meanwhile.
     """
 
     def __init__(
-        self, config: CommonConfig, what: str, hopeless: Callable[[OdradekError, float], bool]
+        self,
+        config: CommonConfig,
+        what: str,
+        hopeless: Callable[[OdradekError, float], bool],
+        check_usable: Callable[[], None],
     ) -> None:
         self._config = config
+        self._check_usable = check_usable
         self._what = what
         self._hopeless = hopeless
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -474,6 +542,7 @@ class Retrying:
         """Wait before the next try. Raises `problem` if it cannot be retried, else `ClientTimeoutError` in
         the end.
         """
+        self._check_usable()
         if not (isinstance(problem, KafkaError) and problem.retriable):
             raise problem
         self._failures += 1
@@ -488,6 +557,7 @@ class Retrying:
 
     def pause(self, at_most_ms: float = float("inf")) -> None:
         """Wait before the next try, which the caller bounds."""
+        self._check_usable()
         self._failures += 1
         time.sleep(min(self._backoff.delay_ms(self._failures), at_most_ms) / 1000)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.core.silence import next_look_ms, silent_and_dead
@@ -17,9 +18,21 @@ def await_any(
 
     Raises `ConnectionFailedError` if none does in time, or one of them is dead while all are silent.
     """
+    for connection in asked.values():
+        if connection.closed:
+            raise ConnectionFailedError(f"the connection to {connection.address} is closed")
     ready = [node for node, connection in asked.items() if connection.has_bytes]
     if ready:
         return ready
+    with ExitStack() as using:
+        for connection in asked.values():
+            using.enter_context(connection.in_use())
+        return _select(cluster, asked, timeout_ms)
+
+
+def _select(
+    cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
+) -> list[int]:
     nodes = {connection.fileno(): node for node, connection in asked.items()}
     began = now_ms()
     pause_ms = cluster.patience_ms

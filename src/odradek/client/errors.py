@@ -126,6 +126,15 @@ class IllegalStateError(OdradekError, RuntimeError):
     """The call does not fit what was called before it, or a partition is not assigned."""
 
 
+class ConcurrentModificationError(IllegalStateError):
+    """A client for one thread (or task) at a time was called by a second one (Kafka's consumer raises Java's
+    ConcurrentModificationException)."""
+
+
+class WakeupError(OdradekError):
+    """`Consumer.wakeup` ended a call, or kept one from waiting (Kafka's WakeupException)."""
+
+
 class IllegalArgumentError(OdradekError, ValueError):
     """An argument of a call cannot be used; the message names it."""
 

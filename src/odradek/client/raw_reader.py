@@ -21,6 +21,7 @@ from odradek.client.core.fetch_requests import (
 )
 from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
 from odradek.client.core.metadata import LOOKS_BEFORE_GONE
+from odradek.client.core.ownership import Ownership, one_at_a_time
 from odradek.client.errors import (
     IllegalArgumentError,
     PartitionLostError,
@@ -123,7 +124,10 @@ class RawReader:
             first_contact_ms=first_contact_ms,
             may_wait_ms=self._config.fetch_max_wait_ms,
         )
+        self._ownership = Ownership("this RawReader")
+        self._check_usable = self._cluster.check_usable
 
+    @one_at_a_time
     def fetch_columns(
         self,
         topic: str,
@@ -164,17 +168,18 @@ class RawReader:
             KafkaError: what the broker says when it cannot be retried; `ClientTimeoutError` after the
                 timeout.
         """
-        for _, _, rows in self.fetch_columns_many(
+        for _, _, rows in self._fetch_columns(
             [PartitionRange(topic, partition, start_offset, end_offset)],
             batch_rows,
-            with_headers=with_headers,
-            fail_on_data_loss=fail_on_data_loss,
-            wait_for_end=wait_for_end,
-            topic_ids={topic: topic_id},
-            **columns,
+            with_headers,
+            fail_on_data_loss,
+            wait_for_end,
+            {topic: topic_id},
+            columns,
         ):
             yield rows
 
+    @one_at_a_time
     def fetch_columns_many(
         self,
         ranges: Iterable[PartitionRange | tuple[str, int, int, int]],
@@ -201,6 +206,20 @@ class RawReader:
         Raises:
             IllegalArgumentError: a partition occurs twice.
         """
+        yield from self._fetch_columns(
+            ranges, batch_rows, with_headers, fail_on_data_loss, wait_for_end, topic_ids, columns
+        )
+
+    def _fetch_columns(
+        self,
+        ranges: Iterable[PartitionRange | tuple[str, int, int, int]],
+        batch_rows: int,
+        with_headers: bool,
+        fail_on_data_loss: bool,
+        wait_for_end: bool,
+        topic_ids: Mapping[str, bytes] | None,
+        columns: dict[str, Any],
+    ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
         from odradek.records.columns import ColumnDecoder
 
         committed = self._config.isolation_level == "read_committed"
@@ -226,22 +245,26 @@ class RawReader:
         ids = {topic: wanted for topic, wanted in (topic_ids or {}).items() if wanted != ZERO_UUID}
         yield from _Fetching(self._config, self._cluster, readings, ids, wait_for_end).run()
 
+    @one_at_a_time
     def connect(self) -> None:
         """Reach any broker; the other methods do so by themselves."""
         self._with_retries("a first connection", self._cluster.any_connection)
 
     # Offsets
 
+    @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The first offset of each partition."""
         return list_offsets(self._cluster, self._config.isolation, dict.fromkeys(partitions, EARLIEST))
 
+    @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The offset after the last readable record: high watermark, with read_committed last stable
         offset.
         """
         return list_offsets(self._cluster, self._config.isolation, dict.fromkeys(partitions, LATEST))
 
+    @one_at_a_time
     def offsets_for_times(
         self, timestamps_ms: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], int | None]:
@@ -253,6 +276,7 @@ class RawReader:
         found = list_offsets(self._cluster, self._config.isolation, timestamps_ms)
         return {tp: None if offset < 0 else offset for tp, offset in found.items()}
 
+    @one_at_a_time
     def newest_timestamps(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
         """The largest timestamp (epoch ms) of each partition, None where no record has one.
 
@@ -265,6 +289,7 @@ class RawReader:
         asked = dict.fromkeys(partitions, MAX_TIMESTAMP)
         return look_up_offsets(self._cluster, self._config.isolation, asked, newest)
 
+    @one_at_a_time
     def topic_configs(self, topics: Iterable[str], name: str) -> dict[str, str | None]:
         """The value of one config of each topic; those that a broker does not tell are left out.
 
@@ -275,6 +300,7 @@ class RawReader:
             f"configs {name}", lambda: topic_configs(self._cluster, wanted, name) if wanted else {}
         )
 
+    @one_at_a_time
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Raises `KafkaError` UNKNOWN_TOPIC_OR_PARTITION."""
         self._with_retries(f"topic {topic!r}", lambda: refresh(self._cluster, [topic]))
@@ -283,6 +309,7 @@ class RawReader:
             raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
         return sorted(state.partitions)
 
+    @one_at_a_time
     def look_up_topics(
         self, topics: Iterable[str] | None = None, *, internal: bool = False
     ) -> dict[str, FoundTopic]:
@@ -290,6 +317,7 @@ class RawReader:
         names = None if topics is None else list(topics)
         return self._with_retries("topics", lambda: look_up_topics(self._cluster, names, internal=internal))
 
+    @one_at_a_time
     def learn_topics(self, topics: Iterable[str]) -> None:
         """Ask once for those of `topics` that are not known yet, before they are read one after the other.
 
@@ -300,9 +328,10 @@ class RawReader:
             with suppress(KafkaError):
                 self._cluster.refresh(unknown)
 
+    @one_at_a_time
     def topics(self, *, internal: bool = False) -> dict[str, list[int]]:
         """All topics (the internal ones if asked for), with their partition numbers."""
-        found = self.look_up_topics(internal=internal)
+        found = self._with_retries("topics", lambda: look_up_topics(self._cluster, None, internal=internal))
         return {name: list(topic.partitions) for name, topic in found.items() if not topic.error}
 
     def _with_retries(self, what: str, step: Callable[[], T]) -> T:
@@ -314,7 +343,7 @@ class RawReader:
                 retrying.failed(problem)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; may be called from anywhere. A call under way raises `ClosedError`."""
         self._cluster.close()
 
     def __enter__(self) -> RawReader:

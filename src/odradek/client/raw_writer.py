@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.config import python_name
@@ -39,6 +39,7 @@ class RawWriter:
         given = {python_name(name): value for name, value in (configs or {}).items()}
         self._producer = Producer({**_DEFAULTS, **given, "bootstrap_servers": bootstrap_servers})
         self._pending: deque[ArrowDelivery] = deque()
+        self._closed = False
         self.rows_written = 0
 
     def write_columns(
@@ -61,19 +62,38 @@ class RawWriter:
         """
         delivery = self._producer.send_arrow(batch, topic, **columns)
         self._pending.append(delivery)
-        while self._pending and self._pending[0].done():
-            self.rows_written += self._pending.popleft().result(0)
+        self._collect(lambda delivery: delivery.done())
         return delivery.rows
+
+    def _collect(self, which: Callable[[ArrowDelivery], bool]) -> None:
+        """Count what is written, in order, as long as `which` is true. Several threads may be here, and a
+        signal's handler.
+        """
+        while True:
+            try:
+                delivery = self._pending.popleft()
+            except IndexError:
+                return
+            if not which(delivery):
+                self._pending.appendleft(delivery)
+                return
+            rows = delivery.result()
+            self.rows_written += rows
 
     def flush(self) -> int:
         """Wait for all acknowledgements; returns the rows written so far. Raises as `write_columns`."""
         self._producer.flush()
-        while self._pending:
-            self.rows_written += self._pending.popleft().result()
+        self._collect(lambda delivery: True)
         return self.rows_written
 
     def close(self) -> None:
-        """`flush`, and end."""
+        """`flush`, and end. May be called from anywhere, as `Producer.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._producer._thread.is_current:
+            self._producer.close()
+            return
         try:
             self.flush()
         finally:
@@ -81,6 +101,7 @@ class RawWriter:
 
     def abort(self) -> None:
         """End without waiting; what was not acknowledged may or may not be written."""
+        self._closed = True
         self._producer.close(0)
 
     def __enter__(self) -> RawWriter:

@@ -11,6 +11,7 @@ Blocking, without threads, one object for one thread. Works from Kafka 0.8.2 to 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
@@ -32,7 +33,8 @@ from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.group_offsets import commit_request, committed_in, offset_fetch_request
 from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, metadata_topics
-from odradek.client.errors import UnsupportedByBrokerError
+from odradek.client.core.ownership import Ownership, one_at_a_time
+from odradek.client.errors import IllegalStateError, UnsupportedByBrokerError
 from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
 from odradek.errors.codes import to_code
@@ -114,6 +116,17 @@ class SimpleConsumer:
         )
         self._known = known_brokers(self._config)
         self._connection: BlockingConnection | None = None
+        self._ownership = Ownership("this SimpleConsumer")
+        self._process = os.getpid()
+
+    def _check_usable(self) -> None:
+        if self._process != os.getpid():
+            if self._connection is not None:
+                raise IllegalStateError(
+                    f"the SimpleConsumer is that of process {self._process}, of which this one is a fork: "
+                    "its connection is that one's. Make one after the fork"
+                )
+            self._process = os.getpid()
 
     def _ask(self, message: Any, version: int) -> Any:
         connection = self._connected()
@@ -132,6 +145,7 @@ class SimpleConsumer:
 
     # Who serves what
 
+    @one_at_a_time
     def leaders(self, topic: str) -> dict[int, Leadership]:
         """Leader and replicas of each partition of a topic, as far as this broker knows.
 
@@ -157,6 +171,7 @@ class SimpleConsumer:
             raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")
         return found
 
+    @one_at_a_time
     def find_coordinator(self, group: str) -> Node:
         """The broker that keeps a group's offsets. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
         version = self._connected().pick(ApiKey.FIND_COORDINATOR, at_most=3)
@@ -167,6 +182,7 @@ class SimpleConsumer:
 
     # Offsets
 
+    @one_at_a_time
     def offsets_before(
         self, topic: str, partition: int, time_ms: int = LATEST, max_offsets: int = 1
     ) -> list[int]:
@@ -183,6 +199,9 @@ class SimpleConsumer:
         Raises `UnsupportedByBrokerError` by brokers since 4.0, which tell the ends of the log only, and one
         offset at a time.
         """
+        return self._offsets_before(topic, partition, time_ms, max_offsets)
+
+    def _offsets_before(self, topic: str, partition: int, time_ms: int, max_offsets: int = 1) -> list[int]:
         tp = TopicPartition(topic, partition)
         request = list_offsets_request({tp: time_ms}, 0)
         connection = self._connected()
@@ -202,6 +221,7 @@ class SimpleConsumer:
             raise error_for(code, f"{tp}: {code.message}")
         return list(data.old_style_offsets) if version == 0 else [offset_in(data)]
 
+    @one_at_a_time
     def last_offset(self, topic: str, partition: int, time_ms: int = LATEST) -> int:
         """The first of `offsets_before`; the log's start where nothing is as old as that.
 
@@ -209,9 +229,10 @@ class SimpleConsumer:
             topic, partition: of which log.
             time_ms: epoch milliseconds, LATEST or EARLIEST.
         """
-        found = self.offsets_before(topic, partition, time_ms)
-        return found[0] if found else self.offsets_before(topic, partition, EARLIEST)[0]
+        found = self._offsets_before(topic, partition, time_ms)
+        return found[0] if found else self._offsets_before(topic, partition, EARLIEST)[0]
 
+    @one_at_a_time
     def commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], *, in_zookeeper: bool = False
     ) -> None:
@@ -231,6 +252,7 @@ class SimpleConsumer:
                     code = to_code(p.error_code)
                     raise error_for(code, f"{topic.name}-{p.partition_index}: {code.message}")
 
+    @one_at_a_time
     def fetch_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]], *, in_zookeeper: bool = False
     ) -> dict[TopicPartition, int]:
@@ -254,6 +276,7 @@ class SimpleConsumer:
 
     # Records
 
+    @one_at_a_time
     def fetch(
         self,
         topic: str,
@@ -318,10 +341,12 @@ class SimpleConsumer:
         return Fetched(records, next_offset, data.high_watermark, skipped)
 
     def close(self) -> None:
-        """Close the connection; the next question opens another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Close the connection; the next question opens another. May be called from anywhere: a question
+        under way fails with `ConnectionFailedError`.
+        """
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def __enter__(self) -> SimpleConsumer:
         return self

@@ -27,6 +27,7 @@ from odradek.client.blocking_produce import PipelinedProduce
 from odradek.client.config import ProducerConfig, build, python_name
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
+from odradek.client.core.ownership import Ownership, one_at_a_time
 from odradek.client.core.transactions.requests import TxnRequest
 from odradek.client.core.transactions.requests import build as build_request
 from odradek.client.core.transactions.transaction_manager import TransactionManager
@@ -92,6 +93,12 @@ class TransactionalWriter:
         self._closed = False
         self._patience_ms: float = self._config.max_block_ms
         self.rows_written = 0
+        self._ownership = Ownership("this TransactionalWriter")
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise ClosedError("the writer is closed")
+        self._cluster.check_usable()
 
     @property
     def producer_id(self) -> int:
@@ -103,6 +110,7 @@ class TransactionalWriter:
         """The producer's epoch."""
         return self._manager.producer_epoch
 
+    @one_at_a_time
     def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:
         """Get a producer id; fences whoever had the transactional id, and aborts its transaction.
 
@@ -117,6 +125,7 @@ class TransactionalWriter:
         self._produce.restart()
         return self._manager.prepared
 
+    @one_at_a_time
     def resume_transaction(self, prepared: PreparedTxnState) -> None:
         """Take up another writer's transaction, to commit or to abort it; in place of `init_transactions`.
 
@@ -126,10 +135,12 @@ class TransactionalWriter:
         """
         self._manager.resume(prepared)
 
+    @one_at_a_time
     def begin_transaction(self) -> None:
         """Begin; nothing is sent yet."""
         self._manager.begin(v2=v2_if_known(self._versions()))
 
+    @one_at_a_time
     def write_columns(
         self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: str
     ) -> int:
@@ -151,11 +162,16 @@ class TransactionalWriter:
                 self._produce.write(built.tp, built.data, built.rows)
         return plan.rows
 
+    @one_at_a_time
     def flush(self) -> int:
         """Wait for all acknowledgements; returns the rows written so far by this writer."""
+        return self._flush()
+
+    def _flush(self) -> int:
         self.rows_written += self._produce.flush()
         return self.rows_written
 
+    @one_at_a_time
     def send_offsets_to_transaction(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
@@ -170,25 +186,32 @@ class TransactionalWriter:
         if offsets:
             self._wait(self._manager.send_offsets(offsets, group))
 
+    @one_at_a_time
     def prepare_transaction(self) -> PreparedTxnState:
         """`flush`; then nothing can be added, and only `commit_`, `abort_` or `complete_transaction` follow.
 
         Returns: what `resume_transaction` or, after `init_transactions(keep_prepared=True)`,
         `complete_transaction` need.
         """
-        self.flush()
+        self._flush()
         return self._manager.prepare()
 
+    @one_at_a_time
     def commit_transaction(self) -> None:
         """Commit. Rows that are on their way are waited for."""
-        self.flush()
+        self._flush()
         self._end(self._manager.commit())
 
+    @one_at_a_time
     def abort_transaction(self) -> None:
         """Abort: nothing of it will be seen by read_committed readers."""
+        self._abort()
+
+    def _abort(self) -> None:
         self._produce.settle()
         self._end(self._manager.abort())
 
+    @one_at_a_time
     def complete_transaction(self, prepared: PreparedTxnState) -> bool:
         """End a prepared transaction: committed if it is `prepared`, else aborted (KIP-939).
 
@@ -205,8 +228,14 @@ class TransactionalWriter:
     def close(self) -> None:
         """Close the connections. An open transaction is aborted if that can be done at once, and one that was
         being committed gets its end; a prepared one stays.
+
+        May be called from anywhere. Amid another call (of another thread, or that a signal has interrupted
+        whose handler closes) it is as `abandon`; that call raises `ClosedError`.
         """
         if self._closed:
+            return
+        if self._ownership.holder is not None or self._cluster.is_forked:
+            self.abandon()
             return
         try:
             if self._manager.is_open and self._manager.producer_id >= 0:
@@ -218,18 +247,19 @@ class TransactionalWriter:
                     if pending is not None:
                         self._end(pending)
                     else:
-                        self.abort_transaction()
+                        self._abort()
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the connections and leave everything as it is."""
+        """Close the connections and leave everything as it is; from anywhere, as `close`."""
         if not self._closed:
             self._closed = True
-            self._manager.close(ClosedError("the writer was closed"))
-            for connection in self._coordinators.values():
-                connection.close()
             self._cluster.close()
+            for connection in list(self._coordinators.values()):
+                connection.close()
+            if self._ownership.holder is None:
+                self._manager.close(ClosedError("the writer was closed"))
 
     def __enter__(self) -> TransactionalWriter:
         return self
@@ -253,6 +283,8 @@ class TransactionalWriter:
         deadline = now_ms() + self._patience_ms
         backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         while not done():
+            if self._closed:
+                raise ClosedError("the writer was closed meanwhile")
             request = self._manager.next_request(batches_left=False)
             if request is None:
                 if done():

@@ -1,19 +1,19 @@
-"""Waits that Ctrl-C ends, whenever it comes.
+"""Waits that a signal's handler may interrupt whenever it comes, and in which it may wait itself.
 
-CPython runs a signal's handler between two instructions. A signal that comes when a thread has looked for
-some and does not wait yet wakes nobody, and its handler runs when the wait is over: without a bound, never.
-So one waits for a second at a time.
+CPython runs a signal's handler between two instructions. Two things follow:
+
+- A signal that comes when a thread has looked for some and does not wait yet wakes nobody, and its handler
+  runs when the wait is over: without a bound, never. So one waits for a second at a time.
+- A handler may come while the thread is inside `Event.wait`, `Future.result` or the like, where that holds a
+  lock. Whoever is to ring needs this lock; if the handler waits for him, neither goes on. So nothing here
+  holds a lock of Python's: a `SimpleQueue` puts and gets in one step.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import queue
 import time
 from collections.abc import Callable
-from typing import TypeVar
-
-T = TypeVar("T")
 
 SLICE_S = 1.0
 """For so long at most an interrupt may go unnoticed."""
@@ -23,7 +23,7 @@ def wait_until(wait: Callable[[float], bool], timeout_s: float | None = None) ->
     """Wait in slices. Returns whether what is waited for has come.
 
     Args:
-        wait: waits for so many seconds at most, and says whether it has come: `threading.Event.wait`.
+        wait: waits for so many seconds at most, and says whether it has come.
         timeout_s: seconds; None for as long as it takes.
     """
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -35,22 +35,25 @@ def wait_until(wait: Callable[[float], bool], timeout_s: float | None = None) ->
             return False
 
 
-def result_of(future: concurrent.futures.Future[T], timeout_s: float | None = None) -> T:
-    """Wait for a future as its `result` does, in slices. Raises what that raises."""
+class Bell:
+    """Wakes one that waits. May be rung from any thread, any number of times; each ring ends one wait."""
 
-    def wait(slice_s: float) -> bool:
-        concurrent.futures.wait((future,), slice_s)
-        return future.done()
+    __slots__ = ("_rings",)
 
-    if not future.done():
-        wait_until(wait, timeout_s)
-    return future.result(0)
+    def __init__(self) -> None:
+        self._rings: queue.SimpleQueue[None] = queue.SimpleQueue()
 
+    def ring(self, *_: object) -> None:
+        """Wake the one that waits, or that waits next."""
+        self._rings.put(None)
 
-def next_of(items: queue.SimpleQueue[T]) -> T:
-    """Wait for the next of a queue, in slices."""
-    while True:
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait in slices, `timeout_s` seconds at most. Returns whether it was rung."""
+        return wait_until(self._wait, timeout_s)
+
+    def _wait(self, slice_s: float) -> bool:
         try:
-            return items.get(timeout=SLICE_S)
+            self._rings.get(timeout=slice_s)
         except queue.Empty:
-            continue
+            return False
+        return True

@@ -19,6 +19,7 @@ from odradek.client.aio.admin_placement import PlacementAdmin
 from odradek.client.aio.admin_tokens import TokenAdmin
 from odradek.client.aio.admin_topics import TopicAdmin
 from odradek.client.aio.admin_transactions import TransactionAdmin
+from odradek.client.aio.cluster import check_loop
 from odradek.client.types import (
     ApiVersionRange,
     ClusterDescription,
@@ -92,6 +93,7 @@ class AsyncAdmin(
         """Close the connections."""
         self._closed = True
         if self._cluster is not None:
+            check_loop(self._cluster)
             await self._cluster.close()
 
     async def __aenter__(self) -> AsyncAdmin:

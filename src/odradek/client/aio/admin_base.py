@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.cluster import Cluster, check_loop
 from odradek.client.aio.offsets import retry
 from odradek.client.config import AdminConfig, build
 from odradek.client.errors import ClosedError
@@ -68,6 +68,8 @@ class AdminBase:
             raise ClosedError("the admin client is closed")
         if self._cluster is None:
             self._cluster = Cluster(self._config, allow_auto_create=False)
+        else:
+            check_loop(self._cluster)
         return self._cluster
 
     async def _retry(

@@ -31,6 +31,7 @@ from odradek.client.errors import (
     ClosedError,
     ConnectionFailedError,
     IllegalArgumentError,
+    IllegalStateError,
     NoBrokersAvailableError,
 )
 from odradek.client.types import Node, TopicPartition
@@ -41,6 +42,17 @@ from odradek.wire.api import ApiKey
 log = logging.getLogger("odradek.client")
 
 ConnectionKey = tuple[int, str]
+
+
+def check_loop(cluster: Cluster) -> None:
+    """Raise `IllegalStateError` in another event loop than the one in which the client was begun: its answers
+    do not come there. (That of a process that was forked is another one.)
+    """
+    if asyncio.get_running_loop() is not cluster.loop:
+        raise IllegalStateError(
+            "the client belongs to the event loop in which it was begun, and this is another one: make a "
+            "client for each loop"
+        )
 
 
 class Cluster:
@@ -70,7 +82,7 @@ class Cluster:
         self._allow_auto_create = allow_auto_create
         self._patience_ms = may_wait_ms + SILENCE_MS
         self._wanted: dict[str, float] = {}
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._connections: dict[ConnectionKey, Connection] = {}
         self._connecting: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         self._failures: dict[ConnectionKey, int] = {}
@@ -91,7 +103,7 @@ class Cluster:
 
     def now_ms(self) -> float:
         """Monotonic milliseconds, the loop's."""
-        return self._loop.time() * 1000
+        return self.loop.time() * 1000
 
     # Connections
 
@@ -135,7 +147,7 @@ class Cluster:
                 raise ClosedError("the client was closed")
             if self.backoff_left_ms(node_id, purpose) > 0:
                 raise ConnectionFailedError(f"broker {node_id} was not reachable a moment ago")
-            task = self._connecting[key] = self._loop.create_task(self._connect(key))
+            task = self._connecting[key] = self.loop.create_task(self._connect(key))
             # Whoever waits hears of an error; where all have gone, nobody need.
             task.add_done_callback(error_of)
         return await asyncio.shield(task)
@@ -188,7 +200,7 @@ class Cluster:
         limit = self.config.connections_max_idle_ms
         if limit < 0:
             return
-        oldest = self._loop.time() - limit / 1000
+        oldest = self.loop.time() - limit / 1000
         for connection in list(self._connections.values()):
             if not connection.in_flight and connection.last_used < oldest:
                 connection.close()
@@ -255,7 +267,7 @@ class Cluster:
         if self.closed:
             return
         if self._refresh is None:
-            self._refresh = self._loop.create_task(self._refresh_until_done())
+            self._refresh = self.loop.create_task(self._refresh_until_done())
         else:
             self._refresh_again = True
 
@@ -273,7 +285,7 @@ class Cluster:
         try:
             async with asyncio.timeout(max(0.0, timeout_ms) / 1000):
                 while answered == known:
-                    waiter: asyncio.Future[int] = self._loop.create_future()
+                    waiter: asyncio.Future[int] = self.loop.create_future()
                     self._update_waiters.append(waiter)
                     self.request_update()
                     answered = await waiter
@@ -383,7 +395,7 @@ class Cluster:
         if self._age_timer is not None:
             self._age_timer.cancel()
         if not self.closed:
-            self._age_timer = self._loop.call_later(
+            self._age_timer = self.loop.call_later(
                 max(0.05, self.config.metadata_max_age_ms / 1000), self.request_update
             )
 
@@ -460,7 +472,7 @@ class Cluster:
         Args:
             watched: somebody looks at its result; if not, a failure is logged.
         """
-        task = self._loop.create_task(coroutine)
+        task = self.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard if watched else self._task_done)
         return task

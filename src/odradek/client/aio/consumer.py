@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.client.aio.cluster import check_loop
 from odradek.client.aio.consumer_engine import (
     CLOSE_TIMEOUT_MS,
     CommitCallback,
     ConsumerEngine,
     at_least_one,
+    listening,
 )
 from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.handled import Handled
+from odradek.client.core.ownership import Ownership
 from odradek.client.core.subscription_state import Position
 from odradek.client.errors import IllegalStateError
 from odradek.client.types import (
@@ -45,8 +50,10 @@ class AsyncConsumer:
             async for record in consumer:
                 ...
 
-    One task uses a consumer at a time. With a group, `poll` must be called at least every
-    `max_poll_interval_ms`; rebalances go on, listeners are called and offsets are committed while it runs.
+    One task takes records at a time, or unsubscribes: from a second one that raises
+    `ConcurrentModificationError`, from a listener `IllegalStateError`. All other calls, and `close`, may be
+    made beside it. With a group, `poll` must be called at least every `max_poll_interval_ms`; rebalances go
+    on, listeners are called and offsets are committed while it runs.
 
     Args:
         topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
@@ -66,6 +73,7 @@ class AsyncConsumer:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
         self._topics = names
         self._handled = Handled()
+        self._ownership = Ownership("this AsyncConsumer")
         self._engine: ConsumerEngine | None = None
 
     @property
@@ -78,7 +86,14 @@ class AsyncConsumer:
             self._engine = ConsumerEngine(self._config)
             if self._topics:
                 await self._engine.subscribe(self._topics, None, None)
+        else:
+            check_loop(self._engine.cluster)
         return self._engine
+
+    def _alone(self, name: str) -> AbstractContextManager[Any]:
+        if listening.get() is self._engine is not None:
+            raise IllegalStateError(f"{name} in a rebalance listener: only after that has returned")
+        return self._ownership.enter(name, asyncio.current_task(), nested=False)
 
     async def start(self) -> AsyncConsumer:
         """Begin; every other call does so too."""
@@ -103,7 +118,11 @@ class AsyncConsumer:
 
         Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
         """
-        await (await self._started()).subscribe(topics, pattern, listener)
+        engine = await self._started()
+        if topics is not None and not isinstance(topics, str):
+            topics = list(topics)
+        with self._alone("subscribe([])") if topics == [] else nullcontext():
+            await engine.subscribe(topics, pattern, listener)
 
     async def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed.
@@ -116,7 +135,9 @@ class AsyncConsumer:
     async def unsubscribe(self) -> None:
         """Give up everything and leave the group. Commits (with auto-commit) what `close` would."""
         failed = self._handled.new_one()
-        await (await self._started()).unsubscribe(failed=failed)
+        engine = await self._started()
+        with self._alone("unsubscribe"):
+            await engine.unsubscribe(failed=failed)
 
     async def subscription(self) -> set[str]:
         """The topics subscribed to."""
@@ -135,10 +156,11 @@ class AsyncConsumer:
             SerializationError: a deserializer refused the next record.
             KafkaError: not authorized, fenced, damaged data, ….
         """
-        self._handled.note()
         engine = await self._started()
         limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
-        return await engine.poll(timeout_ms, lambda: engine.take(limit))
+        with self._alone("poll"):
+            self._handled.note()
+            return await engine.poll(timeout_ms, lambda: engine.take(limit))
 
     async def poll_arrow(
         self,
@@ -151,13 +173,14 @@ class AsyncConsumer:
         """As `poll`, as an Arrow table; see `odradek.client.Consumer.poll_arrow`."""
         from odradek.client.arrow_read import as_spark, empty_table, to_table
 
-        self._handled.note()
         columns = as_spark(columns)
         engine = await self._started()
         limit = at_least_one(100_000 if max_rows is None else max_rows)
-        parts: list[tuple[Position, Any]] = await engine.poll(
-            timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns)
-        )
+        with self._alone("poll_arrow"):
+            self._handled.note()
+            parts: list[tuple[Position, Any]] = await engine.poll(
+                timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns)
+            )
         return to_table(parts) if parts else empty_table(with_headers, columns)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
@@ -171,7 +194,8 @@ class AsyncConsumer:
             for record in engine.hand_out(engine.after_take, looked=looked):
                 yield record
             deadline = engine.cluster.now_ms() + self._config.request_timeout_ms
-            looked = await engine.something_to_take(deadline)
+            with self._alone("iteration"):
+                looked = await engine.something_to_take(deadline)
 
     async def seek(
         self, partition: TopicPartition | tuple[str, int], offset: int, leader_epoch: int = -1
@@ -332,6 +356,7 @@ class AsyncConsumer:
 
     async def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:
         if self._engine is not None:
+            check_loop(self._engine.cluster)
             await self._engine.close(timeout_ms, failed=failed, tell=tell)
 
     def __del__(self) -> None:

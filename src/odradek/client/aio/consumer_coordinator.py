@@ -138,11 +138,14 @@ class ConsumerCoordinator:
                     await self._whole(self._prepare())
                 self._start_heartbeats()
                 self._join = self._cluster.spawn(self._joining.until_done(), watched=True)
+            join = self._join
             left = (deadline_ms - self._cluster.now_ms()) / 1000
-            done, _ = await asyncio.wait({self._join}, timeout=max(0.0, left))
+            done, _ = await asyncio.wait({join}, timeout=max(0.0, left))
             if not done:
                 return False
-            join, self._join = self._join, None
+            if self._join is not join or join.cancelled():
+                raise ClosedError("the consumer was closed meanwhile")
+            self._join = None
             generation, assigned = join.result()
             self._prepared = False
             if self.member.generation == generation and self.member.state is MemberState.STABLE:
@@ -160,6 +163,8 @@ class ConsumerCoordinator:
         await asyncio.wait({step})
         if self._step is step:
             self._step = None
+        if step.cancelled():
+            raise ClosedError("the consumer was closed meanwhile")
         step.result()
 
     async def _give_up_lost(self) -> None:
@@ -352,7 +357,8 @@ class ConsumerCoordinator:
         if self._heartbeats is not None:
             self._heartbeats.cancel()
         await self._stop_join()
-        revoked = tuple(sorted(self._positions.assigned))
+        # Of those that are being revoked the listener has been told, and may be closing for it.
+        revoked = tuple(sorted(position.tp for position in self._positions if not position.revoking))
         if self._positions.is_group_managed and revoked and self.listener is not None:
             method = (
                 self.listener.on_partitions_lost if self.member.lost else self.listener.on_partitions_revoked

@@ -8,6 +8,8 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
@@ -47,6 +49,9 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception
 CLOSE_TIMEOUT_MS = 30_000
 """How long taking leave of the group may take, by default."""
 
+listening: ContextVar[Any] = ContextVar("odradek_listening", default=None)
+"""The engine whose listener runs in this task."""
+
 _TOPIC_FATAL = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -62,7 +67,8 @@ class ConsumerEngine:
 
     def __init__(self, config: ConsumerConfig, invoke: Invoke | None = None) -> None:
         self.config = config
-        self.closed = False
+        self.closed = self.closing = False
+        self._close_waiters: list[asyncio.Future[None]] = []
         self.positions = SubscriptionState(config.auto_offset_reset)
         self.buffer = FetchBuffer(
             config.check_crcs,
@@ -84,7 +90,7 @@ class ConsumerEngine:
                 self.cluster,
                 self.positions,
                 assignors,
-                invoke or _call,
+                invoke or self._call,
                 self._group_changed,
                 self.buffer.iteration_moved,
             )
@@ -98,6 +104,15 @@ class ConsumerEngine:
         self._round = 0
         self._told_missing: set[str] = set()
         self.cluster.on_update.append(self._metadata_updated)
+
+    async def _call(self, method: Callable[..., Any], partitions: tuple[TopicPartition, ...]) -> None:
+        before = listening.set(self)
+        try:
+            result = method(partitions)
+            if inspect.isawaitable(result):
+                await result
+        finally:
+            listening.reset(before)
 
     def _group_changed(self) -> None:
         self.buffer.interrupt()
@@ -132,10 +147,14 @@ class ConsumerEngine:
         if self.closed:
             raise ClosedError("the consumer is closed")
 
+    def _need_not_closing(self) -> None:
+        if self.closing or self.closed:
+            raise ClosedError("the consumer was closed")
+
     def ready(self, now_ms: float) -> bool:
         """Return whether `take` may be called without anything else to be done first."""
         return not (
-            self.closed
+            self.closing
             or self.fetcher.failure is not None
             or self.resolver.failure is not None
             or (self.group is not None and self.positions.is_group_managed and self.group.needs_poll)
@@ -157,7 +176,7 @@ class ConsumerEngine:
 
         What there is may turn out to be nothing that the application may see. Raises as `AsyncConsumer.poll`.
         """
-        self.need_open()
+        self._need_not_closing()
         if self.positions.how is Subscribing.NOT:
             raise IllegalStateError("the consumer is neither subscribed to topics nor assigned partitions")
         self._round = self.buffer.come_back()
@@ -167,6 +186,7 @@ class ConsumerEngine:
             if self.group is not None and self.positions.is_group_managed:
                 self.group.polled()
                 await self._join(deadline)
+                self._need_not_closing()
             self._auto_commit()
             self.resolver.start()
             if self.buffer.takeable:
@@ -176,7 +196,7 @@ class ConsumerEngine:
                 return False
             self.fetcher.wake()
             await self._wait(left)
-            self.need_open()
+            self._need_not_closing()
 
     async def _join(self, deadline: float) -> None:
         assert self.group is not None
@@ -230,7 +250,13 @@ class ConsumerEngine:
                 records = self.interceptors.changed("on_consume", records)
         return records
 
-    def hand_out(self, used: Callable[[], Any], *, looked: bool = False) -> Iterator[ConsumerRecord]:
+    def hand_out(
+        self,
+        used: Callable[[], Any],
+        *,
+        looked: bool = False,
+        guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> Iterator[ConsumerRecord]:
         """Yield records that have been fetched, one by one, until something else has to be done first.
 
         The positions move with each record; see `FetchBuffer.hand_out`.
@@ -239,6 +265,7 @@ class ConsumerEngine:
             used: called when there is room to fetch more.
             looked: `something_to_take` has just done what it could; a rebalance that goes on does not hold up
                 what this consumer keeps.
+            guard: see `FetchBuffer.hand_out`.
         """
         while self.buffer.takeable:
             if not looked:
@@ -248,7 +275,7 @@ class ConsumerEngine:
                     return
             looked = False
             self.polled()
-            records = self.buffer.hand_out(self.config.max_poll_records, used, self._round)
+            records = self.buffer.hand_out(self.config.max_poll_records, used, self._round, guard)
             if self.interceptors:
                 for record in records:
                     yield from self.interceptors.changed("on_consume", [record])
@@ -385,6 +412,7 @@ class ConsumerEngine:
             if left <= 0:
                 raise self.cluster.timeout_error(f"the position of {tp} is not known", timeout)
             await self._wait(left)
+            self.need_open()
         return offset
 
     def set_paused(self, paused: bool, partitions: Iterable[TopicPartition]) -> None:
@@ -504,9 +532,15 @@ class ConsumerEngine:
             failed: an exception is on its way: what the application was given last may not be processed.
             tell: the log level of the line that names those records.
         """
-        if self.closed:
+        if self.closing:
+            if not self.closed and listening.get() is not self:
+                ended = asyncio.get_running_loop().create_future()
+                self._close_waiters.append(ended)
+                await ended
             return
+        self.closing = True
         self.buffer.interrupt()
+        self._news.set()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 if self.group is not None:
@@ -520,8 +554,12 @@ class ConsumerEngine:
             if self._commit_timer is not None:
                 self._commit_timer.cancel()
             self.fetcher.stop()
+            self._news.set()
             await self.cluster.close()
             self.interceptors.tell("close")
+            for ended in self._close_waiters:
+                if not ended.done():
+                    ended.set_result(None)
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
@@ -536,12 +574,6 @@ def at_least_one(limit: int) -> int:
     if limit < 1:
         raise IllegalArgumentError(f"at most {limit} records: take one at least")
     return limit
-
-
-async def _call(method: Callable[..., Any], partitions: tuple[TopicPartition, ...]) -> None:
-    result = method(partitions)
-    if inspect.isawaitable(result):
-        await result
 
 
 class _Listener(ConsumerRebalanceListener):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from odradek.client.aio.cluster import check_loop
 from odradek.client.aio.producer_engine import (
     ProducerEngine,
     closing_timeout,
@@ -20,7 +20,7 @@ from odradek.client.aio.producer_engine import (
 )
 from odradek.client.config import ProducerConfig, build
 from odradek.client.core.batches import Callback
-from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -91,6 +91,8 @@ class AsyncProducer:
             raise ClosedError("the producer is closed")
         if self._engine is None:
             self._engine = ProducerEngine(self._config, None)
+        else:
+            check_loop(self._engine.cluster)
         return self._engine
 
     async def start(self) -> AsyncProducer:
@@ -161,7 +163,8 @@ class AsyncProducer:
             future = engine.try_append(record, known)
             if future is not None:
                 return future
-            await self._wait_memory(engine, record, deadline)
+            if not engine.accumulator.has_room(record.size):
+                await self._wait_memory(engine, record, deadline)
 
     async def _wait_memory(self, engine: ProducerEngine, record: SerializedRecord, deadline: float) -> None:
         freed = asyncio.Event()
@@ -208,10 +211,9 @@ class AsyncProducer:
         self, engine: ProducerEngine, plan: ArrowPlan, outcomes: list[BatchOutcome], deadline: float
     ) -> None:
         for built in plan.batches():
-            while not engine.accumulator.has_room(len(built.data)):
+            while (outcome := engine.append_if_room(built)) is None:
                 await self._wait_memory(engine, built.as_record(), deadline)
-            outcomes.append(engine.append_built(built.tp, built.data, built.rows))
-            engine.wake()
+            outcomes.append(outcome)
             deadline = engine.now_ms() + self._config.max_block_ms
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -221,14 +223,11 @@ class AsyncProducer:
             timeout: seconds. Raises `ClientTimeoutError` when it passes.
         """
         engine = self._started()
-        pending = engine.begin_flush()
         try:
             async with asyncio.timeout(timeout):
-                await wait_for_outcomes(pending)
+                await engine.flush()
         except TimeoutError:
             raise ClientTimeoutError(f"flush: not all records were acknowledged within {timeout} s") from None
-        finally:
-            engine.end_flush()
 
     # Transactions: see `odradek.client.Producer`.
 
@@ -270,7 +269,7 @@ class AsyncProducer:
 
     async def prepare_transaction(self) -> PreparedTxnState:
         """Wait for all records; then only the end is open (KIP-939)."""
-        return await self._started().transactions.prepare(self.flush())
+        return await self._started().transactions.prepare(self.flush)
 
     async def complete_transaction(self, prepared: PreparedTxnState) -> bool:
         """End the prepared transaction: commit it if it is `prepared`, else abort it."""
@@ -295,34 +294,23 @@ class AsyncProducer:
         await self._close(timeout, sys.exception())
 
     async def _close(self, timeout: float | None, failure: BaseException | None) -> None:
-        if self._closed:
-            return
         engine = self._engine
+        self._closed = True
         if engine is None:
-            self._closed = True
             return
-        engine.shut()
+        check_loop(engine.cluster)
         try:
-            await self._finish(engine, closing_timeout(timeout, failure))
+            await engine.close_within(closing_timeout(timeout, failure))
         except BaseException as problem:
             failure = problem
+            await engine.close()
             raise
         finally:
-            self._closed = True
-            await engine.close()
             engine.tell_undelivered(raises=failure is None and timeout != 0)
-
-    async def _finish(self, engine: ProducerEngine, timeout: float | None) -> None:
-        if engine.manager is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await engine.transactions.close()
-        with contextlib.suppress(ClientTimeoutError):
-            await self.flush(timeout)
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
-        if engine is not None and not self._closed:
+        if engine is not None and not engine.closed:
             log.warning(
                 "producer %r was not closed; %d sends have no answer yet",
                 self._config.client_id,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ from odradek.client.aio.transactions import Transactions, no_transactions
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, record_size
-from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, settles_here, wait_for_outcomes
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
@@ -41,7 +41,7 @@ from odradek.records.compression import Codec
 from odradek.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
-    from odradek.client.arrow import ArrowPlan
+    from odradek.client.arrow import ArrowPlan, Built
 
 
 log = logging.getLogger("odradek.client.producer")
@@ -99,14 +99,16 @@ def _accumulator(
 
 
 class ProducerEngine:
-    """The engine of both producers. Made in the event loop; appending may happen in other threads, under
-    `lock`.
+    """The engine of both producers. Made in the event loop, and called there; `prepare`, `topic` and
+    `try_append` may be called in other threads, too.
 
     Args:
         config: the producer's.
         lock: the gate that appending threads and the sender share, or None where only the loop's thread
             appends.
         wake: makes the sender look; called from the appending thread.
+        in_loop: calls a function with arguments in the loop's thread, and returns what it returns; None: the
+            caller is in it.
     """
 
     def __init__(
@@ -114,8 +116,10 @@ class ProducerEngine:
         config: ProducerConfig,
         lock: Gate | None,
         wake: Callable[[], None] | None = None,
+        in_loop: Callable[..., Any] | None = None,
     ) -> None:
         self.config = config
+        self._in_loop = in_loop
         self.lock: AbstractContextManager[Any] = contextlib.nullcontext() if lock is None else lock
         self.closed = False
         self.manager = _transaction_manager(config)
@@ -156,13 +160,16 @@ class ProducerEngine:
             and self._partitioner is None
             and not self._interceptors
         )
+        self._closing: asyncio.Task[None] | None = None
+        self._end: asyncio.Task[None] | None = None
         self.cluster.on_update.append(self._drop_unused_topics)
+        settles_here(self.accumulator.owes)
         self.sender.start()
 
     def _drop_unused_topics(self) -> None:
         with self.lock:
             # Records take the long way once, by which the topics' partitions become known anew.
-            self.appender.topics.clear()
+            self.appender.forget()
             queued = self.accumulator.topics_queued
         self.cluster.want(queued)
         self.cluster.drop_unused(self.config.metadata_max_idle_ms)
@@ -235,7 +242,7 @@ class ProducerEngine:
 
         return told
 
-    # Appending, under `lock`
+    # Appending
 
     def topic(self, name: str) -> KnownTopic | None:
         """Return the known partitions of a topic; None if it is not in the metadata."""
@@ -246,16 +253,19 @@ class ProducerEngine:
         return self.accumulator.bounds.unpacked_bound(topic)
 
     def try_append(self, record: SerializedRecord, known: KnownTopic) -> DeliveryFuture | None:
-        """Append if there is room; None if not.
+        """Append if there is room; None if not, or if a transaction began or ended meanwhile: once more then.
 
         Args:
             known: the topic, from `topic`.
 
-        Raises `IllegalArgumentError` for a partition that the topic does not have; outside a transaction, or
-        after one failed, as `TransactionManager.add_partition`.
+        Raises `ClosedError`; `IllegalArgumentError` for a partition that the topic does not have; outside a
+        transaction, or after one failed, as `TransactionManager.add_partition`.
         """
+        about = self.appender.round
+        if self.closed:
+            raise ClosedError("the producer is closed")
         accumulator = self.accumulator
-        if accumulator.memory_used + record.size > accumulator.buffer_memory:
+        if not accumulator.has_room(record.size):
             return None
         partition = record.partition
         sticky = False
@@ -275,8 +285,8 @@ class ProducerEngine:
                 f"topic {record.topic!r} has no partition {partition}: it has {len(known.numbers)}"
             )
         if self.manager is not None:
-            self.manager.add_partition(tp)
-        future, look, closed = accumulator.append(
+            self._join_transaction(self.manager, tp)
+        appended = accumulator.append(
             tp,
             record.timestamp,
             record.key,
@@ -285,35 +295,61 @@ class ProducerEngine:
             record.callback,
             record.size,
             self.now_ms(),
+            about=about,
+            lanes=self._lanes(record.topic, known) if self.appender.enabled else None,
         )
+        if appended is None:
+            return None
+        future, look, closed = appended
         if sticky:
             self._sticky.appended(record.topic, partition, record.size, closed)
-        if self.appender.enabled:
-            self._remember(record.topic, known, tp)
         if look:
             self.wake()
         return future
 
-    def _remember(self, topic: str, known: KnownTopic, tp: TopicPartition) -> None:
-        """The next records for this partition may take the short way."""
+    def _join_transaction(self, manager: TransactionManager, tp: TopicPartition) -> None:
+        if self._in_loop is None or manager.has_joined(tp):
+            manager.add_partition(tp)
+        else:
+            # What is due is put together there.
+            self._in_loop(manager.add_partition, tp)
+
+    def _lanes(self, topic: str, known: KnownTopic) -> TopicLanes | None:
+        """Return what is remembered of a topic, so that the next records may take the short way."""
         lanes = self.appender.topics.get(topic)
-        if lanes is None:
-            if known.numbers[-1] != len(known.numbers) - 1:
-                return
-            lanes = self.appender.topics[topic] = TopicLanes(
+        if lanes is None and known.numbers[-1] == len(known.numbers) - 1:
+            lanes = TopicLanes(
                 len(known.numbers), self._sticky.of(topic), self.accumulator.batch_size_of(topic)
             )
-        lanes.lanes[tp.partition] = self.accumulator.last_batch(tp)
+        return lanes
 
     def not_sent(self, problem: Exception) -> None:
         """Something that was to be sent was not, or not whole: a transaction that it belongs to cannot be
-        committed any more. Not under `lock`.
+        committed any more. Not under `lock`; from any thread.
         """
         if self.manager is not None:
             error = problem if isinstance(problem, OdradekError) else KafkaError(repr(problem))
-            with self.lock:
-                self.manager.send_failed(error)
-                self.wake()
+            if self._in_loop is None:
+                self._spoil(self.manager, error)
+            else:
+                with contextlib.suppress(ClosedError):
+                    self._in_loop(self._spoil, self.manager, error)
+
+    def _spoil(self, manager: TransactionManager, error: OdradekError) -> None:
+        with self.lock:
+            manager.send_failed(error)
+        self.sender.wake()
+
+    def append_if_room(self, built: Built) -> BatchOutcome | None:
+        """Queue a whole record batch if there is room; None if not. Raises as `try_append`."""
+        if self.closed:
+            raise ClosedError("the producer is closed")
+        with self.lock:
+            if not self.accumulator.has_room(len(built.data)):
+                return None
+            outcome = self.append_built(built.tp, built.data, built.rows)
+        self.sender.wake()
+        return outcome
 
     def append_built(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> BatchOutcome:
         """Queue a whole record batch. Raises as `try_append`."""
@@ -333,24 +369,20 @@ class ProducerEngine:
     # Memory
 
     def when_memory(self, waiter: Callable[[], None]) -> None:
-        """Under `lock`: call `waiter` when some memory was freed. Until `no_longer_waiting`, batches
-        hurry.
-        """
+        """Call `waiter` when some memory was freed. Until `no_longer_waiting`, batches hurry."""
         self.accumulator.waiting_for_memory += 1
         self._memory_waiters.append(waiter)
-        self.wake()
+        self.sender.wake()
 
     def no_longer_waiting(self, waiter: Callable[[], None]) -> None:
-        """Under `lock`: the end of `when_memory`."""
+        """The end of `when_memory`."""
         self.accumulator.waiting_for_memory -= 1
         with contextlib.suppress(ValueError):
             self._memory_waiters.remove(waiter)
 
     def _memory_freed(self) -> None:
         if self._memory_waiters:
-            with self.lock:
-                waiters = list(self._memory_waiters)
-            for waiter in waiters:
+            for waiter in list(self._memory_waiters):
                 waiter()
 
     def exhausted(self, record: SerializedRecord) -> BufferExhaustedError:
@@ -361,17 +393,25 @@ class ProducerEngine:
             f"({self.config.buffer_memory} bytes) is full{f'; {failure}' if failure else ''}"
         )
 
-    # Flushing
+    # Flushing and closing
 
-    def begin_flush(self) -> list[BatchOutcome]:
-        """Under `lock`: everything may leave now. Returns what to wait for."""
-        self.accumulator.flushing += 1
-        self.wake()
-        return [batch.outcome for batch in self.accumulator.incomplete()]
+    @contextlib.contextmanager
+    def flushing(self) -> Iterator[list[BatchOutcome]]:
+        """Let everything leave now. Gives what to wait for, for as long as it is waited for."""
+        with self.lock:
+            self.accumulator.flushing += 1
+            pending = [batch.outcome for batch in self.accumulator.incomplete()]
+        self.sender.wake()
+        try:
+            yield pending
+        finally:
+            with self.lock:
+                self.accumulator.flushing -= 1
 
-    def end_flush(self) -> None:
-        """Under `lock`."""
-        self.accumulator.flushing -= 1
+    async def flush(self) -> None:
+        """Send all that waits, and wait until its fate is known."""
+        with self.flushing() as pending:
+            await wait_for_outcomes(pending)
 
     def shut(self) -> None:
         """Take no more records."""
@@ -380,19 +420,30 @@ class ProducerEngine:
 
     def sends_waiting(self) -> int:
         """Return how many records have no answer yet."""
-        with self.lock:
-            return sum(batch.count for batch in self.accumulator.incomplete())
+        return sum(batch.count for batch in self.accumulator.incomplete())
 
     async def finish(self) -> None:
         """Wait for all answers, and close."""
+        await self.close_within(None)
+        self.tell_undelivered(raises=False)
+
+    async def close_within(self, timeout: float | None) -> None:
+        """Wait for all answers, at most `timeout` seconds, and close.
+
+        Who calls it while it is under way waits for the same, and has it end when his own time is over.
+        """
         self.shut()
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._last_answers())
+        done, _ = await asyncio.wait({self._closing}, timeout=timeout)
+        if not done:
+            self._closing.cancel()
+        await self.close()
+
+    async def _last_answers(self) -> None:
         if self._transactions is not None:
             await self._transactions.close()
-        with self.lock:
-            pending = self.begin_flush()
-        await wait_for_outcomes(pending)
-        await self.close()
-        self.tell_undelivered(raises=False)
+        await self.flush()
 
     def tell_undelivered(self, *, raises: bool) -> None:
         """Raise `UndeliveredError` if sends failed of which the application has not heard, or log it."""
@@ -405,7 +456,15 @@ class ProducerEngine:
 
     async def close(self) -> None:
         """Stop, without waiting for anything."""
+        if self._end is None:
+            self._end = asyncio.create_task(self._stop())
+        await asyncio.shield(self._end)
+
+    async def _stop(self) -> None:
         self.shut()
+        if self._closing is not None:
+            self._closing.cancel()
+            await asyncio.wait({self._closing})
         if self.manager is not None:
             self.manager.close(ClosedError("the producer was closed"))
         await self.sender.stop()

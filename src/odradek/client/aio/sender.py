@@ -122,6 +122,11 @@ class Sender:
         """Something changed: look at the batches. Call from the loop."""
         self._wake.set()
 
+    @property
+    def is_woken(self) -> bool:
+        """Return whether a look is still to begin; may be asked from any thread."""
+        return self._wake.is_set()
+
     async def stop(self) -> None:
         """End the task; what is left fails as closed."""
         if self._task is not None:
@@ -129,6 +134,7 @@ class Sender:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         with self._lock:
+            self._accumulator.appender.shut()
             left = self._accumulator.incomplete()
             self._accumulator.take_all_queued()
         for batch in left:
@@ -194,7 +200,7 @@ class Sender:
         if manager.drops_batches:
             error: OdradekError | None = manager.last_error
             with self._lock:
-                self._accumulator.appender.topics.clear()
+                self._accumulator.appender.forget()
                 dropped = self._accumulator.take_unsent()
                 if manager.state is TxnState.FATAL_ERROR:
                     dropped = self._accumulator.incomplete()

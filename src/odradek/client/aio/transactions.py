@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -142,7 +142,7 @@ class Transactions:
     def begin_now(self) -> None:
         """`begin`; nothing of it waits."""
         with self._lock:
-            self._accumulator.appender.topics.clear()
+            self._accumulator.appender.forget()
             self.manager.begin(v2=v2_if_known(self._cluster.versions()))
 
     async def send_offsets(
@@ -162,11 +162,11 @@ class Transactions:
         if wanted:
             await self._done(self.manager.send_offsets(wanted, group))
 
-    async def prepare(self, flush: Any) -> PreparedTxnState:
+    async def prepare(self, flush: Callable[[], Coroutine[Any, Any, None]]) -> PreparedTxnState:
         """See `Producer.prepare_transaction`. `flush`: waits for all records."""
         with self._lock:
-            self._accumulator.appender.topics.clear()
-        await flush
+            self._accumulator.appender.forget()
+        await flush()
         return self.manager.prepare()
 
     async def commit(self) -> None:
@@ -217,7 +217,7 @@ class Transactions:
     def _in_a_hurry(self) -> Iterator[None]:
         """Have what waits for company leave at once; what is sent from here on takes the way that looks."""
         with self._lock:
-            self._accumulator.appender.topics.clear()
+            self._accumulator.appender.forget()
             self._accumulator.flushing += 1
         try:
             yield

@@ -5,21 +5,47 @@ Used where no compiled kernel is installed. It says precisely what the compiled 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from odradek.client.errors import IllegalStateError
 from odradek.records.batch import HEADER_BYTES
 from odradek.records.builder import MAX_RECORD_OVERHEAD
 from odradek.records.kernel import kernel
 from odradek.records.partitioner import partition_for_key
 
-__all__ = ["Appender", "DeliveryState", "Gate", "OpenBatch", "Sticky", "TopicLanes", "report", "unfilled"]
+__all__ = [
+    "BUSY",
+    "FULL",
+    "MOVED",
+    "NO_BATCH",
+    "Appender",
+    "DeliveryState",
+    "Gate",
+    "OpenBatch",
+    "Sticky",
+    "TopicLanes",
+    "report",
+    "unfilled",
+]
+
+INSIDE = (
+    "the producer was called amid its own bookkeeping of this very thread (by a finalizer, or by a signal's "
+    "handler): call it when that is over"
+)
+
+# Why `Appender.append` did not append.
+BUSY = 1
+FULL = 2
+MOVED = 3
+NO_BATCH = 4
+
+SHUT = -1
+"""The `round` after the last."""
 
 _MAX_TIMESTAMP = 0x7FFF_FFFF_FFFF_FFFE
-_moving = threading.Lock()
 
 
 class DeliveryState:
@@ -43,28 +69,48 @@ class DeliveryState:
         while outcome.settled:
             if outcome.moved is None:
                 return outcome
-            with _moving:  # several threads may ask at once, and outcome and index go together
-                if outcome is self._outcome:
-                    self._outcome, self._index = outcome.moved[self._index]
-                outcome = self._outcome
+            # Several threads may ask at once, and outcome and index go together: nothing here is a call or a
+            # jump back, where CPython changes threads.
+            if outcome is self._outcome:
+                self._outcome, self._index = outcome.moved[self._index]
+            outcome = self._outcome
         return None
 
 
 class Gate:
-    """The lock around what the appending threads and the sender share.
+    """The lock around what the sender changes and appending threads must not see half done.
+
+    The thread that is inside it runs Python code, and so perhaps a finalizer or, if it is the main thread, a
+    signal's handler. What that calls must not come in again, and cannot wait: it raises `IllegalStateError`.
+    (With the compiled kernel appending threads are never inside.)
 
     Args:
-        lock: what is held inside.
+        lock: an `RLock`, held inside.
     """
 
     def __init__(self, lock: Any) -> None:
         self._lock = lock
 
     def __enter__(self) -> None:
+        self.check_not_inside()
         self._lock.acquire()
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         self._lock.release()
+
+    def is_inside(self) -> bool:
+        """Return whether the calling thread is inside."""
+        return bool(self._lock._is_owned())
+
+    def check_not_inside(self) -> None:
+        """Raise `IllegalStateError` in the thread that is inside."""
+        if self.is_inside():
+            raise IllegalStateError(INSIDE)
+
+    def wait(self) -> None:
+        """Wait until nobody is inside. Raises as `check_not_inside`."""
+        with self:
+            pass
 
 
 class OpenBatch:
@@ -158,6 +204,7 @@ class Appender:
         enabled: False: every record takes the long way.
         ignore_keys: whether records with a key go to the sticky partition, too.
         memory_used: bytes that all batches take.
+        round: changes with `forget`.
         largest: bytes of a record at most, by `max.request.size`.
     """
 
@@ -167,6 +214,7 @@ class Appender:
         self.enabled = False
         self.ignore_keys = False
         self.memory_used = 0
+        self.round = 0
         self.batch_size = batch_size
         self.buffer_memory = buffer_memory
         self.largest = buffer_memory
@@ -226,6 +274,84 @@ class Appender:
             if sticky:
                 lanes.sticky.bytes += size
             return future
+
+    def forget(self) -> None:
+        """Have every record take the long way from here on, also those that are on it: what they found out
+        counts no more. Inside the gate.
+        """
+        self.topics.clear()
+        if self.round != SHUT:
+            self.round += 1
+
+    def shut(self) -> None:
+        """Append nothing any more. Inside the gate."""
+        self.enabled = False
+        self.topics.clear()
+        self.round = SHUT
+
+    def append(
+        self,
+        queues: dict[Any, Any],
+        incomplete: dict[int, Any],
+        tp: Any,
+        spare: Any,
+        timestamp: int,
+        key: Any,
+        value: Any,
+        headers: Any,
+        callback: Any,
+        size: int,
+        batch_size: int,
+        about: int,
+        lanes: TopicLanes | None,
+    ) -> Any:
+        """Append a record to the last batch of its partition, or to `spare`, which is queued then: the long
+        way's last step, all at once for everybody else.
+
+        Args:
+            queues: partition → deque of batches.
+            incomplete: id → batch, of all that are not settled.
+            spare: an empty batch, or None.
+            key, value: bytes or None.
+            size: the record's at most, counted against the memory.
+            batch_size: bytes at which a batch of the topic is full.
+            about: the `round` in which was found out that the record may be appended.
+            lanes: the topic's, to be remembered for the short way; None: not.
+
+        Returns: (future, the sender should look, the batch is full); or why nothing has happened: `BUSY`,
+        somebody is inside the gate; `FULL`, no memory; `MOVED`, another round has begun, or none will;
+        `NO_BATCH`, there is none with room, and no `spare`, or no queue.
+        """
+        with self._gate:
+            if about != self.round or about == SHUT:
+                return MOVED
+            if self.memory_used + size > self.buffer_memory:
+                return FULL
+            queue = queues.get(tp)
+            if queue is None:
+                return NO_BATCH
+            batch: Any = queue[-1] if queue else None
+            if batch is not None and not batch.append_closed and batch.records_size + size > batch_size:
+                batch.append_closed = True
+            look = batch is None or batch.append_closed
+            if look:
+                if spare is None:
+                    return NO_BATCH
+                batch = spare
+            future = batch.append(timestamp, key, value, headers, callback)
+            if look:
+                queue.append(batch)
+                incomplete[id(batch)] = batch
+                size += HEADER_BYTES
+            batch.memory += size
+            self.memory_used += size
+            full = batch.records_size >= batch_size
+            if full:
+                batch.append_closed = True
+            if lanes is not None and tp[1] < len(lanes.lanes):
+                self.topics[tp[0]] = lanes
+                lanes.lanes[tp[1]] = batch
+            return future, look or full, full
 
 
 def report(futures: list[Any], metadata_class: type[Any], on_problem: Callable[[Exception], None]) -> None:

@@ -3,12 +3,18 @@
 A thread lock per record would cost more than the record. So futures share their batch's outcome, and nothing
 that waits is made before somebody waits. When a batch is split because the broker found it too large, its
 outcome points on to those of the parts.
+
+Several threads look at an outcome, and signals' handlers amid that. There is no lock, as a handler may come
+while one is held and wait for the thread that wants it (see `odradek.util.interruptible`): what has to happen
+once is one step of a list or a set, which only one can make.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,11 +22,9 @@ from typing import TYPE_CHECKING, Any
 from odradek.client.core._pyappend import DeliveryState
 from odradek.client.core.kernel import producer_kernel
 from odradek.client.core.undelivered import Undelivered
-from odradek.client.errors import ClientTimeoutError
+from odradek.client.errors import ClientTimeoutError, IllegalStateError
 from odradek.client.types import RecordMetadata
-from odradek.util.interruptible import wait_until
-
-_lock = threading.Lock()
+from odradek.util.interruptible import Bell
 
 
 class BatchOutcome:
@@ -38,6 +42,7 @@ class BatchOutcome:
 
     __slots__ = (
         "_undelivered",
+        "_unheard",
         "append_time_ms",
         "base_offset",
         "count",
@@ -60,9 +65,10 @@ class BatchOutcome:
         self.error: Exception | None = None
         self.record_errors: dict[int, Exception] | None = None
         self.moved: list[tuple[BatchOutcome, int]] | None = None
-        self.waiters: list[Callable[[], None]] | None = None
-        self.heard: set[int] | None = None
+        self.waiters: list[Callable[[], None]] = []
+        self.heard: set[int] = set()
         self.count = 0
+        self._unheard: set[int] | None = None
         self._undelivered: Undelivered | None = None
 
     def succeed(self, base_offset: int, append_time_ms: int) -> None:
@@ -80,7 +86,7 @@ class BatchOutcome:
     def move(self, parts: list[tuple[BatchOutcome, int]]) -> None:
         """The batch was split: record i is now `parts[i]`. Whoever waited looks again."""
         self.moved = parts
-        for index in self.heard or ():
+        for index in list(self.heard):
             outcome, at = parts[index]
             outcome.hear(at)
         self._settle()
@@ -93,15 +99,20 @@ class BatchOutcome:
 
     def hear(self, index: int) -> None:
         """The application looks at the fate of a record, or will be called."""
-        with _lock:
-            if self.heard is None:
-                self.heard = set()
-            elif index in self.heard:
-                return
-            self.heard.add(index)
-            undelivered = self._undelivered
-        if undelivered is not None and (error := self.error_of(index)) is not None:
-            undelivered.add(error, -1)
+        self.heard.add(index)
+        if self._unheard is not None:
+            self._heard_after_all(index)
+
+    def _heard_after_all(self, index: int) -> None:
+        """The failure was counted before; take the record out again, once."""
+        assert self._unheard is not None and self._undelivered is not None
+        try:
+            self._unheard.remove(index)
+        except KeyError:
+            return
+        error = self.error_of(index)
+        if error is not None:
+            self._undelivered.add(error, -1)
 
     def hear_all(self) -> None:
         """The application looks at the fate of the failed batch as a whole."""
@@ -110,35 +121,70 @@ class BatchOutcome:
 
     def count_unheard(self, undelivered: Undelivered) -> None:
         """The batch failed: count the records of which the application has not heard."""
-        with _lock:
-            heard = self.heard or set()
-            unheard = [index for index in range(self.count) if index not in heard]
-            self._undelivered = undelivered
+        self._undelivered = undelivered
         if self.record_errors is None:
             assert self.error is not None
-            undelivered.add(self.error, len(unheard))
-            return
-        for index in unheard:
-            error = self.error_of(index)
-            assert error is not None
-            undelivered.add(error)
+            undelivered.add(self.error, self.count)
+        else:
+            for index in range(self.count):
+                error = self.error_of(index)
+                assert error is not None
+                undelivered.add(error)
+        self._unheard = set(range(self.count))
+        for index in list(self.heard):
+            self._heard_after_all(index)
 
     def _settle(self) -> None:
-        with _lock:
-            self.settled = True
-            waiters, self.waiters = self.waiters, None
-        for waiter in waiters or ():
-            waiter()
+        self.settled = True
+        self._tell_waiters()
 
     def when_settled(self, waiter: Callable[[], None]) -> None:
         """Call `waiter` once the batch is settled or split; at once if it is."""
-        with _lock:
-            if not self.settled:
-                if self.waiters is None:
-                    self.waiters = []
-                self.waiters.append(waiter)
+        self.waiters.append(waiter)
+        if self.settled:
+            self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
+        # Whoever settles, and whoever comes at that moment, take them one by one: each is called once.
+        while True:
+            try:
+                waiter = self.waiters.pop(0)
+            except IndexError:
                 return
-        waiter()
+            waiter()
+
+
+_settled_here = threading.local()
+
+
+def settles_here(owes: Callable[[BatchOutcome], bool]) -> None:
+    """The outcomes for which `owes` is true are settled by this thread: it must not wait for one.
+
+    Args:
+        owes: a method; it is forgotten when its object is.
+    """
+    living = [method for method in getattr(_settled_here, "owing", ()) if method() is not None]
+    _settled_here.owing = [*living, weakref.WeakMethod(owes)]
+
+
+def check_may_wait(outcome: BatchOutcome) -> None:
+    """Raise `IllegalStateError` in the thread that settles it, which would wait for itself for ever."""
+    owing = getattr(_settled_here, "owing", ())
+    if owing and any((owes := method()) is not None and owes(outcome) for method in owing):
+        raise IllegalStateError(
+            "waiting for a record in the thread that gets the answers (a callback, or the event loop of an "
+            "AsyncProducer) would never end: take a callback, or await the future"
+        )
+
+
+def left_behind(outcomes: Iterable[BatchOutcome], process: int) -> None:
+    """In a process that was forked: these are settled in the other one, and nobody will hear of it here."""
+    for outcome in outcomes:
+        outcome.error = IllegalStateError(
+            f"the record is that of process {process}, of which process {os.getpid()} is a fork: what became "
+            "of it is known there"
+        )
+        outcome.settled = True
 
 
 class DeliveryMethods:
@@ -170,6 +216,8 @@ class DeliveryMethods:
 
         Raises:
             ClientTimeoutError: `timeout` passed; the record may still be written.
+            IllegalStateError: in a delivery callback of the same producer, as nothing is acknowledged while
+                it runs; or, in a process that was forked, of a record sent before.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -179,10 +227,11 @@ class DeliveryMethods:
     def exception(self, timeout: float | None = None) -> Exception | None:
         """Wait and return why the record was not written; None if it was. Raises as `result` on timeout."""
         while (outcome := self._final()) is None:
-            event = threading.Event()
+            check_may_wait(self._outcome)
+            bell = Bell()
             self._outcome.hear(self._index)
-            self._outcome.when_settled(event.set)
-            if not wait_until(event.wait, timeout):
+            self._outcome.when_settled(bell.ring)
+            if not bell.wait(timeout):
                 raise ClientTimeoutError(f"the record was not acknowledged within {timeout} s")
         error = outcome.error_of(self._index)
         if error is not None:

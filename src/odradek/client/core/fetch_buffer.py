@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.core.chunk import Chunk, offset_of
@@ -161,7 +162,11 @@ class FetchBuffer:
         return record._replace(key=key, value=value)
 
     def hand_out(
-        self, limit: int, used: Callable[[], Any], current: int | None = None
+        self,
+        limit: int,
+        used: Callable[[], Any],
+        current: int | None = None,
+        guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> Iterator[ConsumerRecord]:
         """Yield up to `limit` records one by one; the position of a partition moves with each.
 
@@ -171,8 +176,9 @@ class FetchBuffer:
         Args:
             used: called when a chunk is gone, so that more is fetched.
             current: what `come_back` returned, if it was called before: an `interrupt` since then counts.
+            guard: entered wherever records are opened; raises if somebody else does so.
 
-        Raises as `take`.
+        Raises as `take`, and as `guard`.
         """
         if current is None:
             current = self.come_back()
@@ -181,7 +187,10 @@ class FetchBuffer:
         for chunk in self._takeable():
             position = chunk.position
             while left > 0:
-                part = chunk.upcoming(left, self._check_crcs)
+                with guard():
+                    part = chunk.upcoming(left, self._check_crcs)
+                if self._round != current:
+                    return
                 if not part:
                     self._remove(chunk)
                     used()
@@ -190,24 +199,29 @@ class FetchBuffer:
                 handed = position.hand_out()
                 self._handed, self._part = (position, handed), part
                 try:
+                    # Between the look at the round and the next line CPython changes neither thread nor to a
+                    # signal's handler: whoever has begun another round finds the position as this one left
+                    # it.
                     if plain:
                         for record in part:
+                            if self._round != current:
+                                return
                             handed.last = record
                             yield record
-                            if self._round != current:
-                                return
                     else:
                         for record in part:
-                            given = self._deserialize_at(position, record)
-                            handed.last = record
-                            yield given
+                            given = self._deserialize_at(position, record, current)
                             if self._round != current:
                                 return
+                            handed.last = record
+                            yield given
                 finally:
                     self._count(part, handed)
                 self._handed = None
 
-    def _deserialize_at(self, position: Position, record: ConsumerRecord) -> ConsumerRecord:
+    def _deserialize_at(self, position: Position, record: ConsumerRecord, current: int) -> ConsumerRecord:
+        if self._round != current:
+            return record  # which will not be given out
         try:
             return self._deserialize(record)
         except SerializationError:

@@ -14,6 +14,10 @@ else:
 producer_kernel: Any = _chosen
 """The module in use."""
 
+BUSY = _chosen.BUSY
+FULL = _chosen.FULL
+MOVED = _chosen.MOVED
+NO_BATCH = _chosen.NO_BATCH
 Appender = _chosen.Appender
 Gate = _chosen.Gate
 OpenBatch = _chosen.OpenBatch

@@ -1,6 +1,7 @@
 """The producer's batches that wait to be sent: one queue per partition, and the rules when a batch may leave.
 
-Nothing here locks: the synchronous producer calls under its lock, the asyncio one from its loop.
+Nothing here locks but `append`: the synchronous producer calls the rest under its lock, in its loop's thread;
+the asyncio one from its loop.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from odradek.client.core.batch_bounds import BatchBounds
 from odradek.client.core.batch_splitting import unpacked_size
 from odradek.client.core.batches import Callback, ProducerBatch
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
-from odradek.client.core.kernel import Appender
+from odradek.client.core.kernel import BUSY, NO_BATCH, Appender, TopicLanes
 from odradek.client.core.sequences import Sequences
 from odradek.client.types import TopicPartition
-from odradek.records.batch import HEADER_BYTES
 from odradek.records.compression import Codec
 from odradek.wire.primitives import ZERO_UUID
 
@@ -91,6 +91,7 @@ class RecordAccumulator:
         self.flushing = 0
         self.closed = False
         self.waiting_for_memory = 0
+        self._gate = gate
         self._backoff = backoff
         self._one_in_flight = one_in_flight
         self._in_transaction = in_transaction
@@ -122,37 +123,52 @@ class RecordAccumulator:
         callback: Callback | None,
         size: int,
         now_ms: float,
-    ) -> tuple[DeliveryFuture, bool, bool]:
-        """Add a record to the last batch of its partition, or to a new one.
+        *,
+        about: int | None = None,
+        lanes: TopicLanes | None = None,
+    ) -> tuple[DeliveryFuture, bool, bool] | None:
+        """Add a record to the last batch of its partition, or to a new one. Not under the lock; any thread.
 
         Args:
             size: the record's size at most, as `record_size` gives it; counted against the memory.
             now_ms: monotonic.
+            about: the appender's `round` to which the record belongs; None: the present one.
+            lanes: see `Appender.append`.
 
-        Returns: (future, the sender should look, the batch was closed).
+        Returns: (future, the sender should look, the batch was closed); None if it does not fit into the
+        memory, or another round has begun.
         """
-        queue = self._queues.get(tp)
-        if queue is None:
-            queue = self._queues[tp] = deque()
-        look = False
+        appender = self.appender
+        if about is None:
+            about = appender.round
         full = self.batch_size_of(tp.topic)
-        batch = queue[-1] if queue else None
-        if batch is not None and not batch.append_closed and batch.records_size + size > full:
-            batch.append_closed = True
-            batch = None
-            look = True
-        if batch is None or batch.append_closed:
-            batch = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
-            queue.append(batch)
-            self._incomplete[id(batch)] = batch
-            self._reserve(batch, HEADER_BYTES)
-            look = True
-        future = batch.append(timestamp, key, value, headers, callback)
-        self._reserve(batch, size)
-        closed = False
-        if batch.records_size >= full:
-            batch.append_closed = closed = look = True
-        return future, look, closed
+        spare = None
+        while True:
+            self._queues.setdefault(tp, deque())
+            made = appender.append(
+                self._queues,
+                self._incomplete,
+                tp,
+                spare,
+                timestamp,
+                key,
+                value,
+                headers,
+                callback,
+                size,
+                full,
+                about,
+                lanes,
+            )
+            if made == NO_BATCH:
+                spare = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
+            elif made == BUSY:
+                self._gate.wait()
+            elif isinstance(made, int):
+                return None
+            else:
+                future, look, closed = made
+                return future, look, closed
 
     def batch_size_of(self, topic: str) -> int:
         """Return the bytes at which a batch of the topic is full: `batch_size`, or less where brokers refuse
@@ -196,7 +212,7 @@ class RecordAccumulator:
         """Return which brokers have a batch that may leave now."""
         found = Readiness()
         exhausted = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
-        for tp, queue in self._queues.items():
+        for tp, queue in list(self._queues.items()):
             if not queue or tp in self._muted:
                 continue
             first = queue[0]
@@ -366,6 +382,10 @@ class RecordAccumulator:
         if self._incomplete.pop(id(batch), None) is not None:
             self.appender.memory_used -= batch.memory
 
+    def owes(self, outcome: BatchOutcome) -> bool:
+        """Return whether an outcome is that of a batch here that is not settled."""
+        return any(batch.outcome is outcome for batch in self.incomplete())
+
     @property
     def has_incomplete(self) -> bool:
         """Return whether any batch is not settled."""
@@ -377,7 +397,7 @@ class RecordAccumulator:
 
     def take_all_queued(self) -> list[ProducerBatch]:
         """Empty the queues (close without waiting)."""
-        batches = [batch for queue in self._queues.values() for batch in queue]
+        batches = [batch for queue in list(self._queues.values()) for batch in queue]
         for batch in batches:
             batch.append_closed = True
         self._queues.clear()
@@ -386,7 +406,7 @@ class RecordAccumulator:
     def take_unsent(self) -> list[ProducerBatch]:
         """Take out of the queues what has no sequence yet, and so cannot be in any log."""
         taken = []
-        for tp, queue in self._queues.items():
+        for tp, queue in list(self._queues.items()):
             unsent = [batch for batch in queue if not batch.has_sequence]
             for batch in unsent:
                 batch.append_closed = True
@@ -397,7 +417,7 @@ class RecordAccumulator:
     @property
     def topics_queued(self) -> set[str]:
         """Topics for which something waits."""
-        return {tp.topic for tp, queue in self._queues.items() if queue}
+        return {tp.topic for tp, queue in list(self._queues.items()) if queue}
 
 
 def _before(a: ProducerBatch, b: ProducerBatch) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -182,14 +183,18 @@ class Admin:
         def api_versions(self, node_id: int | None = ...) -> list[ApiVersionRange]: ...
 
     def close(self) -> None:
-        """Close the connections."""
-        if self._closed or self._thread.left_in is not None:
+        """Close the connections. Calls under way in other threads raise `ClosedError`."""
+        if self._thread.left_in is not None:
+            return
+        self._closed = True
+        if self._thread.is_current:
+            self._unclosed.close_in_background(self._admin.close)
             return
         self._unclosed.closed()
         try:
-            self._run("close")
+            with contextlib.suppress(ClosedError):
+                self._thread.run(self._admin.close())
         finally:
-            self._closed = True
             self._thread.stop()
 
     def __enter__(self) -> Admin:

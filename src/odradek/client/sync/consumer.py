@@ -1,17 +1,15 @@
 """`Consumer`: the engine of `AsyncConsumer` in a background thread, records taken by the calling one.
 
-Listeners run in the application's thread: while `poll` waits for the background thread, it does what that
-asks.
+`ConsumerThread` has what passes between the two, and who may call amid whom.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import queue
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,8 +23,8 @@ from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.handled import Handled
-from odradek.client.errors import ClosedError, IllegalStateError
-from odradek.client.sync.loop_thread import LoopThread
+from odradek.client.errors import IllegalStateError
+from odradek.client.sync.consumer_thread import ConsumerThread
 from odradek.client.sync.unclosed import Unclosed
 from odradek.client.types import (
     ConsumerGroupMetadata,
@@ -37,7 +35,6 @@ from odradek.client.types import (
     PartitionInfo,
     TopicPartition,
 )
-from odradek.util.interruptible import next_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,54 +43,19 @@ T = TypeVar("T")
 TopicPartitionLike = TopicPartition | tuple[str, int]
 
 
-class _Invocation:
-    """A listener's call that the background thread wants made; its result goes back to the loop."""
-
-    def __init__(
-        self, method: Callable[..., Any], partitions: tuple[TopicPartition, ...], done: asyncio.Future[None]
-    ) -> None:
-        self._method = method
-        self._partitions = partitions
-        self._done = done
-
-    def run(self) -> None:
-        loop = self._done.get_loop()
-        try:
-            self._method(self._partitions)
-        except BaseException as problem:
-            loop.call_soon_threadsafe(_settle, self._done, problem)
-            if not isinstance(problem, Exception):
-                raise
-        else:
-            loop.call_soon_threadsafe(_settle, self._done, None)
-
-
-async def _invoke(
-    todo: queue.SimpleQueue[Any], method: Callable[..., Any], partitions: tuple[TopicPartition, ...]
-) -> None:
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    todo.put(_Invocation(method, partitions, done))
-    await done
-
-
 async def _let_go(engine: ConsumerEngine) -> None:
     """Close for an application that is gone, and may not have processed what it was given last."""
+    await _close_in_background(engine, CLOSE_TIMEOUT_MS, True, logging.INFO)
+
+
+async def _close_in_background(engine: ConsumerEngine, timeout_ms: float, failed: bool, tell: int) -> None:
     if engine.group is not None:
-        engine.group.listener = None
-    await engine.close(CLOSE_TIMEOUT_MS, failed=True)
-
-
-def _settle(future: asyncio.Future[None], problem: BaseException | None) -> None:
-    if future.done():
-        return
-    if problem is None:
-        future.set_result(None)
-    else:
-        future.set_exception(problem)
+        engine.group.listener = None  # no thread of the application's is there to call it
+    await engine.close(timeout_ms, failed=failed, tell=tell)
 
 
 class Consumer:
-    """A consumer for one thread.
+    """A consumer for one thread at a time.
 
         with Consumer("events", group_id="g", bootstrap_servers="127.0.0.1:9092") as consumer:
             for record in consumer:
@@ -101,6 +63,11 @@ class Consumer:
 
     With a group, `poll` (or iteration) must go on at least every `max_poll_interval_ms`: rebalances happen,
     listeners are called and offsets are committed there. Heartbeats and fetching go on in the background.
+
+    Of all that waits, or changes something, one call is under way at a time: one from a second thread raises
+    `ConcurrentModificationError`. `wakeup` and `close` may be called from anywhere, and end what waits. A
+    listener, a callback or a signal's handler may call what does not take records itself; amid the taking of
+    records (deserializers, interceptors) only what asks.
 
     Args:
         topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
@@ -119,56 +86,22 @@ class Consumer:
         resolve_assignors(self._config.partition_assignment_strategy)
         if names and self._config.group_id is None:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
-        self._thread = LoopThread(f"odradek-{self._config.client_id}")
-        self._todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._closed = False
+        self._thread = thread = ConsumerThread(f"odradek-{self._config.client_id}")
         self._handled = Handled()
         try:
-            self._engine = self._thread.call(ConsumerEngine, self._config, partial(_invoke, self._todo))
+            self._engine = thread.loop_thread.call(ConsumerEngine, self._config, thread.invoke)
             if names:
                 self.subscribe(names)
         except BaseException:
-            self._thread.stop()
+            thread.loop_thread.stop()
             raise
         what = f"consumer {self._config.client_id!r}"
-        self._unclosed = Unclosed(self, what, self._thread, partial(_let_go, self._engine))
+        self._unclosed = Unclosed(self, what, thread.loop_thread, partial(_let_go, self._engine))
 
     @property
     def config(self) -> ConsumerConfig:
         """The configs in effect."""
         return self._config
-
-    # The two threads
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run in the loop; meanwhile do here what the loop asks for."""
-        if self._closed:
-            coroutine.close()
-            raise ClosedError("the consumer is closed")
-        if self._thread.is_current:
-            coroutine.close()
-            raise IllegalStateError(
-                "a blocking call from the consumer's own I/O thread (a callback) would never return"
-            )
-        future = self._thread.submit(coroutine)
-        future.add_done_callback(self._todo.put)
-        try:
-            while True:
-                item = next_of(self._todo)
-                if item is future:
-                    result: T = future.result()
-                    return result
-                if isinstance(item, _Invocation):
-                    item.run()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def _call(self, function: Callable[..., T], *args: Any) -> T:
-        async def run() -> T:
-            return function(*args)
-
-        return self._run(run())
 
     # Subscription and assignment
 
@@ -190,7 +123,11 @@ class Consumer:
 
         Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
         """
-        self._run(self._engine.subscribe(topics, pattern, listener))
+        if topics is not None and not isinstance(topics, str):
+            topics = list(topics)
+        ends = topics == []
+        with self._thread.entering("subscribe([])" if ends else "subscribe", nested=not ends, changes=True):
+            self._thread.run(self._engine.subscribe(topics, pattern, listener))
 
     def assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
         """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed.
@@ -198,11 +135,13 @@ class Consumer:
         Args:
             partitions: (topic, number) pairs.
         """
-        self._call(self._engine.assign, list(partitions))
+        with self._thread.entering("assign", changes=True):
+            self._thread.call(self._engine.assign, list(partitions))
 
     def unsubscribe(self) -> None:
         """Give up everything and leave the group. Commits (with auto-commit) what `close` would."""
-        self._run(self._engine.unsubscribe(failed=self._handled.new_one()))
+        with self._thread.entering("unsubscribe", nested=False):
+            self._thread.run(self._engine.unsubscribe(failed=self._handled.new_one()))
 
     def subscription(self) -> set[str]:
         """The topics subscribed to."""
@@ -218,6 +157,7 @@ class Consumer:
         """Records, at most `max_records` (default `max_poll_records`); none when `timeout_ms` passes without.
 
         Raises:
+            WakeupError: `wakeup` was called. ClosedError: the consumer is closed, or was meanwhile.
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: with auto_offset_reset
                 'none'.
             SerializationError: a deserializer refused the next record.
@@ -225,33 +165,40 @@ class Consumer:
         """
         limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
         engine = self._engine
-        return self._poll(timeout_ms, lambda: engine.take(limit))
+        return self._poll("poll", timeout_ms, lambda: engine.take(limit))
 
-    def _poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
+    def _poll(self, name: str, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
         """Take in this thread: an interrupt (Ctrl-C) while waiting leaves all records where they are."""
-        # What the other process has fetched is given out there.
-        self._thread.check_process()
-        engine = self._engine
-        self._handled.note()
-        now_ms = time.monotonic() * 1000
-        # What is there already is taken without asking the other thread.
-        if not engine.buffer.empty and engine.ready(now_ms):
-            engine.polled()
+        thread = self._thread
+        with thread.entering(name, nested=False):
+            # What the other process has fetched is given out there.
+            thread.check()
+            thread.check_wakeup()
+            engine = self._engine
+            self._handled.note()
+            now_ms = time.monotonic() * 1000
+            # What is there already is taken without asking the other thread.
+            if not engine.buffer.empty and engine.ready(now_ms):
+                engine.polled()
+                out = self._take(take)
+                if out:
+                    return out
+            deadline = now_ms + timeout_ms
+            while thread.run(engine.something_to_take(deadline), wakes=True):
+                out = self._take(take)
+                if out or time.monotonic() * 1000 >= deadline:
+                    return out
+            return []
+
+    def _take(self, take: Callable[[], list[T]]) -> list[T]:
+        with self._thread.taking():
             out = take()
-            self._fetch_on()
-            if out:
-                return out
-        deadline = now_ms + timeout_ms
-        while self._run(engine.something_to_take(deadline)):
-            out = take()
-            self._fetch_on()
-            if out or time.monotonic() * 1000 >= deadline:
-                return out
-        return []
+        self._fetch_on()
+        return out
 
     def _fetch_on(self) -> None:
         if self._engine.used_up:
-            self._thread.call_soon(self._engine.after_take)
+            self._thread.loop_thread.call_soon(self._engine.after_take)
 
     def poll_arrow(
         self,
@@ -279,19 +226,37 @@ class Consumer:
         columns = as_spark(columns)
         engine = self._engine
         limit = at_least_one(100_000 if max_rows is None else max_rows)
-        parts = self._poll(timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns))
+        parts = self._poll(
+            "poll_arrow", timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns)
+        )
         return to_table(parts) if parts else empty_table(with_headers, columns)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Hand out records one by one, without end; the position is always that after the last one."""
-        engine = self._engine
+        engine, thread = self._engine, self._thread
         looked = False
+
+        def guard() -> AbstractContextManager[Any]:
+            thread.check_wakeup()
+            return thread.entering("iteration", nested=False)
+
         while True:
-            self._thread.check_process()
-            self._handled.note()
-            yield from engine.hand_out(self._fetch_on, looked=looked)
-            deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
-            looked = self._run(engine.something_to_take(deadline))
+            with guard():
+                thread.check()
+                self._handled.note()
+            yield from engine.hand_out(self._fetch_on, looked=looked, guard=guard)
+            with guard():
+                deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
+                looked = thread.run(engine.something_to_take(deadline), wakes=True)
+
+    def wakeup(self) -> None:
+        """End the call that waits (`poll`, an iteration, `commit`, `position`, questions to brokers) with
+        `WakeupError`; where none does, the next one that takes records or waits. May be called from anywhere:
+        another thread, a signal's handler, a callback.
+        """
+        if not self._thread.closed:
+            self._thread.wake_up()
+            self._engine.buffer.interrupt()
 
     # Positions
 
@@ -302,15 +267,18 @@ class Consumer:
             partition: (topic, number).
             leader_epoch: of the record before it, by which a cut log is noticed (KIP-320); -1: unknown.
         """
-        self._call(self._engine.seek, TopicPartition(*partition), offset, leader_epoch)
+        with self._thread.entering("seek", changes=True):
+            self._thread.call(self._engine.seek, TopicPartition(*partition), offset, leader_epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartitionLike) -> None:
         """Go on at the first offset; without arguments all assigned partitions."""
-        self._call(self._engine.seek_to, EARLIEST, partitions)
+        with self._thread.entering("seek_to_beginning", changes=True):
+            self._thread.call(self._engine.seek_to, EARLIEST, partitions)
 
     def seek_to_end(self, *partitions: TopicPartitionLike) -> None:
         """Go on after the last offset; without arguments all assigned partitions."""
-        self._call(self._engine.seek_to, LATEST, partitions)
+        with self._thread.entering("seek_to_end", changes=True):
+            self._thread.call(self._engine.seek_to, LATEST, partitions)
 
     def position(self, partition: TopicPartitionLike, timeout_ms: float | None = None) -> int:
         """The offset of the next record. Raises `ClientTimeoutError`.
@@ -319,15 +287,18 @@ class Consumer:
             partition: (topic, number).
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        return self._run(self._engine.position(TopicPartition(*partition), timeout_ms))
+        with self._thread.entering("position"):
+            return self._thread.run(self._engine.position(TopicPartition(*partition), timeout_ms), wakes=True)
 
     def pause(self, *partitions: TopicPartitionLike) -> None:
         """Give out no records of these until `resume`; heartbeats go on."""
-        self._call(self._engine.set_paused, True, partitions)
+        with self._thread.entering("pause", changes=True):
+            self._thread.call(self._engine.set_paused, True, partitions)
 
     def resume(self, *partitions: TopicPartitionLike) -> None:
         """The end of `pause`."""
-        self._call(self._engine.set_paused, False, partitions)
+        with self._thread.entering("resume", changes=True):
+            self._thread.call(self._engine.set_paused, False, partitions)
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
@@ -346,15 +317,18 @@ class Consumer:
             CommitFailedError: the partitions belong to another member by now.
             KafkaError, ClientTimeoutError.
         """
-        self._run(self._engine.commit(offsets, timeout_ms))
+        with self._thread.entering("commit", changes=True):
+            self._thread.run(self._engine.commit(offsets, timeout_ms), wakes=True)
 
     def commit_async(
         self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
     ) -> None:
         """As `commit`, without waiting; `callback(offsets, error)` is called from the background thread."""
         engine = self._engine
-        wanted = engine.offsets_to_commit(offsets)
-        self._call(engine.group_needed().commits.commit_in_background, wanted, callback)
+        with self._thread.entering("commit_async", changes=True):
+            self._thread.check()
+            wanted = engine.offsets_to_commit(offsets)
+            self._thread.call(engine.group_needed().commits.commit_in_background, wanted, callback)
 
     def committed(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
@@ -367,7 +341,9 @@ class Consumer:
         """
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         group = self._engine.group_needed()
-        return self._run(group.commits.committed([TopicPartition(*tp) for tp in partitions], timeout))
+        wanted = [TopicPartition(*tp) for tp in partitions]
+        with self._thread.entering("committed"):
+            return self._thread.run(group.commits.committed(wanted, timeout), wakes=True)
 
     # Questions
 
@@ -380,7 +356,10 @@ class Consumer:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        found = self._run(self._engine.offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms))
+        with self._thread.entering("beginning_offsets"):
+            found = self._thread.run(
+                self._engine.offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms), wakes=True
+            )
         return {tp: entry.offset for tp, entry in found.items()}
 
     def end_offsets(
@@ -392,7 +371,10 @@ class Consumer:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        found = self._run(self._engine.offsets(dict.fromkeys(partitions, LATEST), timeout_ms))
+        with self._thread.entering("end_offsets"):
+            found = self._thread.run(
+                self._engine.offsets(dict.fromkeys(partitions, LATEST), timeout_ms), wakes=True
+            )
         return {tp: entry.offset for tp, entry in found.items()}
 
     def offsets_for_times(
@@ -404,7 +386,8 @@ class Consumer:
             timestamps_ms: (topic, number) → time, epoch milliseconds.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        found = self._run(self._engine.offsets(timestamps_ms, timeout_ms))
+        with self._thread.entering("offsets_for_times"):
+            found = self._thread.run(self._engine.offsets(timestamps_ms, timeout_ms), wakes=True)
         return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
 
     def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[PartitionInfo]:
@@ -414,7 +397,8 @@ class Consumer:
             topic: its name.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        return self._run(self._engine.partitions_for(topic, timeout_ms))
+        with self._thread.entering("partitions_for"):
+            return self._thread.run(self._engine.partitions_for(topic, timeout_ms), wakes=True)
 
     def lag(self, partition: TopicPartitionLike) -> int | None:
         """Records between the position and the end as of the last fetch; None before the first.
@@ -430,7 +414,8 @@ class Consumer:
 
     def enforce_rebalance(self) -> None:
         """The next `poll` joins the group anew (KIP-568). Raises `IllegalStateError` unless subscribed."""
-        self._call(self._engine.enforce_rebalance)
+        with self._thread.entering("enforce_rebalance", changes=True):
+            self._thread.call(self._engine.enforce_rebalance)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the argument of `Producer.send_offsets_to_transaction` (KIP-447).
@@ -452,20 +437,31 @@ class Consumer:
         line in the log names them. An exception that was handled already when they were given out does not
         count, nor do records count that `commit` was called for.
 
+        May be called from anywhere. What waits in another thread, or is interrupted by the signal whose
+        handler closes, ends with `ClosedError`; a call that has records to give gives them. A call that does
+        not end (a listener) is waited for no longer than `timeout_ms`. In a commit's callback it returns at
+        once, and the rest is done in the background.
+
         Args:
             timeout_ms: how long the leave may take, milliseconds.
         """
         self._close(timeout_ms, failed=self._handled.new_one(), tell=logging.WARNING)
 
     def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:
-        if self._closed or self._thread.left_in is not None:
+        thread = self._thread
+        if thread.loop_thread.left_in is not None or not thread.begin_close(timeout_ms / 1000):
             return
-        self._unclosed.closed()
+        if thread.loop_thread.is_current:
+            self._unclosed.close_in_background(
+                partial(_close_in_background, self._engine, timeout_ms, failed, tell)
+            )
+            thread.end_close()
+            return
         try:
-            self._run(self._engine.close(timeout_ms, failed=failed, tell=tell))
+            thread.run_close(self._engine.close(timeout_ms, failed=failed, tell=tell), timeout_ms / 1000)
         finally:
-            self._closed = True
-            self._thread.stop()
+            self._unclosed.closed()
+            thread.end_close()
 
     def __enter__(self) -> Consumer:
         return self

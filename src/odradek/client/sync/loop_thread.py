@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from odradek.client.errors import ClosedError, IllegalStateError
-from odradek.util.interruptible import result_of
+from odradek.client.sync.call import Call
+from odradek.util.interruptible import wait_until
 
 T = TypeVar("T")
+
+_END_S = 5.0
+"""How long the end of the thread is waited for, and of what still runs in it. It may be held up by a callback
+of the application's, or by a lock that a thread holds which a signal's handler has interrupted
+(logging's).
+"""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -29,10 +36,12 @@ _threads: weakref.WeakSet[LoopThread] = weakref.WeakSet()
 
 
 class LoopThread:
-    """Starts at once; `stop` ends it.
+    """Starts at once; `stop` ends it, and with it all that was submitted: that raises `ClosedError` then.
 
     In a process that was forked it is not there: whoever asks it is told so. The loop is left alone then, as
     it shares its sockets, and what it waits for, with that of the other process.
+
+    Nothing that an application's thread does here holds a lock: see `odradek.util.interruptible`.
 
     Args:
         name: of the thread.
@@ -47,6 +56,8 @@ class LoopThread:
         self.on_left: weakref.WeakMethod[Callable[[], None]] | None = None
         _threads.add(self)
         self.loop = new_event_loop()
+        self._calls: set[Call[Any]] = set()
+        self._ends = self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -55,13 +66,27 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
-            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            self.loop.close()
+            self._ends = True
+            try:
+                self.loop.run_until_complete(self._end_all())
+                self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            finally:
+                self.loop.close()
+                self._ended = True
+                for call in list(self._calls):
+                    self._settle(call, None, ClosedError("the client is closed"))
+
+    async def _end_all(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_END_S)
 
     @property
     def is_current(self) -> bool:
         """Return whether the caller runs in this thread (a callback): it must not wait for it."""
-        return threading.current_thread() is self._thread
+        return threading.get_ident() == self._thread.ident
 
     def check_process(self) -> None:
         """Raise `IllegalStateError` in a process that was forked after the client was made."""
@@ -71,32 +96,83 @@ class LoopThread:
                 "connections stayed there. Make a client after the fork"
             )
 
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    def check_not_inside(self, what: str = "a blocking call") -> None:
+        """Raise `IllegalStateError` in the thread itself, which would wait for itself for ever."""
+        if self.is_current:
+            raise IllegalStateError(
+                f"{what} from the client's own I/O thread (a callback, or a finalizer that happens to run in "
+                "it) would never return"
+            )
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Call[T]:
         """Run a coroutine in the loop; do not wait."""
         if self.left_in is not None:
             coroutine.close()
             self.check_process()
-        if self.loop.is_closed() or not self._thread.is_alive():
-            coroutine.close()
-            raise ClosedError("the client is closed")
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and wait. An interrupt (Ctrl-C) cancels it."""
-        if self.is_current:
-            coroutine.close()
-            raise IllegalStateError(
-                "a blocking call from the client's own I/O thread (a callback) would never return"
-            )
-        future = self.submit(coroutine)
+        call: Call[T] = Call(self._cancel)
+        self._calls.add(call)
         try:
-            return result_of(future)
-        except BaseException:
-            future.cancel()
+            self.loop.call_soon_threadsafe(self._begin, coroutine, call)
+        except RuntimeError:  # the loop is closed
+            self._calls.discard(call)
+            coroutine.close()
+            raise ClosedError("the client is closed") from None
+        if self._ended:
+            # Nobody may have looked at what was handed over last.
+            self._settle(call, None, ClosedError("the client is closed"))
+            if call.task is None:
+                coroutine.close()
+        return call
+
+    def _begin(self, coroutine: Coroutine[Any, Any, T], call: Call[T]) -> None:
+        if call.is_cancelled or call.done():
+            coroutine.close()
+            self._settle(call, None, asyncio.CancelledError())
+            return
+        call.task = self.loop.create_task(coroutine)
+        call.task.add_done_callback(partial(self._done, call))
+
+    def _done(self, call: Call[T], task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            problem = task.exception()
+            self._settle(call, None if problem is not None else task.result(), problem)
+        elif self._ends:
+            self._settle(call, None, ClosedError("the client was closed meanwhile"))
+        else:
+            self._settle(call, None, asyncio.CancelledError())
+
+    def _settle(self, call: Call[T], value: T | None, problem: BaseException | None) -> None:
+        self._calls.discard(call)
+        call.settle(value, problem)
+
+    def _cancel(self, call: Call[Any]) -> None:
+        self.call_soon(self._cancel_task, call)
+
+    @staticmethod
+    def _cancel_task(call: Call[Any]) -> None:
+        if call.task is not None:
+            call.task.cancel()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run a coroutine in the loop and wait. An interrupt (Ctrl-C) cancels it.
+
+        Raises `TimeoutError` if that is over first.
+        """
+        try:
+            self.check_not_inside()
+        except IllegalStateError:
+            coroutine.close()
             raise
+        call = self.submit(coroutine)
+        try:
+            return call.result(timeout_s)
+        finally:
+            call.cancel()
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a plain function in the loop's thread and wait."""
+        """Run a plain function in the loop's thread and wait; in that thread itself, at once."""
+        if self.is_current:
+            return function(*args)
 
         async def run() -> T:
             return function(*args)
@@ -112,13 +188,17 @@ class LoopThread:
                 return
 
     def stop(self) -> None:
-        """End the loop and the thread."""
+        """End the loop and the thread, which is waited for, for a bounded time."""
         if self.left_in is not None:
             return
         if not self.loop.is_closed():
             self.call_soon(self.loop.stop)
         if not self.is_current:
-            self._thread.join()
+            wait_until(self._join, _END_S)
+
+    def _join(self, slice_s: float) -> bool:
+        self._thread.join(slice_s)
+        return not self._thread.is_alive()
 
 
 def _leave_behind() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.producer_engine import (
     ProducerEngine,
@@ -19,7 +22,7 @@ from odradek.client.aio.producer_engine import (
 )
 from odradek.client.config import ProducerConfig, build
 from odradek.client.core.batches import Callback
-from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, left_behind
 from odradek.client.core.kernel import Gate
 from odradek.client.errors import ClientTimeoutError, ClosedError
 from odradek.client.sync.loop_thread import LoopThread
@@ -33,15 +36,24 @@ from odradek.client.types import (
     PreparedTxnState,
 )
 from odradek.errors import KafkaError
-from odradek.util.interruptible import result_of, wait_until
+from odradek.util.interruptible import Bell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery, Built
+    from odradek.client.core.serialized_record import SerializedRecord
 
+
+T = TypeVar("T")
 
 log = logging.getLogger("odradek.client.producer")
+
+
+_GRACE_S = 5.0
+"""Closing ends by itself in the background thread when its time is over. That long it is waited for beyond,
+as a callback of the application's may hold up the thread.
+"""
 
 
 class _Wake:
@@ -50,22 +62,16 @@ class _Wake:
     def __init__(self, thread: LoopThread) -> None:
         self.engine: ProducerEngine | None = None
         self._thread = thread
-        self._woken = False
 
     def __call__(self) -> None:
-        # One pending wake-up is enough: the sender looks at everything. Called under the lock.
-        if not self._woken:
-            self._woken = True
-            self._thread.call_soon(self._wake_sender)
-
-    def _wake_sender(self) -> None:
-        self._woken = False
-        if self.engine is not None:
-            self.engine.sender.wake()
+        # One that is going to look anyway looks at everything. Nothing is noted here: a signal's handler may
+        # come between any two steps, and need to have the sender woken itself.
+        if self.engine is not None and not self.engine.sender.is_woken:
+            self._thread.call_soon(self.engine.sender.wake)
 
 
 class Producer:
-    """A producer for threads; may be shared by several.
+    """A producer for threads; may be shared by several, and called by signals' handlers.
 
         with Producer(bootstrap_servers="127.0.0.1:9092", linger_ms=5) as producer:
             future = producer.send("events", b"value", key=b"key")
@@ -84,11 +90,13 @@ class Producer:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self._config = build(ProducerConfig, {**(config or {}), **configs})
-        self._lock = Gate(threading.Lock())
+        self._lock = Gate(threading.RLock())
         self._thread = LoopThread(f"odradek-{self._config.client_id}")
         self._wake = _Wake(self._thread)
         try:
-            self._engine = self._thread.call(ProducerEngine, self._config, self._lock, self._wake)
+            self._engine = self._thread.call(
+                ProducerEngine, self._config, self._lock, self._wake, self._thread.call
+            )
         except BaseException:
             self._thread.stop()
             raise
@@ -104,13 +112,25 @@ class Producer:
         self._try_send: Callable[..., Any] = self._engine.appender.try_send
         self._thread.on_left = weakref.WeakMethod(self._be_left)
 
+    def _run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        if self._closed and self._thread.left_in is None:
+            coroutine.close()
+            raise ClosedError("the producer is closed")
+        if self._lock.is_inside():
+            coroutine.close()
+            self._lock.check_not_inside()
+        return self._thread.run(coroutine, timeout)
+
     def _be_left(self) -> None:
-        """Have `send` refuse in a process that was forked: the lock may be held there by nobody, for ever."""
+        """Have `send` refuse in a process that was forked: the lock may be held there by nobody, for ever.
+        What was sent before is not known there to be delivered.
+        """
 
         def refuse(*_: Any) -> None:
             self._thread.check_process()
 
         self._try_send = refuse
+        left_behind((batch.outcome for batch in self._engine.accumulator.incomplete()), os.getppid())
 
     @property
     def config(self) -> ProducerConfig:
@@ -150,44 +170,44 @@ class Producer:
         engine = self._engine
         try:
             record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-            with self._lock:
-                known = engine.topic(record.topic)
-                if known is not None and (record.partition is None or record.partition in known.tps):
-                    future = engine.try_append(record, known)
-                    if future is not None:
-                        return future
+            known = engine.topic(record.topic)
+            if known is not None and (record.partition is None or record.partition in known.tps):
+                future = engine.try_append(record, known)
+                if future is not None:
+                    return future
             return self._send_slowly(record)
         except KafkaError as problem:
             engine.not_sent(problem)
             raise
 
-    def _send_slowly(self, record: Any) -> DeliveryFuture:
+    def _send_slowly(self, record: SerializedRecord) -> DeliveryFuture:
         engine = self._engine
         deadline = engine.now_ms() + self._config.max_block_ms
         while True:
             known = engine.topic(record.topic)
             if known is None or (record.partition is not None and record.partition not in known.tps):
-                self._thread.run(wait_for_partition(engine, record.topic, record.partition, deadline))
+                self._run(wait_for_partition(engine, record.topic, record.partition, deadline))
                 known = engine.topic(record.topic)
                 if known is None:
                     continue
-            freed = threading.Event()
-            with self._lock:
-                future = engine.try_append(record, known)
-                if future is not None:
-                    return future
-                engine.when_memory(freed.set)
-            self._wait_for_room(freed, record, deadline)
+            future = engine.try_append(record, known)
+            if future is not None:
+                return future
+            if not engine.accumulator.has_room(record.size):
+                self._wait_for_room(record, deadline)
 
-    def _wait_for_room(self, freed: threading.Event, record: Any, deadline: float) -> None:
+    def _wait_for_room(self, record: SerializedRecord, deadline: float) -> None:
+        engine = self._engine
+        if self._thread.is_current:
+            raise engine.exhausted(record)
+        bell = Bell()
+        self._thread.call(engine.when_memory, bell.ring)
         try:
-            if self._thread.is_current or not wait_until(
-                freed.wait, max(0.0, deadline - self._engine.now_ms()) / 1000
-            ):
-                raise self._engine.exhausted(record)
+            left_s = max(0.0, deadline - engine.now_ms()) / 1000
+            if not engine.accumulator.has_room(record.size) and not bell.wait(left_s):
+                raise engine.exhausted(record)
         finally:
-            with self._lock:
-                self._engine.no_longer_waiting(freed.set)
+            self._thread.call_soon(engine.no_longer_waiting, bell.ring)
         if self._closed:
             raise ClosedError("the producer is closed")
 
@@ -234,7 +254,7 @@ class Producer:
             timestamp_column=timestamp_column,
             headers_column=headers_column,
         )
-        self._thread.run(look_up_plan(engine, plan, engine.now_ms() + self._config.max_block_ms))
+        self._run(look_up_plan(engine, plan, engine.now_ms() + self._config.max_block_ms))
         try:
             outcomes = [self._append_built(built) for built in plan.batches()]
         except Exception as problem:
@@ -246,37 +266,23 @@ class Producer:
         engine = self._engine
         deadline = engine.now_ms() + self._config.max_block_ms
         while True:
-            freed = threading.Event()
-            with self._lock:
-                if engine.accumulator.has_room(len(built.data)):
-                    outcome = engine.append_built(built.tp, built.data, built.rows)
-                    self._wake()
-                    return outcome
-                engine.when_memory(freed.set)
-            self._wait_for_room(freed, built.as_record(), deadline)
+            outcome: BatchOutcome | None = self._thread.call(engine.append_if_room, built)
+            if outcome is not None:
+                return outcome
+            self._wait_for_room(built.as_record(), deadline)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send all that waits and wait until its fate is known; failures stay with their futures.
 
         Args:
             timeout: seconds. Raises `ClientTimeoutError` when it passes.
+
+        Raises `IllegalStateError` in a delivery callback, which what is flushed waits for (KIP-1118).
         """
-        self._thread.check_process()
-        with self._lock:
-            pending = self._engine.begin_flush()
         try:
-            waiting = self._thread.submit(wait_for_outcomes(pending))
-            try:
-                result_of(waiting, timeout)
-            except TimeoutError:
-                raise ClientTimeoutError(
-                    f"flush: not all records were acknowledged within {timeout} s"
-                ) from None
-            finally:
-                waiting.cancel()
-        finally:
-            with self._lock:
-                self._engine.end_flush()
+            self._run(self._engine.flush(), timeout)
+        except TimeoutError:
+            raise ClientTimeoutError(f"flush: not all records were acknowledged within {timeout} s") from None
 
     # Transactions
 
@@ -298,7 +304,7 @@ class Producer:
             KIP-939. ClientTimeoutError: not done within `max_block_ms`. The same call may be repeated, and
             goes on.
         """
-        return self._thread.run(self._engine.transactions.init(keep_prepared))
+        return self._run(self._engine.transactions.init(keep_prepared))
 
     def begin_transaction(self) -> Transaction:
         """Begin a transaction, to which everything belongs that is sent until its end.
@@ -310,11 +316,11 @@ class Producer:
 
         Using it is up to you: `commit_transaction` and `abort_transaction` do the same.
         """
-        self._engine.transactions.begin_now()
+        self._thread.call(self._engine.transactions.begin_now)
         return Transaction(self._leave_transaction)
 
     def _leave_transaction(self, failed: bool) -> None:
-        self._thread.run(self._engine.transactions.leave(failed))
+        self._run(self._engine.transactions.leave(failed))
 
     def send_offsets_to_transaction(
         self,
@@ -330,17 +336,17 @@ class Producer:
 
         Raises `CommitFailedError` if the group has moved on: abort, and read again from what is committed.
         """
-        self._thread.run(self._engine.transactions.send_offsets(offsets, group))
+        self._run(self._engine.transactions.send_offsets(offsets, group))
 
     def commit_transaction(self) -> None:
         """Wait for all records, and commit. If one could not be written, raises its error: abort then."""
-        self._thread.run(self._engine.transactions.commit())
+        self._run(self._engine.transactions.commit())
 
     def abort_transaction(self) -> None:
         """Abort: no read_committed consumer will see anything of it. Records that were not sent yet fail with
         `TransactionAbortedError`.
         """
-        self._thread.run(self._engine.transactions.abort())
+        self._run(self._engine.transactions.abort())
 
     def prepare_transaction(self) -> PreparedTxnState:
         """Wait for all records; then only the end is open (KIP-939). With
@@ -349,24 +355,17 @@ class Producer:
 
         Returns: what is to be kept with the decision, and given to `complete_transaction`.
         """
-        transactions = self._engine.transactions
-        with self._lock:
-            pending = self._engine.begin_flush()
-        try:
-            return self._thread.run(transactions.prepare(wait_for_outcomes(pending)))
-        finally:
-            with self._lock:
-                self._engine.end_flush()
+        return self._run(self._engine.transactions.prepare(self._engine.flush))
 
     def complete_transaction(self, prepared: PreparedTxnState) -> bool:
         """End the prepared transaction: commit it if it is `prepared`, else abort it. Returns whether it was
         committed.
         """
-        return self._thread.run(self._engine.transactions.complete(prepared))
+        return self._run(self._engine.transactions.complete(prepared))
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic. Raises as `send`."""
-        self._thread.run(self._engine.cluster.topic_partitions(topic, self._config.max_block_ms))
+        self._run(self._engine.cluster.topic_partitions(topic, self._config.max_block_ms))
         return partition_infos(self._engine, topic)
 
     def metrics(self) -> dict[str, float]:
@@ -377,7 +376,9 @@ class Producer:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
         fails. An open transaction is aborted, unless it was being committed.
 
-        After an interrupt (Ctrl-C), it waits for 2 seconds at most.
+        After an interrupt (Ctrl-C), it waits for 2 seconds at most. In a delivery callback it returns at
+        once, and what is left is done in the background. Where it is called while another thread closes, or
+        by a signal's handler amid another `close`, both end when the shorter time is over.
 
         Raises:
             UndeliveredError: sends have failed that have no callback, and whose future nobody looked at.
@@ -386,40 +387,47 @@ class Producer:
         self._close(timeout, sys.exception())
 
     def _close(self, timeout: float | None, failure: BaseException | None) -> None:
-        if self._closed or self._thread.left_in is not None:
+        if self._thread.left_in is not None:
             return
+        timeout = closing_timeout(timeout, failure)
         self._closed = True
-        self._unclosed.closed()
         self._engine.shut()
+        if self._thread.is_current or self._lock.is_inside():
+            self._unclosed.close_in_background(partial(_close_in_background, self._engine, timeout))
+            return
+        self._unclosed.closed()
         try:
-            self._finish(closing_timeout(timeout, failure))
+            self._end(timeout)
         except BaseException as problem:
             failure = problem
             raise
         finally:
-            try:
-                self._thread.run(self._engine.close())
-            finally:
-                self._thread.stop()
-                self._engine.tell_undelivered(raises=failure is None and timeout != 0)
+            self._thread.stop()
+            self._engine.tell_undelivered(raises=failure is None and timeout != 0)
 
-    def _finish(self, timeout: float | None) -> None:
+    def _end(self, timeout: float | None) -> None:
         try:
-            if self._engine.manager is not None:
-                self._close_transaction(timeout)
-            self.flush(timeout)
-        except ClientTimeoutError as problem:
-            log.debug("%s", problem)
-
-    def _close_transaction(self, timeout: float | None) -> None:
-        aborting = self._thread.submit(self._engine.transactions.close())
+            closing = self._thread.submit(self._engine.close_within(timeout))
+        except ClosedError:
+            return  # it was closed before
         try:
-            result_of(aborting, timeout)
+            closing.result(None if timeout is None else timeout + _GRACE_S)
+        except ClosedError:
+            return  # somebody else, with less time, closed it meanwhile
         except TimeoutError:
-            aborting.cancel()
+            log.warning("the producer's thread is held up (by a callback?); it is left as it is")
+        except BaseException:
+            with contextlib.suppress(ClosedError, TimeoutError):
+                self._thread.run(self._engine.close_within(0), _GRACE_S)
+            raise
 
     def __enter__(self) -> Producer:
         return self
 
     def __exit__(self, kind: object, failure: BaseException | None, *exc: object) -> None:
         self._close(None, failure)
+
+
+async def _close_in_background(engine: ProducerEngine, timeout: float | None) -> None:
+    await engine.close_within(timeout)
+    engine.tell_undelivered(raises=False)

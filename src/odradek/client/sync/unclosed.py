@@ -10,7 +10,6 @@ of multiprocessing's own.
 from __future__ import annotations
 
 import atexit
-import concurrent.futures
 import logging
 import os
 import sys
@@ -21,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from odradek.client.errors import ClosedError
+from odradek.client.sync.call import Call
 from odradek.client.sync.loop_thread import LoopThread
 
 log = logging.getLogger("odradek.client")
@@ -54,7 +54,7 @@ class Unclosed:
         self._thread = thread
         self._finish = finish
         self._sends_waiting = sends_waiting
-        self._ending: concurrent.futures.Future[None] | None = None
+        self._ending: Call[None] | None = None
         self._watch = weakref.finalize(client, self._let_go)
         self._watch.atexit = False
         _open.add(self)
@@ -64,6 +64,17 @@ class Unclosed:
         """The client was closed as it should be."""
         self._watch.detach()
         _open.discard(self)
+
+    def close_in_background(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """The client was closed where it cannot be waited for: end it in its own thread.
+
+        Args:
+            finish: as the class has it.
+        """
+        if self._ending is None:
+            self._watch.detach()
+            self._finish = finish
+            self._ending = self._thread.submit(self._finish_and_stop())
 
     # The collector may call from any thread, whatever that holds: nothing here waits or takes a lock of ours.
     def _let_go(self) -> None:
@@ -80,6 +91,9 @@ class Unclosed:
 
     async def _end(self) -> None:
         self._tell()
+        await self._finish_and_stop()
+
+    async def _finish_and_stop(self) -> None:
         try:
             await self._finish()
         finally:

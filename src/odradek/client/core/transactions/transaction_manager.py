@@ -120,7 +120,7 @@ class TransactionManager(TransactionStateMachine):
 
     def add_partition(self, tp: TopicPartition) -> None:
         """Before a record is queued. Raises as `begin`."""
-        if tp in self.partitions and self.state is TxnState.IN_TRANSACTION:
+        if self.has_joined(tp):
             return
         self._nothing_pending("send")
         self._check()
@@ -131,6 +131,10 @@ class TransactionManager(TransactionStateMachine):
             self._started = True
         elif tp not in self._pending:
             self._new.add(tp)
+
+    def has_joined(self, tp: TopicPartition) -> bool:
+        """Return whether `add_partition` has nothing to do; may be asked from any thread."""
+        return tp in self.partitions and self.state is TxnState.IN_TRANSACTION
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
