@@ -20,6 +20,7 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening, known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
+from odradek.client.core.outages import Outages, hung_up_hint, mute_hint, unreachable, without_address
 from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -35,6 +36,7 @@ from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
 from odradek.sasl.client_authenticator import RENEW_AT, Work
 from odradek.security.explain import explain
 from odradek.wire.api import ApiKey
+from odradek.wire.foreign import foreign
 
 _SIZE = struct.Struct(">i")
 
@@ -239,9 +241,10 @@ class BlockingConnection:
 
     def _read_frame_now(self) -> memoryview:
         size = _SIZE.unpack(self._read_exactly(4))[0]
-        if not 0 <= size <= self._config.receive_message_max_bytes:
+        is_foreign = self.state.versions is None and foreign(size)
+        if is_foreign or not 0 <= size <= self._config.receive_message_max_bytes:
             self.close()
-            raise ConnectionFailedError(f"{self.address} announced a frame of {size} bytes")
+            raise ConnectionFailedError(f"{self.address} announced a frame of {size} bytes{foreign(size)}")
         return memoryview(self._read_exactly(size))
 
     def _read_exactly(self, count: int) -> bytearray:
@@ -257,7 +260,10 @@ class BlockingConnection:
                     data.extend(bytes(min(count - have, len(data))))
                 now = now_ms()
                 if now >= deadline:
-                    raise TimeoutError("no answer in time")
+                    why = "no answer in time"
+                    if self.state.versions is None:
+                        why = mute_hint(self._config.request_timeout_ms, self._config.security.protocol)
+                    raise TimeoutError(why)
                 if now >= look:
                     self._give_up_if_dead(now - heard)
                     look = now_ms() + next_look_ms(now - heard)
@@ -290,7 +296,10 @@ class BlockingConnection:
         if isinstance(problem, ssl.SSLError) and self.state.versions is None:
             # Of TLS 1.3, a broker looks at the client's certificate when the client's handshake is over.
             raise self._ssl_error(problem) from problem
-        raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
+        reason = f"{problem.strerror or problem}"
+        if isinstance(problem, ConnectionError) and self.state.versions is None:
+            reason += f" before it had answered anything: {hung_up_hint(self._config.security.protocol)}"
+        raise ConnectionFailedError(f"{self.address}: {reason}") from problem
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
@@ -346,6 +355,7 @@ class BlockingCluster:
         self._known_brokers = known_brokers(config)
         self.patience_ms = may_wait_ms + SILENCE_MS
         self._is_looking = False
+        self._outages = Outages(config.client_id)
         self.closed = False
         self._process = os.getpid()
 
@@ -387,14 +397,21 @@ class BlockingCluster:
             node_id: the broker's, where it is known.
         """
         self.check_usable()
-        connection = BlockingConnection.open(
-            host,
-            port,
-            self.config,
-            self._known_brokers,
-            lambda: bool(self.dead_of([node_id])),
-            self.patience_ms,
-        )
+        what, address = unreachable(f"{host}:{port}"), f"{host}:{port}"
+        try:
+            connection = BlockingConnection.open(
+                host,
+                port,
+                self.config,
+                self._known_brokers,
+                lambda: bool(self.dead_of([node_id])),
+                self.patience_ms,
+            )
+        except OdradekError as problem:
+            if not self.closed:
+                self._outages.failed(what, without_address(problem, address), now_ms())
+            raise
+        self._outages.ended(what, now_ms())
         if self.closed:
             connection.close()
             self.check_usable()

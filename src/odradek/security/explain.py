@@ -21,7 +21,7 @@ _REASONS = {
     "VERSION_TOO_LOW": "the protocol version is too old for this side (ssl.enabled.protocols)",
     "WRONG_VERSION_NUMBER": "what came is not TLS: the other side's security protocol is another one",
     "HTTP_REQUEST": "what came is an HTTP request, not TLS",
-    "UNEXPECTED_EOF_WHILE_READING": "the peer hung up during the handshake",
+    "UNEXPECTED_EOF_WHILE_READING": "the peer hung up during the handshake: does it speak TLS at all?",
 }
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from struct import Struct
 
 from odradek.errors.base import ProtocolError
+from odradek.wire.foreign import foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ and what has come into the shared buffer has to be moved."""
 SPARE_BUFFERS: Final = 4
 SPARE_BYTES: Final = 2 * 1024 * 1024
 """So many buffers, each up to so large, are kept for the next large frames."""
-
-_TLS_HANDSHAKE: Final = 0x1603
 
 _unpack_size: Final = Struct(">i").unpack_from
 
@@ -189,9 +188,7 @@ class FrameReceiver:
         if size < 0:
             raise ProtocolError(f"a frame of negative size {size}")
         if size > self._max_size:
-            # The first bytes of TLS, taken for a size.
-            hint = ": the peer speaks TLS, and this side does not" if size >> 16 == _TLS_HANDSHAKE else ""
-            raise ProtocolError(f"a frame of {size} bytes: the most is {self._max_size}{hint}")
+            raise ProtocolError(f"a frame of {size} bytes: the most is {self._max_size}{foreign(size)}")
 
     def _begin_large(self, arrived: memoryview, size: int) -> None:
         count = len(arrived)

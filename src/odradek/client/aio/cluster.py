@@ -23,6 +23,7 @@ from odradek.client.core.metadata import (
     asks_for_all,
     metadata_topics,
 )
+from odradek.client.core.outages import Outages, unreachable, without_address
 from odradek.client.core.silence import SILENCE_MS
 from odradek.client.core.versions import NodeVersions
 from odradek.client.errors import (
@@ -35,13 +36,18 @@ from odradek.client.errors import (
     NoBrokersAvailableError,
 )
 from odradek.client.types import Node, TopicPartition
-from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors import ErrorCode, KafkaError, NetworkError, OdradekError, error_for
 from odradek.util.futures import error_of
 from odradek.wire.api import ApiKey
 
 log = logging.getLogger("odradek.client")
 
 ConnectionKey = tuple[int, str]
+
+_ORDINARY_MS = 10_000.0
+"""How long what passes by itself may fail until it is told."""
+
+_NO_METADATA = "the cluster's metadata cannot be had"
 
 
 def check_loop(cluster: Cluster) -> None:
@@ -79,6 +85,7 @@ class Cluster:
         self.closed = False
         self.on_update: list[Callable[[], None]] = []
         self.last_failure: Exception | None = None
+        self.outages = Outages(config.client_id)
         self._allow_auto_create = allow_auto_create
         self._patience_ms = may_wait_ms + SILENCE_MS
         self._wanted: dict[str, float] = {}
@@ -166,9 +173,12 @@ class Cluster:
                 self._failures[key] = failures + 1
                 self._not_before[key] = self.now_ms() + self._backoff.delay_ms(failures + 1)
                 self.last_failure = problem
+                address = f"{node.host}:{node.port}"
+                self.outages.failed(unreachable(address), without_address(problem, address), self.now_ms())
                 if key[0] >= 0:
                     self.request_update()
                 raise
+            self.outages.ended(unreachable(connection.address), self.now_ms())
             self._failures.pop(key, None)
             self._not_before.pop(key, None)
             adopted = self.open_connection(*key)
@@ -307,13 +317,16 @@ class Cluster:
                 except OdradekError as problem:
                     failures += 1
                     self.last_failure = problem
-                    log.debug("metadata could not be refreshed: %s", problem)
+                    if not self.outages or not isinstance(problem, NetworkError | NoBrokersAvailableError):
+                        # What cannot be reached is told of each server.
+                        self.outages.failed(_NO_METADATA, problem, self.now_ms())
                     if isinstance(problem, AuthenticationError):
                         self._tell_waiters(problem)
                     await asyncio.sleep(self._retry.delay_ms(failures) / 1000)
                     continue
                 failures = 0
                 self.last_failure = None
+                self.outages.ended(_NO_METADATA, self.now_ms())
                 self._updated()
                 if unsettled or self._refresh_again:
                     # Leaders are being elected, or somebody asked meanwhile: once more, not at once.
@@ -456,15 +469,32 @@ class Cluster:
 
     def timeout_error(self, what: str, timeout_ms: float, topic: str | None = None) -> KafkaError:
         """A timeout that says what stood in the way."""
-        reason = ""
-        if self.last_failure is not None:
-            reason = f": {self.last_failure}"
-        elif topic is not None and topic in self.metadata.errors:
+        reason = self.why()
+        if self.last_failure is None and topic is not None and topic in self.metadata.errors:
             error = self.metadata.errors[topic]
             if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return error_for(error, f"{what} after {timeout_ms:.0f} ms: {error.message}")
-            reason = f": {error.message}"
-        return ClientTimeoutError(f"{what} after {timeout_ms:.0f} ms{reason}")
+            reason = error.message
+        return ClientTimeoutError(f"{what} after {timeout_ms:.0f} ms: {reason}")
+
+    def tell_if_it_lasts(self, what: str, problem: OdradekError) -> None:
+        """Something that may fail for a while (a group's coordinator moves, a leader is elected) has failed.
+        What cannot be reached is told already.
+        """
+        if not isinstance(problem, NetworkError | NoBrokersAvailableError):
+            self.outages.failed(what, problem, self.now_ms(), after_ms=_ORDINARY_MS)
+
+    def why(self) -> str:
+        """Return what is known of why something has not come: the last failure, or who has not answered."""
+        if self.last_failure is not None:
+            return str(self.last_failure)
+        nodes = [self.address_of(node_id) for node_id, _ in self._connecting]
+        silent = [f"{node.host}:{node.port}" for node in nodes if node is not None]
+        silent += [connection.address for connection in self._connections.values() if connection.in_flight]
+        if silent:
+            return f"no answer yet from {', '.join(dict.fromkeys(silent))}"
+        servers = ", ".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
+        return f"nothing has failed; the servers are {servers}"
 
     def spawn(self, coroutine: Any, *, watched: bool = False) -> asyncio.Task[Any]:
         """Run something until it ends or the client is closed.

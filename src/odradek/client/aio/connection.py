@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import socket
 import ssl
@@ -14,6 +15,7 @@ from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
 from odradek.client.core.inbound import InboundFrames
+from odradek.client.core.outages import hung_up_hint, mute_hint
 from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -26,6 +28,7 @@ from odradek.sasl.client_authenticator import RENEW_AT, Work
 from odradek.security.explain import explain
 from odradek.util.futures import error_of
 from odradek.util.gathered_writes import gathering_write
+from odradek.wire.foreign import foreign
 
 log = logging.getLogger("odradek.client")
 
@@ -113,6 +116,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame in self._inbound.written(nbytes):
                 self._frame(frame)
+            if self.state.versions is None and (size := self._inbound.announced) and foreign(size):
+                # It may be less than the largest frame, which would be waited for.
+                raise ProtocolError(f"a frame of {size} bytes{foreign(size)}")
         except ProtocolError as problem:
             self.close(ConnectionFailedError(f"{self.address} sent what is not Kafka's protocol: {problem}"))
         except OdradekError as problem:
@@ -189,7 +195,10 @@ class Connection(asyncio.BufferedProtocol):
             self.close(SslAuthenticationError(f"{self.address}: SSL handshake failed: {explain(exc)}"))
             return
         self.hung_up = not self.closed
-        self.close(ConnectionFailedError(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
+        reason = f": {exc}" if exc else ""
+        if self.state.versions is None:
+            reason += f" before it had answered anything: {hung_up_hint(self._config.security.protocol)}"
+        self.close(ConnectionFailedError(f"{self.address} closed the connection{reason}"))
 
     # For the rest of the client
 
@@ -364,6 +373,7 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
     """One try. Raises `ConnectionFailedError`."""
     address = connection.address
     loop = asyncio.get_running_loop()
+    context = None
     try:
         async with asyncio.timeout_at(deadline):
             context = connection._config.security.ssl_context()
@@ -383,7 +393,10 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
             _tune(connection, connection._config)
             await connection.handshake()
     except TimeoutError:
-        error: OdradekError = ClientTimeoutError(f"{address}: no connection within {timeout_ms:.0f} ms")
+        why = f"no connection within {timeout_ms:.0f} ms"
+        if connection._transport is not None:
+            why = mute_hint(timeout_ms, connection._config.security.protocol)
+        error: OdradekError = ClientTimeoutError(f"{address}: {why}")
         connection.close(error)
         raise ConnectionFailedError(str(error)) from None
     except ssl.SSLError as problem:
@@ -393,6 +406,10 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
     except OSError as problem:
         connection.close(problem)
         reason = problem.strerror or str(problem) or type(problem).__name__
+        if problem.errno and reason.startswith("Connect call failed"):
+            reason = os.strerror(problem.errno)  # asyncio's own words say less
+        if isinstance(problem, ConnectionResetError | ConnectionAbortedError) and context is not None:
+            reason = f"{reason} in the TLS handshake: {hung_up_hint(connection._config.security.protocol)}"
         raise ConnectionFailedError(f"{address}: {reason}") from problem
     except BaseException:
         connection.close(ConnectionFailedError(f"{address}: connecting was given up"))

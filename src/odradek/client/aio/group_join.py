@@ -97,7 +97,7 @@ class GroupJoin:
                 self.member.interrupted()
                 if not problem.retriable:
                     raise
-                log.debug("group %s: join failed: %s", self.group_id, problem)
+                self._cluster.tell_if_it_lasts(f"group {self.group_id!r} cannot be joined", problem)
                 failures += 1
             await asyncio.sleep(self._backoff.delay_ms(failures) / 1000)
 
@@ -161,6 +161,7 @@ class GroupJoin:
     async def _sync(
         self, connection: Any, assignments: list[SyncGroupRequestAssignment]
     ) -> tuple[Generation, tuple[TopicPartition, ...]]:
+        self._cluster.outages.ended(f"group {self.group_id!r} cannot be joined", self._cluster.now_ms())
         generation = self.member.generation
         version = connection.pick(ApiKey.SYNC_GROUP, at_least=3 if self._config.group_instance_id else None)
         request = SyncGroupRequest(

@@ -48,9 +48,8 @@ async def retry(
             async with asyncio.timeout(max(0.0, left) / 1000):
                 return await step()
         except TimeoutError:
-            reason = last or cluster.last_failure
             raise ClientTimeoutError(
-                f"{what}: timed out after {timeout_ms:.0f} ms{f': {reason}' if reason else ''}"
+                f"{what}: timed out after {timeout_ms:.0f} ms: {last or cluster.why()}"
             ) from last
         except KafkaError as problem:
             if not (problem.retriable or problem.code in also):

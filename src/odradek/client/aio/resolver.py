@@ -19,6 +19,8 @@ from odradek.errors import ErrorCode, KafkaError, OdradekError
 
 log = logging.getLogger("odradek.client.consumer")
 
+_NO_POSITIONS = "the offsets to begin at cannot be had"
+
 
 class PositionResolver:
     """Runs as a task while there is something to find.
@@ -64,6 +66,7 @@ class PositionResolver:
                 try:
                     await self._once()
                     failures = 0
+                    self._cluster.outages.ended(_NO_POSITIONS, self._cluster.now_ms())
                     self._changed()
                     continue
                 except ClosedError:
@@ -72,7 +75,7 @@ class PositionResolver:
                     if not problem.retriable:
                         self.failure = problem
                         return
-                    log.debug("positions: %s", problem)
+                    self._cluster.tell_if_it_lasts(_NO_POSITIONS, problem)
                     stale = problem.refreshes_metadata
                     if stale:
                         self._cluster.request_update()

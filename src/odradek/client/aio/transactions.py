@@ -235,10 +235,8 @@ class Transactions:
                 async with asyncio.timeout(self._config.max_block_ms / 1000):
                     await event.wait()
             except TimeoutError:
-                failure = self._cluster.last_failure
-                why = f": {failure}" if failure else ""
                 raise ClientTimeoutError(
-                    f"{call.name} was not done within {self._config.max_block_ms} ms{why}; "
+                    f"{call.name} was not done within {self._config.max_block_ms} ms: {self._cluster.why()}; "
                     "it may be called again"
                 ) from None
         call.outcome()

@@ -38,6 +38,11 @@ class InboundFrames:
         """The bytes of an unfinished frame that are kept, its size included."""
         return self._filled
 
+    @property
+    def announced(self) -> int | None:
+        """The size of an unfinished frame, as far as it has come: None where it has not."""
+        return int.from_bytes(self._view[:4], "big", signed=True) if self._filled >= 4 else None
+
     def space(self) -> memoryview:
         """Return the room for the next bytes: at least one of room."""
         if self._filled == len(self._view):
