@@ -306,9 +306,10 @@ class AsyncConsumer:
         Args:
             timestamps_ms: (topic, number) → time, epoch milliseconds.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+
+        Raises `IllegalArgumentError` for a negative time.
         """
-        found = await (await self._started()).offsets(timestamps_ms, timeout_ms)
-        return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
+        return await (await self._started()).offsets_for_times(timestamps_ms, timeout_ms)
 
     async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[PartitionInfo]:
         """The partitions of a topic.

@@ -126,7 +126,9 @@ class ConsumerEngine:
 
     def _metadata_updated(self) -> None:
         for position in self.positions:
+            self.positions.topic_seen(position, self.cluster.metadata.topic_id(position.tp.topic))
             self.positions.leader_changed(position.tp, self.cluster.metadata.leader_epoch(position.tp))
+        self.fetcher.wake()
         self.buffer.interrupt()
         self._tell_missing()
         self._news.set()
@@ -497,6 +499,20 @@ class ConsumerEngine:
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         return await list_offsets(self.cluster, wanted, self.config.isolation, timeout)
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[Any, int], timeout_ms: float | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """See `AsyncConsumer.offsets_for_times`."""
+        for tp, timestamp in timestamps.items():
+            if timestamp < 0:
+                # To brokers these mean the beginning, the end and others; Kafka's client refuses them, too.
+                raise IllegalArgumentError(
+                    f"the time for {TopicPartition(*tp)} is {timestamp}: it cannot be negative "
+                    "(beginning_offsets and end_offsets give the ends)"
+                )
+        found = await self.offsets(timestamps, timeout_ms)
+        return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: float | None) -> list[PartitionInfo]:
         """The partitions of a topic."""

@@ -19,7 +19,7 @@ from odradek.client.core.fetch_requests import NAMES_UNTIL, FetchAt, fetch_ceili
 from odradek.client.core.fetch_session_handler import FetchSessionHandler
 from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.subscription_state import Position, SubscriptionState
-from odradek.client.errors import ClosedError, NoOffsetForPartitionError
+from odradek.client.errors import ClosedError, NoOffsetForPartitionError, TopicRecreatedError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.errors.codes import to_code
@@ -114,6 +114,9 @@ class Fetcher:
         for position in self._positions:
             if not position.fetchable:
                 continue
+            if position.made_anew:
+                self._begin_anew(position, waiting, now)
+                continue
             node = self._node_for(position, now)
             if node is None:
                 self._cluster.request_update()
@@ -133,6 +136,19 @@ class Fetcher:
                 continue
             self._busy.add(node)
             self._cluster.spawn(self._fetch(node, positions))
+
+    def _begin_anew(self, position: Position, waiting: dict[int, int], now: float) -> None:
+        if waiting.get(id(position)):
+            return  # what was fetched of the old topic is good, and given out first
+        if position.not_before_ms > now:
+            self._wake_later(position.not_before_ms - now)
+            return
+        try:
+            self._positions.begin_anew(position)
+        except TopicRecreatedError as problem:
+            position.not_before_ms = now + self._config.retry_backoff_max_ms
+            self._fail(problem)
+        self._changed()
 
     def _node_for(self, position: Position, now: float) -> int | None:
         if position.preferred_replica >= 0:
@@ -157,7 +173,10 @@ class Fetcher:
             positions = [
                 p
                 for p in positions
-                if p.fetchable and self._positions.assigned.get(p.tp) is p and self._node_for(p, now) == node
+                if p.fetchable
+                and not p.made_anew
+                and self._positions.assigned.get(p.tp) is p
+                and self._node_for(p, now) == node
             ]
             if not positions:
                 return

@@ -23,8 +23,14 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
-from odradek.client.errors import IllegalStateError, LogTruncationError, NoOffsetForPartitionError
+from odradek.client.errors import (
+    IllegalStateError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    TopicRecreatedError,
+)
 from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from odradek.wire.primitives import ZERO_UUID
 
 log = logging.getLogger("odradek.client.consumer")
 
@@ -61,12 +67,14 @@ class Position:
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
+        "made_anew",
         "not_before_ms",
         "paused",
         "preferred_replica",
         "preferred_until_ms",
         "reset",
         "revoking",
+        "topic_id",
         "tp",
         "turn",
         "validate",
@@ -87,6 +95,9 @@ class Position:
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+        self.topic_id = ZERO_UUID
+        self.made_anew = False
+        """The topic has another id than the one that `offset` is of."""
         self.preferred_replica = -1
         self.preferred_until_ms = 0.0
         self.not_before_ms = 0.0
@@ -129,6 +140,7 @@ class Position:
         self.fetch_offset = offset
         self.reset = None
         self.validate = False
+        self.made_anew = False
         self.preferred_replica = -1
         self.turn += 1
 
@@ -138,6 +150,7 @@ class Position:
         self._handed = None
         self.reset = timestamp
         self.validate = False
+        self.made_anew = False
         self.turn += 1
 
     @property
@@ -280,6 +293,36 @@ class SubscriptionState:
         position.leader_epoch = epoch
         if known >= 0 and position.offset is not None and position.offset_epoch >= 0:
             position.validate = True
+
+    def topic_seen(self, position: Position, topic_id: bytes) -> None:
+        """The metadata has the topic's id; if it is another one than before, the topic was deleted, and made
+        anew under its name: offsets of the old one mean nothing in it.
+
+        Args:
+            topic_id: zeros where it is not known, or the broker has none.
+        """
+        if topic_id == ZERO_UUID or topic_id == position.topic_id:
+            return
+        if position.topic_id != ZERO_UUID and position.offset is not None:
+            position.made_anew = True
+        position.topic_id = topic_id
+        position.leader_epoch = -1
+
+    def begin_anew(self, position: Position) -> None:
+        """What was fetched of the old topic is used up: go on at the beginning of the new one, all of which
+        was written since, whatever the policy says of a beginning. Raises `TopicRecreatedError` if there is
+        none.
+        """
+        told = (
+            f"{position.tp}: the topic was deleted and made anew (its id is another one), and offset "
+            f"{position.offset} was of the old one"
+        )
+        if not self.has_policy:
+            raise TopicRecreatedError(
+                f"{told}; auto.offset.reset is 'none': seek to go on", position.topic_id
+            )
+        log.warning("%s; reading goes on at the beginning of the new one", told)
+        position.want_reset(EARLIEST)
 
     def validated(self, position: Position, epoch: int, end_offset: int) -> None:
         """The leader told where the epoch of the position ends in its log (KIP-320).

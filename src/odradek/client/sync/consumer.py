@@ -385,10 +385,11 @@ class Consumer:
         Args:
             timestamps_ms: (topic, number) → time, epoch milliseconds.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+
+        Raises `IllegalArgumentError` for a negative time.
         """
         with self._thread.entering("offsets_for_times"):
-            found = self._thread.run(self._engine.offsets(timestamps_ms, timeout_ms), wakes=True)
-        return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
+            return self._thread.run(self._engine.offsets_for_times(timestamps_ms, timeout_ms), wakes=True)
 
     def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[PartitionInfo]:
         """The partitions of a topic.
