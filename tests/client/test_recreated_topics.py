@@ -58,8 +58,8 @@ def test_an_assigned_consumer_reads_all_of_the_new_one(
         assert consumer.position((topic, 0)) == new
     told = [r.getMessage() for r in caplog.records if "made anew" in r.getMessage()]
     assert told == [
-        f"{topic}-0: the topic was deleted and made anew (its id is another one), and offset 6 was of the old "
-        "one; reading goes on at the beginning of the new one"
+        f"{topic}-0: the topic was deleted and made anew (its id is another one), and offset 6 was of the "
+        "old one; reading goes on at the beginning of the new one"
     ]
 
 

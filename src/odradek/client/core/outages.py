@@ -1,4 +1,5 @@
-"""When a client tells of what it cannot reach: at the first failure, and once a minute while that lasts.
+"""The lines that tell of what a client cannot reach: at the first failure, and once a minute while that
+lasts.
 
 It goes on trying by itself, so that a program whose broker is not there would be silent for ever.
 """
@@ -21,7 +22,7 @@ class _Outage:
 
 
 class Outages:
-    """What one client cannot reach at present. Takes the time from its caller, monotonic milliseconds.
+    """The outages of one client at present. Takes the time from its caller, monotonic milliseconds.
 
     Args:
         client_id: for the lines.

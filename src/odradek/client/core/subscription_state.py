@@ -309,9 +309,10 @@ class SubscriptionState:
         position.leader_epoch = -1
 
     def begin_anew(self, position: Position) -> None:
-        """What was fetched of the old topic is used up: go on at the beginning of the new one, all of which
-        was written since, whatever the policy says of a beginning. Raises `TopicRecreatedError` if there is
-        none.
+        """Go on at the beginning of a topic that was made anew, as what was fetched of the old one is used
+        up. All of the new one was written since, whatever the policy says of a beginning.
+
+        Raises `TopicRecreatedError` if there is no policy.
         """
         told = (
             f"{position.tp}: the topic was deleted and made anew (its id is another one), and offset "

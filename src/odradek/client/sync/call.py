@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """What `concurrent.futures.Future` is for others, without its lock: see `odradek.util.interruptible`.
+    """A `concurrent.futures.Future` without its lock: see `odradek.util.interruptible`.
 
     Args:
         cancel: has the coroutine cancelled, in its loop.

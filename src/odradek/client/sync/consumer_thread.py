@@ -1,4 +1,4 @@
-"""What passes between the application's threads and the background thread of one `Consumer`.
+"""The passage between the application's threads and the background thread of one `Consumer`.
 
 Listeners run in the application's thread: while a call waits for the background thread, it does what that
 asks. A call may be made amid another one, by a listener or a signal's handler; then it is the innermost that
