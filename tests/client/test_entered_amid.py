@@ -18,7 +18,9 @@ from odradek.client import (
     SimpleConsumer,
     TransactionalWriter,
 )
+from odradek.client.core.ownership import Entry, Ownership
 from odradek.client.errors import ClosedError, ConcurrentModificationError, IllegalStateError, WakeupError
+from odradek.client.sync.consumer_thread import ConsumerThread
 from odradek.errors import OdradekError
 
 from . import entered_amid as amid
@@ -217,3 +219,45 @@ def test_of_clients_on_a_socket(client: type, entry: str) -> None:
             f"{client.__name__}, entered from {entry}", lambda: run(client, [entry], names, names, servers)
         )
     assert outcome == []
+
+
+# Rules left out on purpose: the matrix has to find each
+
+
+def _no_owner(patch: pytest.MonkeyPatch) -> None:
+    """Whoever comes is let in."""
+    patch.setattr(Ownership, "enter", lambda self, name, caller, nested=True: Entry(self, name, caller))
+
+
+def _nested_takers(patch: pytest.MonkeyPatch) -> None:
+    """Records are taken amid the taking of records."""
+    enter = Ownership.enter
+    patch.setattr(Ownership, "enter", lambda self, name, caller, nested=True: enter(self, name, caller))
+
+
+def _close_by_the_owner_alone(patch: pytest.MonkeyPatch) -> None:
+    """Closing amid another call does nothing, as if that would do it."""
+    begin = ConsumerThread.begin_close
+
+    def begin_close(self: ConsumerThread, timeout_s: float) -> bool:
+        return self._ownership.holder is None and begin(self, timeout_s)
+
+    patch.setattr(ConsumerThread, "begin_close", begin_close)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "client", "entry", "outer", "inner"),
+    [
+        (_no_owner, Consumer, "a thread", "poll", "commit"),
+        (_nested_takers, Consumer, "a handler", "commit", "poll"),
+        (_nested_takers, SimpleConsumer, "a handler", "fetch", "leaders"),
+        (_close_by_the_owner_alone, Consumer, "a handler", "poll", "close"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_mutants_are_found(mutant: Any, client: type, entry: str, outer: str, inner: str) -> None:
+    with pytest.MonkeyPatch.context() as patch, amid.mute_server() as servers:
+        mutant(patch)
+        where = servers if client in BLOCKING else amid.REFUSED
+        wrong = amid.within_bound("the mutant", lambda: run(client, [entry], [outer], [inner], where))
+    assert len(wrong) == 1

@@ -144,7 +144,8 @@ class RecordAccumulator:
         full = self.batch_size_of(tp.topic)
         spare = None
         while True:
-            self._queues.setdefault(tp, deque())
+            if tp not in self._queues:
+                self._queues.setdefault(tp, deque())
             made = appender.append(
                 self._queues,
                 self._incomplete,
