@@ -146,7 +146,7 @@ class Member:
             self.problem = problem
         finally:
             if self._dies:
-                self._consumer._run(kill(self._consumer._engine))
+                self._consumer._thread.run(kill(self._consumer._engine))
             with contextlib.suppress(OdradekError):
                 self._consumer.close(5_000)
 

@@ -157,6 +157,7 @@ class ConsumerEngine:
         """Return whether `take` may be called without anything else to be done first."""
         return not (
             self.closing
+            or self.closed
             or self.fetcher.failure is not None
             or self.resolver.failure is not None
             or (self.group is not None and self.positions.is_group_managed and self.group.needs_poll)
@@ -548,8 +549,10 @@ class ConsumerEngine:
             failed: an exception is on its way: what the application was given last may not be processed.
             tell: the log level of the line that names those records.
         """
+        if self.closed:
+            return
         if self.closing:
-            if not self.closed and listening.get() is not self:
+            if listening.get() is not self:
                 ended = asyncio.get_running_loop().create_future()
                 self._close_waiters.append(ended)
                 await ended
