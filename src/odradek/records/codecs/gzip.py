@@ -41,7 +41,7 @@ def pieces(data: memoryview, max_size: int) -> Iterator[bytes]:
 
 
 def _members(data: memoryview, max_size: int, given_bytes: int, piece_bytes: int) -> Iterator[bytes]:
-    """Yield what all members hold in pieces of so many bytes at most; so much is given of the first at once."""
+    """Yield what all members hold, in pieces of so many bytes at most; `given_bytes` of the first at once."""
     left = max_size
     position = 0
     for _ in range(MAX_FRAMES):
