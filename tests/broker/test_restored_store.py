@@ -251,7 +251,14 @@ def test_topics_that_are_younger_than_the_backup_come_back(caplog: pytest.LogCap
         replicas = (longest, *({0, 1, 2} - {longest}))
         store.create(paths.topic("t"), encode_topic(TopicNode({0: ReplicaAssignment(replicas)}, topic_id)))
         store.create(paths.entity_config("topics/t"), nodes.encode_config({}))
-        cluster.wait_until(lambda: cluster.partition("t").leader_epoch > 1)
+
+        def leads_again() -> bool:
+            try:
+                return cluster.partition("t").leader_epoch > 1
+            except KeyError:  # the controller has not seen the node yet
+                return False
+
+        cluster.wait_until(leads_again)
         cluster.wait_for_isr("t", {0, 1, 2})
         produce(cluster)
         assert read(cluster) == 15

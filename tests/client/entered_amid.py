@@ -138,6 +138,7 @@ RAW_READER: dict[str, Method] = {
     "topic_configs": lambda r: r.topic_configs(["t"], "retention.ms"),
     "partitions_for": lambda r: r.partitions_for("t"),
     "look_up_topics": lambda r: r.look_up_topics(["t"]),
+    "learn_topics": lambda r: r.learn_topics(["t"]),
     "topics": lambda r: r.topics(),
     "close": lambda r: r.close(),
     "__enter__": lambda r: r.__enter__(),

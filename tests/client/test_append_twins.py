@@ -241,6 +241,10 @@ appends = st.tuples(
 long_ways = st.lists(appends | st.sampled_from(["forget", "shut", "free", "close", "old round"]), max_size=30)
 
 
+FULL = 150
+"""A topic's batches are full earlier than `batch_size` says."""
+
+
 class LongWay:
     """The last step of the long way, as the accumulator takes it."""
 
@@ -271,13 +275,13 @@ class LongWay:
 
     def append(self, number: int, value: Any, headers: Any, timestamp: int, lanes: Any) -> Any:
         tp = TopicPartition("t", number)
-        kept = None if lanes is None else self.module.TopicLanes(2, self.module.Sticky())
+        kept = None if lanes is None else self.module.TopicLanes(2, self.module.Sticky(), FULL)
         spare = None
         said = []
         while True:
             made = self.appender.append(
                 *(self.queues, self.incomplete, tp, spare, timestamp, b"k", value, headers, None),
-                *(40 + len(value or b""), self.about, kept),
+                *(40 + len(value or b""), FULL, self.about, kept),
             )
             if not isinstance(made, int):
                 future, look, closed = made
@@ -332,5 +336,7 @@ def test_an_appending_thread_gives_way_to_who_is_inside() -> None:
     gate = native.Gate(threading.RLock())
     appender = native.Appender(gate, 200, 900)
     with gate:
-        made = appender.append({}, {}, TopicPartition("t", 0), None, 1, None, None, (), None, 40, 0, None)
+        made = appender.append(
+            {}, {}, TopicPartition("t", 0), None, 1, None, None, (), None, 40, 200, 0, None
+        )
     assert made == native.BUSY

@@ -24,6 +24,7 @@ from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.errors import DataDirectoryError
 from odradek.log.producers.producer_state import Origin
+from odradek.log.storage.file_names import LOG_DIRS
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
@@ -159,8 +160,10 @@ def harm(files: MemoryFileSystem, path: Path, rng: random.Random) -> int:
 
 
 def targets(files: MemoryFileSystem) -> list[Path]:
-    """The last segments, and all indexes, snapshots and checkpoints."""
-    paths = sorted(path for path in files.files if path.name not in (".lock", "metadata.sqlite"))
+    """The last segments, and all indexes, snapshots and checkpoints of logs."""
+    # The roster of the folders is read and written before any log is looked at (tests/log/test_roster.py).
+    others = (".lock", "metadata.sqlite", LOG_DIRS)
+    paths = sorted(path for path in files.files if path.name not in others)
     last = {
         max(p for p in paths if p.parent.name == f"t-{index}" and p.suffix == ".log") for index in PARTITIONS
     }

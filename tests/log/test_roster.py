@@ -57,8 +57,8 @@ def folder_of(files: MemoryFileSystem, partition: int) -> Path:
 def test_where_all_folders_are_there_nothing_is_lacking(files: MemoryFileSystem) -> None:
     manager = start(files)
     assert not manager.lacks(*KEY)
-    assert not manager.lacks("never made", 0)
-    manager.create("never made", 0, topic_id=TOPIC_ID, is_new=False)
+    assert not manager.lacks("never-made", 0)
+    manager.create("never-made", 0, topic_id=TOPIC_ID, is_new=False)
     stop(manager)
 
 
@@ -85,7 +85,7 @@ def test_a_disk_that_was_replaced(files: MemoryFileSystem) -> None:
 
     manager = start(files)
     manager.note_lost([])
-    assert not manager.lacks("never made", 0)
+    assert not manager.lacks("never-made", 0)
     stop(manager)
 
 
@@ -119,7 +119,7 @@ def test_one_more_folder_lacks_nothing_of_what_is_there(files: MemoryFileSystem)
     manager.note_lost([])
     stop(manager)
     manager = start(files, (FIRST, SECOND, THIRD))
-    assert not manager.lacks("never made", 0)
+    assert not manager.lacks("never-made", 0)
     stop(manager)
 
 
@@ -145,7 +145,7 @@ def test_folders_of_kafka_and_of_earlier_releases_are_all_there_were(files: Memo
     for folder in (FIRST, SECOND):
         files.remove(folder / LOG_DIRS)
     manager = start(files)
-    assert not manager.lacks("never made", 0)
+    assert not manager.lacks("never-made", 0)
     stop(manager)
     files.replace_disk(folder_of(files, 0))
     manager = start(files)
@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_read(files: MemoryFileSystem, caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         manager = start(files)
     assert "as if a data folder were missing" in caplog.text
-    assert manager.lacks("never made", 0)
+    assert manager.lacks("never-made", 0)
     stop(manager)
 
 
@@ -166,5 +166,5 @@ def test_an_empty_folder_has_no_meta_properties(files: MemoryFileSystem) -> None
     """The sign by which Kafka's tools tell one, too."""
     files.remove(FIRST / META_PROPERTIES)
     manager = start(files)
-    assert manager.lacks("never made", 0)
+    assert manager.lacks("never-made", 0)
     stop(manager)

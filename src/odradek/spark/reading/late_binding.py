@@ -15,6 +15,7 @@ runs.
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Found:
-    """What a partition is like when it is read. `end` is None where nobody asked for it."""
+    """A partition as it is when it is read. `end` is None where nobody asked for it."""
 
     begin: int
     end: int | None
@@ -243,20 +244,20 @@ def _is_gone(reader: "RawReader", tp: TopicPartition) -> bool:
 def _ranges_of_others(options: SourceOptions, reader: "RawReader", others: Others) -> list[OffsetRange]:
     from odradek.spark.reading.offset_reader import OffsetReader
 
-    brokers = OffsetReader(options, reader=reader)
-    try:
-        starts, ends = brokers.bounds(options.start, options.end, others.partitions)
-    except UnknownTopicError as error:
-        if options.fail_on_data_loss:
-            raise
-        log.warning("some data may have been lost: %s", error)
-        return []
-    ranges = [
-        OffsetRange(tp, start, ends.offsets[tp], starts.topic_ids.get(tp.topic, ""))
-        for tp, start in sorted(starts.offsets.items())
-    ]
-    ranges = [r for r in ranges if r.size and not _is_past(options, r)]
-    return cut(ranges, options.where, brokers) if options.where is not None else ranges
+    with closing(OffsetReader(options, reader=reader)) as brokers:
+        try:
+            starts, ends = brokers.bounds(options.start, options.end, others.partitions)
+        except UnknownTopicError as error:
+            if options.fail_on_data_loss:
+                raise
+            log.warning("some data may have been lost: %s", error)
+            return []
+        ranges = [
+            OffsetRange(tp, start, ends.offsets[tp], starts.topic_ids.get(tp.topic, ""))
+            for tp, start in sorted(starts.offsets.items())
+        ]
+        ranges = [r for r in ranges if r.size and not _is_past(options, r)]
+        return cut(ranges, options.where, brokers) if options.where is not None else ranges
 
 
 def _moves(limit: Limit, tp: TopicPartition, special: int) -> bool:

@@ -162,9 +162,9 @@ class OffsetReader:
         return found
 
     def close(self) -> None:
-        """Close the connections; the next question opens new ones."""
-        reader, self._reader = self._reader, self._given
-        if reader is not None:
+        """Close the connections; the next question opens new ones. A reader that was given is left alone."""
+        reader, self._reader = self._reader, None
+        if reader is not None and reader is not self._given:
             reader.close()
 
     def _latest_of_selected(self) -> SourceOffset:
