@@ -164,9 +164,10 @@ class Replay:
     async def _receive(self, conn: int, exchange: Exchange, now_ms: float) -> float:
         stream = self._streams[conn]
         deadline = now_ms + _SLACK_MS
-        queue = self.broker.controller.event_queue
+        queue, unpacking = self.broker.controller.event_queue, self.broker.unpacking
         while exchange.ours is None:
-            await settle(lambda: not queue.is_busy, "for the controller")
+            # What works in threads may take long here: no time of the recording passes meanwhile.
+            await settle(lambda: not queue.is_busy and not unpacking.is_busy, f"to work on {exchange}")
             for _ in range(3):
                 await asyncio.sleep(0.0005)
                 if exchange.ours is not None or stream.listening.done():

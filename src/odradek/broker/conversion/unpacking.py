@@ -79,6 +79,11 @@ class Unpacking:
         self._begin()
         return job.future
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether something is in a thread right now; what waits for its time is not."""
+        return self._running > 0
+
     def _begin(self) -> None:
         """Begin as many jobs as may run now."""
         while self._jobs and self._running < THREADS:
