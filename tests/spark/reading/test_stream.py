@@ -27,7 +27,9 @@ def test_a_stream_goes_on_where_its_checkpoint_says(new_topic: Any, read_stream:
     last = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     offsets = json.loads(last.read_text().splitlines()[-1])
     assert offsets.pop(topic.name) == {"0": 3, "1": 1}
-    assert [(name.split("#")[0], ids) for name, ids in offsets.items()] == [(topic.name, {})]
+    # And the topic's id. PySpark 4.1 begins anew with each run, and that is noted, too.
+    assert all(name.startswith(f"{topic.name}#") and notes == {} for name, notes in offsets.items())
+    assert len([name for name in offsets if "#began:" not in name]) == 1
 
 
 def test_latest_means_when_the_query_was_first_started(
