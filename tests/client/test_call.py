@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -58,7 +59,8 @@ def test_what_ends_the_loop_ends_all_that_waits() -> None:
     thread.stop()
 
 
-def test_what_is_submitted_while_the_loop_ends_is_told() -> None:
+@pytest.mark.parametrize("round_", range(20))
+def test_what_is_submitted_while_the_loop_ends_is_told(round_: int) -> None:
     """Whether the loop still takes it or not: it ends, and no coroutine is left that nobody awaited."""
     thread = LoopThread("test")
     ends: list[str] = []
@@ -77,3 +79,5 @@ def test_what_is_submitted_while_the_loop_ends_is_told() -> None:
     for one in threads:
         one.join(60)
     assert len(ends) >= 1
+    # A coroutine that nobody awaited would be told of here.
+    gc.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
 import weakref
@@ -56,7 +57,7 @@ class LoopThread:
         self.on_left: weakref.WeakMethod[Callable[[], None]] | None = None
         _threads.add(self)
         self.loop = new_event_loop()
-        self._calls: set[Call[Any]] = set()
+        self._calls: dict[Call[Any], Coroutine[Any, Any, Any]] = {}
         self._ends = self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -73,8 +74,11 @@ class LoopThread:
             finally:
                 self.loop.close()
                 self._ended = True
-                for call in list(self._calls):
+                for call, coroutine in list(self._calls.items()):
                     self._settle(call, None, ClosedError("the client is closed"))
+                    # Handed over last, and never looked at, or made a task that never ran.
+                    if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                        coroutine.close()
 
     async def _end_all(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -110,11 +114,11 @@ class LoopThread:
             coroutine.close()
             self.check_process()
         call: Call[T] = Call(self._cancel)
-        self._calls.add(call)
+        self._calls[call] = coroutine
         try:
             self.loop.call_soon_threadsafe(self._begin, coroutine, call)
         except RuntimeError:  # the loop is closed
-            self._calls.discard(call)
+            self._calls.pop(call, None)
             coroutine.close()
             raise ClosedError("the client is closed") from None
         if self._ended:
@@ -142,7 +146,7 @@ class LoopThread:
             self._settle(call, None, asyncio.CancelledError())
 
     def _settle(self, call: Call[T], value: T | None, problem: BaseException | None) -> None:
-        self._calls.discard(call)
+        self._calls.pop(call, None)
         call.settle(value, problem)
 
     def _cancel(self, call: Call[Any]) -> None:
