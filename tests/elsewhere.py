@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib import util
 from pathlib import Path
 
@@ -76,9 +76,9 @@ def in_four_hundred_days(run: Run) -> None:
 
 
 def as_a_month_ends(run: Run) -> None:
-    """Some seconds before midnight of a month's last day, by the machine's time zone and by UTC."""
+    """Some seconds before midnight of a month's last day, by UTC, which is the time zone then."""
     run.environment["TZ"] = "UTC"
-    now = datetime.now().astimezone(None)
+    now = datetime.now(UTC)
     first = (now.replace(day=1) + timedelta(days=32)).replace(day=1, hour=0, minute=0, second=0)
     _shifted(run, int((first - now).total_seconds()) - BEFORE_MIDNIGHT_S)
 
