@@ -155,7 +155,9 @@ class BuildAll(build_ext):
         names = (*walk, *(source.name for source in sorted(PACKAGE.glob("_*.pyx"))))
         noted = stale.note(Path())
         noted.parent.mkdir(exist_ok=True)
-        noted.write_text("".join(f"{stale.digest(PACKAGE / name)}  {name}\n" for name in names))
+        noted.write_text(
+            "".join(f"{stale.digest(PACKAGE / name)}  {name}\n" for name in names), encoding="utf-8"
+        )
 
 
 setup(ext_modules=extensions() + walk(), cmdclass={"build_ext": BuildAll})

@@ -90,7 +90,9 @@ class Cluster:
 
     def _write(self, broker_id: int, settings: dict[str, str]) -> None:
         lines = {**COMMON, "log.dirs": str(self.directory / f"data-{broker_id}"), **settings}
-        self._properties(broker_id).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._properties(broker_id).write_text(
+            "".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8"
+        )
 
     def _properties(self, broker_id: int) -> Path:
         return self.directory / f"broker-{broker_id}.properties"
@@ -110,7 +112,7 @@ class Cluster:
         for broker_id, port in self.ports.items():
             while not kafka_peer.answers_metadata(port, named=True):
                 if self._children[broker_id].poll() is not None or time.monotonic() > deadline:
-                    tail = (self.directory / f"broker-{broker_id}.log").read_text()[-2000:]
+                    tail = (self.directory / f"broker-{broker_id}.log").read_text(encoding="utf-8")[-2000:]
                     raise RuntimeError(f"{self.name}, broker {broker_id}, did not become ready:\n{tail}")
                 time.sleep(0.05)
 
@@ -264,7 +266,11 @@ CLUSTERS: dict[str, type[Cluster]] = {
 
 def broker_memory(pid: int) -> tuple[float, float]:
     """Memory of a process in MiB: what is resident (RSS), and its share of that (PSS)."""
-    found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M))
+    found = dict(
+        re.findall(
+            r"^(Rss|Pss):\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8"), re.M
+        )
+    )
     return int(found["Rss"]) / 1024, int(found["Pss"]) / 1024
 
 

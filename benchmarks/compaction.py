@@ -126,7 +126,7 @@ def kafkas(folder: Path, scratch: Path) -> tuple[float, float, int]:
             if began is None and used >= 0.02:
                 began = now - used
             checkpoint = data / "cleaner-offset-checkpoint"
-            if checkpoint.exists() and TOPIC in checkpoint.read_text():
+            if checkpoint.exists() and TOPIC in checkpoint.read_text(encoding="utf-8"):
                 break
             time.sleep(0.005)
         else:
@@ -143,13 +143,13 @@ def kafkas(folder: Path, scratch: Path) -> tuple[float, float, int]:
 
 def _cleaner_of(pid: int) -> Path:
     for task in Path(f"/proc/{pid}/task").iterdir():
-        if (task / "comm").read_text().startswith("kafka-log-clean"):
+        if (task / "comm").read_text(encoding="utf-8").startswith("kafka-log-clean"):
             return task
     raise RuntimeError("Kafka has no cleaner")
 
 
 def _cpu_s(task: Path) -> float:
-    fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+    fields = (task / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -115,7 +115,7 @@ def last_offset(records: Any) -> int:
 
 def cpu_s(pid: int) -> float:
     """What a process has used of the processor, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -79,7 +79,7 @@ class Peer:
 
     def cpu_s(self) -> float:
         """User and system time that its process has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _spawn(self, words: list[str]) -> None:
@@ -89,7 +89,7 @@ class Peer:
         self.pid = child.pid
         while not kafka_peer.answers_api_versions(self.port):
             if child.poll() is not None or time.monotonic() > began + 60:
-                tail = (self.directory / "log").read_text()[-2000:]
+                tail = (self.directory / "log").read_text(encoding="utf-8")[-2000:]
                 self.stop()
                 raise RuntimeError(f"{self.name} did not become ready:\n{tail}")
             time.sleep(0.002)
@@ -100,7 +100,7 @@ def resident_mib(pid: int) -> float:
     """Return what a process has resident, what it shares with the one it was forked from included; 0: it has
     ended."""
     try:
-        text = Path(f"/proc/{pid}/statm").read_text()
+        text = Path(f"/proc/{pid}/statm").read_text(encoding="utf-8")
     except OSError:
         return 0.0
     return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -171,7 +171,7 @@ class Kfake(Peer):
         )
         if done.returncode:
             raise SkippedError(f"go build: {done.stderr.strip()[-300:]}")
-        found = re.search(r"pkg/kfake v0\.0\.0-(\d{8})", (source / "go.mod").read_text())
+        found = re.search(r"pkg/kfake v0\.0\.0-(\d{8})", (source / "go.mod").read_text(encoding="utf-8"))
         self.version = found[1] if found else "?"
         self.port = kafka_peer.free_ports(1)[0]
         self._spawn([str(binary), str(self.port)])

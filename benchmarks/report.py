@@ -160,4 +160,4 @@ def render(plots: set[str] | None = None) -> None:
             *missed,
             "",
         ]
-    TARGET.write_text("\n".join([*lines, *bodies]).rstrip() + "\n")
+    TARGET.write_text("\n".join([*lines, *bodies]).rstrip() + "\n", encoding="utf-8")

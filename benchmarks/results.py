@@ -103,7 +103,7 @@ class Outcome:
         self.machine = machine()
         FOLDER.mkdir(exist_ok=True)
         path = FOLDER / f"{self.section}.json"
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         return path
 
 
@@ -112,7 +112,7 @@ def load(section: str) -> Outcome | None:
     path = FOLDER / f"{section}.json"
     if not path.exists():
         return None
-    raw = json.loads(path.read_text())
+    raw = json.loads(path.read_text(encoding="utf-8"))
     raw["measures"] = [Measure(**one) for one in raw["measures"]]
     return Outcome(**raw)
 
@@ -122,7 +122,7 @@ def machine() -> dict[str, str]:
     model = "unknown processor"
     info = Path("/proc/cpuinfo")
     if info.exists():
-        for line in info.read_text().splitlines():
+        for line in info.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 model = line.split(":", 1)[1].strip()
                 break

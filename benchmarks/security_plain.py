@@ -83,7 +83,7 @@ def _running(sources: Path, before: tuple[str, ...] = ()) -> Iterator[tuple[_Bro
     with tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory()) as folder:
         words = [*before, sys.executable, "-m", "odradek", "server", "--data", str(Path(folder) / "data")]
         words += ["--port", "0", "--log-level", "warning", "--set", "log.segment.delete.delay.ms=1000"]
-        with (Path(folder) / "log").open("w+") as log:
+        with (Path(folder) / "log").open("w+", encoding="utf-8") as log:
             child = subprocess.Popen(
                 words, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=folder
             )
@@ -91,9 +91,8 @@ def _running(sources: Path, before: tuple[str, ...] = ()) -> Iterator[tuple[_Bro
                 assert child.stdout is not None
                 ready = child.stdout.readline()
                 if not ready.startswith("ready "):
-                    raise RuntimeError(
-                        f"the broker did not become ready: {Path(log.name).read_text()[-1000:]}"
-                    )
+                    told = Path(log.name).read_text(encoding="utf-8")
+                    raise RuntimeError(f"the broker did not become ready: {told[-1000:]}")
                 time.sleep(0.2)
                 yield _Broker(int(ready.rsplit(":", 1)[1]), child.pid), child
             finally:
@@ -103,12 +102,12 @@ def _running(sources: Path, before: tuple[str, ...] = ()) -> Iterator[tuple[_Bro
 
 def _instructions(sources: Path, requests: int) -> int:
     """Instructions of a broker's whole life in which it answers so many requests."""
-    with tempfile.NamedTemporaryFile("r", suffix=".valgrind") as told:
+    with tempfile.NamedTemporaryFile("r", suffix=".valgrind", encoding="utf-8") as told:
         valgrind = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
         with _running(sources, (*valgrind, f"--log-file={told.name}")) as (broker, _):
             options = {"in_flight": 1, "requests": requests, "warmup": 0, "seconds": 300}
             load.run("produce", timeout_s=600, port=broker.port, topic="load", **SMALL, **options)
-        found = _REFS.search(Path(told.name).read_text())
+        found = _REFS.search(Path(told.name).read_text(encoding="utf-8"))
     if found is None:
         raise RuntimeError("valgrind told no instructions")
     return int(found[1].replace(",", ""))

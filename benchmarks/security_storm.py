@@ -78,7 +78,7 @@ class _Stretches:
 
 def _mib(name: str) -> float:
     """A figure of the kernel's about this process's memory."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
@@ -117,7 +117,7 @@ def _answer(stretches: _Stretches, ports: dict[str, int]) -> None:
             "most_mib": _mib("VmHWM"),
         }
         stretches.longest_s = 0.0
-        Path("/proc/self/clear_refs").write_text("5")  # forgets what was the most
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # forgets what was the most
         print(json.dumps(told), flush=True)
 
 

@@ -171,8 +171,8 @@ def memory(root: int) -> dict[str, tuple[int, float]]:
     stats, found = process_stats(), {}
     for pid in below(root, stats) - {root}:
         try:
-            words = (Path("/proc") / str(pid) / "cmdline").read_text().split("\0")
-            pss = (Path("/proc") / str(pid) / "smaps_rollup").read_text()
+            words = (Path("/proc") / str(pid) / "cmdline").read_text(encoding="utf-8").split("\0")
+            pss = (Path("/proc") / str(pid) / "smaps_rollup").read_text(encoding="utf-8")
         except OSError:
             continue
         kib = int(next(line.split()[1] for line in pss.splitlines() if line.startswith("Pss:")))

@@ -139,7 +139,7 @@ def process_stats() -> dict[int, tuple[int, str, float, float]]:
         if not folder.name.isdigit():
             continue
         try:
-            head, _, tail = (folder / "stat").read_text().rpartition(")")
+            head, _, tail = (folder / "stat").read_text(encoding="utf-8").rpartition(")")
         except OSError:
             continue
         fields = tail.split()

@@ -74,7 +74,7 @@ def broker() -> tuple[float, float, float]:
             before, then = _cpu_s(process.pid), time.perf_counter()
             time.sleep(SETTLED_S)
             share = (_cpu_s(process.pid) - before) / (time.perf_counter() - then) * 100
-            status = Path(f"/proc/{process.pid}/status").read_text()
+            status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
             (memory,) = (int(line.split()[1]) / 1024 for line in status.splitlines() if "VmRSS" in line)
             return answered, memory, share
         finally:
@@ -85,7 +85,7 @@ def broker() -> tuple[float, float, float]:
 def _cpu_s(pid: int) -> float:
     """Processor time of all threads."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
+    return sum(int(one.read_text(encoding="utf-8").split()[0]) for one in threads) / 1e9
 
 
 def main() -> None:

@@ -90,10 +90,14 @@ def _running(workers: int) -> Iterator[_Server]:
             assert child.stdout is not None
             ready = child.stdout.readline()
             if not ready.startswith("ready "):
-                raise RuntimeError(f"no workers: {(Path(folder) / 'log').read_text()[-2000:]}")
+                raise RuntimeError(
+                    f"no workers: {(Path(folder) / 'log').read_text(encoding='utf-8')[-2000:]}"
+                )
             with Admin(bootstrap_servers=ready.split()[1].split(",")[0]) as admin:
                 brokers = admin.describe_cluster().nodes
-            children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+            children = (
+                Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text(encoding="utf-8").split()
+            )
             pids = [child.pid, *map(int, children)]
             yield _Server({broker.id: broker.port for broker in brokers}, pids)
         finally:

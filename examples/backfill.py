@@ -32,9 +32,9 @@ def ends(servers: str, file: Path) -> str:
             partitions = [(TOPIC, number) for number in reader.partitions_for(TOPIC)]
             offsets = {str(number): end for (_, number), end in reader.end_offsets(partitions).items()}
         aside = file.with_suffix(".new")
-        aside.write_text(json.dumps({TOPIC: offsets}))
+        aside.write_text(json.dumps({TOPIC: offsets}), encoding="utf-8")
         aside.rename(file)
-    return file.read_text()
+    return file.read_text(encoding="utf-8")
 
 
 def by_page(clicks: DataFrame) -> DataFrame:

@@ -67,7 +67,7 @@ def kept(arguments: Sequence[str]) -> list[str]:
 def last_failed(cache: Path) -> list[str]:
     """The tests that the run with this cache noted as failed."""
     noted = cache / "v/cache/lastfailed"
-    return sorted(json.loads(noted.read_text())) if noted.exists() else []
+    return sorted(json.loads(noted.read_text(encoding="utf-8"))) if noted.exists() else []
 
 
 def reasons(told: Path) -> list[str]:

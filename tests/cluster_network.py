@@ -212,7 +212,7 @@ def owner(peer: tuple[str, int], names: Mapping[int, str]) -> str | None:
     Returns: the name; None if it was none of them, or has ended.
     """
     end = f"0100007F:{peer[1]:04X}"
-    lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    lines = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:])
     inode = next((words[9] for words in lines if words[1] == end), None)
     wanted = Path(f"socket:[{inode}]")
     for pid, name in names.items():

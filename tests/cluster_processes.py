@@ -106,7 +106,7 @@ class ClusterProcesses:
             if value is None:
                 own.pop(name, None)
         text = "".join(f"{name}={value}\n" for name, value in own.items())
-        (self.directory / f"{broker}.properties").write_text(text)
+        (self.directory / f"{broker}.properties").write_text(text, encoding="utf-8")
 
     def _over_network(self, network: Network, broker: int, port: int, configs: dict[str, str]) -> int:
         """Have a broker be reached, and reach its ZooKeeper, over the network. Returns where clients do."""
@@ -226,7 +226,7 @@ class ClusterProcesses:
 
     def log(self, broker: int) -> str:
         """What a broker has logged in all its lives."""
-        return (self.directory / f"{broker}.log").read_text(errors="replace")
+        return (self.directory / f"{broker}.log").read_text(encoding="utf-8", errors="replace")
 
     @contextlib.contextmanager
     def admin(self, request_timeout_ms: int = 5_000) -> Iterator[Admin]:

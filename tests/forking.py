@@ -87,7 +87,7 @@ class _ForkServer:
             (pid,) = _NUMBER.unpack(ours.recv(_NUMBER.size))
         theirs.close()
         os.close(writing)
-        return Forked(pid, os.fdopen(reading), ours)
+        return Forked(pid, os.fdopen(reading, encoding="utf-8"), ours)
 
     def _launch(self) -> socket.socket:
         ours, theirs = socket.socketpair()

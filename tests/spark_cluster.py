@@ -110,10 +110,12 @@ class SparkProcess:
         Raises `RuntimeError` if it ends, or takes longer.
         """
         deadline = time.monotonic() + limit_s
-        while line not in self.log.read_text(errors="replace") or not self._listens():
+        while line not in self.log.read_text(encoding="utf-8", errors="replace") or not self._listens():
             if not self.runs() or time.monotonic() > deadline:
                 self.kill()
-                raise RuntimeError(f"not ready: {self._command}\n{self.log.read_text()[-3000:]}")
+                raise RuntimeError(
+                    f"not ready: {self._command}\n{self.log.read_text(encoding='utf-8')[-3000:]}"
+                )
             time.sleep(0.05)
 
     def _listens(self) -> bool:

@@ -43,7 +43,7 @@ def test_one():
 )
 def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) -> None:
     for number in range(files):
-        (tmp_path / f"test_it{number or ''}.py").write_text(tests)
+        (tmp_path / f"test_it{number or ''}.py").write_text(tests, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(AGAIN), "-q", "-c", "/dev/null", "--rootdir", ".", "."],
         cwd=tmp_path,

@@ -111,22 +111,25 @@ class ZooKeeperServer:
             f"dataDir={directory / 'data'}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             f"admin.enableServer=false\ntickTime={tick_ms}\n"
             "minSessionTimeout=500\nmaxSessionTimeout=60000\n"
-            "maxClientCnxns=0\n4lw.commands.whitelist=ruok\n"
+            "maxClientCnxns=0\n4lw.commands.whitelist=ruok\n",
+            encoding="utf-8",
         )
         words = [*OPTIONS, *options]
         self.tls_port = free_port() if tls else 0
         if tls:
             factory = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"
-            with config.open("a") as file:
+            with config.open("a", encoding="utf-8") as file:
                 file.write("\n".join([f"secureClientPort={self.tls_port}", factory, *tls, ""]))
         if member is not None:
             number, lines = member
-            with config.open("a") as file:
+            with config.open("a", encoding="utf-8") as file:
                 file.write(f"initLimit=20\nsyncLimit=10\n{lines}")
             (directory / "data").mkdir()
-            (directory / "data" / "myid").write_text(str(number))
+            (directory / "data" / "myid").write_text(str(number), encoding="utf-8")
         if sasl:
-            (directory / "jaas.conf").write_text(SASL if sasl is True else f"Server {{\n  {sasl}\n}};\n")
+            (directory / "jaas.conf").write_text(
+                SASL if sasl is True else f"Server {{\n  {sasl}\n}};\n", encoding="utf-8"
+            )
             words += [
                 f"-Djava.security.auth.login.config={directory / 'jaas.conf'}",
                 "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
@@ -157,7 +160,7 @@ class ZooKeeperServer:
             assert self._child is not None
             if self._child.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                text = (self.directory / "zookeeper.log").read_text(errors="replace")
+                text = (self.directory / "zookeeper.log").read_text(encoding="utf-8", errors="replace")
                 raise RuntimeError(f"ZooKeeper did not become ready:\n{text[-3000:]}")
             time.sleep(0.02)
 

@@ -72,12 +72,12 @@ def sample(broker: BrokerProcess, kind: str, out: Path) -> None:
         broker.ask("stacks")
         runner.join(SECONDS)
         stacks = broker.ask("stacks")
-        folded.write_text("".join(f"{stack} {count}\n" for stack, count in stacks.items()))
+        folded.write_text("".join(f"{stack} {count}\n" for stack, count in stacks.items()), encoding="utf-8")
     runner.join()
-    root = flame.tree(folded.read_text().splitlines(), below="run_forever")
+    root = flame.tree(folded.read_text(encoding="utf-8").splitlines(), below="run_forever")
     if not root.samples:
-        root = flame.tree(folded.read_text().splitlines())
-    (out / f"{kind}.svg").write_text(flame.svg(root, f"odradek under {kind} {options}"))
+        root = flame.tree(folded.read_text(encoding="utf-8").splitlines())
+    (out / f"{kind}.svg").write_text(flame.svg(root, f"odradek under {kind} {options}"), encoding="utf-8")
     print(f"\n{kind}: {results[0] if results else ''}\n{'alone':>8} {'with all':>9}")
     for name, alone, whole in flame.heaviest(root, 20):
         print(f"{alone:>8.1%} {whole:>9.1%}  {name}")
@@ -97,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="odradek-profile-", dir=where) as folder:
         if "steps" in wanted:
             text = steps.table(steps.measure(Path(folder) / "steps"))
-            (options.out / "steps.md").write_text(text)
+            (options.out / "steps.md").write_text(text, encoding="utf-8")
             print(text)
         if kinds := [kind for kind in LOADS if kind in wanted]:
             broker = BrokerProcess(Path(folder) / "data", options.out / "broker.log")

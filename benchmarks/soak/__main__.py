@@ -71,9 +71,9 @@ class BrokerProcess:
 
     def outside(self) -> dict[str, float]:
         """Memory, descriptors, threads and processor time, as the system sees them."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
         fields = dict(line.split(":", 1) for line in status.splitlines())
-        times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        times = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return {
             "rss_mib": int(fields["VmRSS"].split()[0]) / 1024,
             "threads": int(fields["Threads"]),
@@ -115,7 +115,7 @@ def sample(broker: BrokerProcess, load: Load, began: float) -> dict[str, float]:
 
 def write_samples(path: Path, rows: list[dict[str, float]]) -> None:
     """As CSV."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows({name: round(value, 3) for name, value in row.items()} for row in rows)

@@ -29,7 +29,7 @@ def _exchanges(release: str) -> list[tuple[int, int, Any, Any]]:
     """(key, version, request, response) in the order of the answers."""
     asked: dict[tuple[int, int], tuple[int, int, Any]] = {}
     found: list[tuple[int, int, Any, Any]] = []
-    with gzip.open(TRANSCRIPTS / f"{release}.jsonl.gz", "rt") as file:
+    with gzip.open(TRANSCRIPTS / f"{release}.jsonl.gz", "rt", encoding="utf-8") as file:
         for line in file:
             entry = json.loads(line)
             if entry["key"] not in ASKED:

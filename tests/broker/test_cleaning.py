@@ -59,7 +59,7 @@ def checkpoint(data: Path) -> dict[tuple[str, int], int]:
     path = data / "cleaner-offset-checkpoint"
     if not path.exists():
         return {}
-    lines = path.read_text().splitlines()[2:]
+    lines = path.read_text(encoding="utf-8").splitlines()[2:]
     return {(topic, int(partition)): int(offset) for topic, partition, offset in map(str.split, lines)}
 
 

@@ -32,7 +32,7 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "cluster"
 
 
 def _rows(kind: str, table: str = "config_tables") -> dict[str, dict[str, Any]]:
-    with gzip.open(GOLDEN / f"{table}.jsonl.gz", "rt") as file:
+    with gzip.open(GOLDEN / f"{table}.jsonl.gz", "rt", encoding="utf-8") as file:
         return {row["name"]: row for row in map(json.loads, file) if row["kind"] == kind}
 
 
@@ -126,7 +126,8 @@ def test_configs_of_our_own_say_so_and_are_no_dynamic_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [json.loads(line) for line in (GOLDEN / "properties.jsonl").read_text().splitlines()]
+    "case",
+    [json.loads(line) for line in (GOLDEN / "properties.jsonl").read_text(encoding="utf-8").splitlines()],
 )
 def test_properties_are_read_as_java_reads_them(case: dict[str, Any]) -> None:
     assert parse_properties(case["text"]) == case["properties"]
@@ -134,7 +135,7 @@ def test_properties_are_read_as_java_reads_them(case: dict[str, Any]) -> None:
 
 def test_a_broken_escape_in_the_file_names_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
-    path.write_text("a=1\nb=\\uXYZW")
+    path.write_text("a=1\nb=\\uXYZW", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"server\.properties: line 2"):
         read_config(path, {})
 
@@ -206,7 +207,8 @@ def test_what_cannot_be_is_refused_with_a_reason(properties: dict[str, str], com
 def test_a_file_is_read_with_overrides_and_named_in_complaints(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text(
-        "# a broker\nbroker.id=7\nlog.dirs=/a,\\\n  /b\nnum.partitions=4\nzookeeper.connect=h:2181/x\n"
+        "# a broker\nbroker.id=7\nlog.dirs=/a,\\\n  /b\nnum.partitions=4\nzookeeper.connect=h:2181/x\n",
+        encoding="utf-8",
     )
     config = read_config(path, {"num.partitions": "5"})
     assert (config.broker_id, config.node_id, config.num_partitions) == (7, 7, 5)
@@ -219,7 +221,7 @@ def test_a_file_is_read_with_overrides_and_named_in_complaints(tmp_path: Path) -
 
 
 def test_values_can_stand_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "secrets.properties").write_text("key=s3cret\n")
+    (tmp_path / "secrets.properties").write_text("key=s3cret\n", encoding="utf-8")
     kind = "org.apache.kafka.common.config.provider.FileConfigProvider"
     providers = {"config.providers": "file", "config.providers.file.class": kind}
     config = BrokerConfig({**providers, "ssl.key.password": f"${{file:{tmp_path}/secrets.properties:key}}"})

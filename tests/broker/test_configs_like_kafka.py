@@ -37,7 +37,7 @@ EXCEPTIONS = {
 
 @cache
 def golden(release: str) -> dict[str, Any]:
-    with gzip.open(GOLDEN / f"{release}.json.gz", "rt") as file:
+    with gzip.open(GOLDEN / f"{release}.json.gz", "rt", encoding="utf-8") as file:
         found: dict[str, Any] = json.load(file)
     return found
 

@@ -134,12 +134,12 @@ def test_a_folder_in_a_files_place(sound: Path, tmp_path: Path) -> None:
 
 def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
     async def main() -> None:
-        (tmp_path / "data").write_text("mine")
+        (tmp_path / "data").write_text("mine", encoding="utf-8")
         for data in (tmp_path / "data", tmp_path / "data" / "below"):
             with pytest.raises(StartError, match=str(data)):
                 async with live.running(data):
                     pass
-        assert (tmp_path / "data").read_text() == "mine"
+        assert (tmp_path / "data").read_text(encoding="utf-8") == "mine"
         with pytest.raises(StartError, match="/proc/nowhere"):
             async with live.running(Path("/proc/nowhere")):
                 pass

@@ -277,7 +277,7 @@ def test_checkpoints_wait_beside_the_loop(tmp_path: Path, monkeypatch: pytest.Mo
                 disk.slow = False
                 disk.go.set()
                 await settle(lambda: not broker.housekeeping._checkpointing, "for the checkpoints")
-        text = (tmp_path / "replication-offset-checkpoint").read_text()
+        text = (tmp_path / "replication-offset-checkpoint").read_text(encoding="utf-8")
         assert "there 0 6" in text
 
     run(main)

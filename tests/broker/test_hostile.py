@@ -60,7 +60,7 @@ def warnings_of() -> Iterator[list[str]]:
 
 
 def resident_mib() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * 4096 / 2**20
 
 
 # ---------------------------------------------------------------------- what is no request

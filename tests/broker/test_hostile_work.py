@@ -293,7 +293,11 @@ def test_a_bomb_is_refused_within_bounds(codec: Codec, tmp_path: Path) -> None:
 
 
 def peak_mib() -> float:
-    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM")]
+    (line,) = [
+        one
+        for one in Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        if one.startswith("VmHWM")
+    ]
     return int(line.split()[1]) / 1024
 
 

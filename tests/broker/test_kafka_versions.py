@@ -18,7 +18,9 @@ from odradek.cluster.configs.config_def import ConfigError
 from odradek.errors.codes import ErrorCode
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-RECORDED: dict[str, list[dict[str, Any]]] = json.loads((GOLDEN / "releases.json").read_text())["releases"]
+RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
+    (GOLDEN / "releases.json").read_text(encoding="utf-8")
+)["releases"]
 RAFT_BEFORE_RAFT = {52, 53, 54, 55}
 """In the classes of 2.7, and disabled there."""
 

@@ -13,11 +13,11 @@ BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"
 
 
 def test_what_is_missing_is_in_the_doc() -> None:
-    text = DOC.read_text()
+    text = DOC.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     computed = table({key: entry.versions for key, entry in SERVED.items()})
     wanted = f"{before}{BEGIN}\n{computed}\n\n{END}{after}"
     if os.environ.get("UPDATE_DOCS"):
-        DOC.write_text(wanted)
-    assert DOC.read_text() == wanted, "run it with UPDATE_DOCS=1"
+        DOC.write_text(wanted, encoding="utf-8")
+    assert DOC.read_text(encoding="utf-8") == wanted, "run it with UPDATE_DOCS=1"

@@ -104,7 +104,7 @@ def test_the_audit_log_is_the_owners_after_it_was_moved_away_too(tmp_path: Path)
         handler.close()
     finally:
         os.umask(before)
-    assert (moved.read_text(), path.read_text()) == ("line 0\n", "line 1\n")
+    assert (moved.read_text(encoding="utf-8"), path.read_text(encoding="utf-8")) == ("line 0\n", "line 1\n")
     assert {oct(mode) for mode in _modes(tmp_path).values()} == {"0o600"}
 
 
@@ -126,5 +126,5 @@ def test_an_audit_log_that_cannot_be_made_again_is_told_of_and_fails_nobody(
     folder.mkdir()
     handler.emit(lines[3])
     handler.close()
-    assert (moved / "kafka-authorizer.log").read_text() == "line 0\n"
-    assert (folder / "kafka-authorizer.log").read_text() == "line 3\n"
+    assert (moved / "kafka-authorizer.log").read_text(encoding="utf-8") == "line 0\n"
+    assert (folder / "kafka-authorizer.log").read_text(encoding="utf-8") == "line 3\n"

@@ -15,7 +15,7 @@ def places(
 ) -> tuple[str, str]:
     """Where it listens, and what it advertises, before anything is bound."""
     path = tmp_path / "server.properties"
-    path.write_text(file)
+    path.write_text(file, encoding="utf-8")
     given = {name.replace("_", "."): text for name, text in settings.items()}
     config = read_config(path, given, host=host, port=port)
     return (

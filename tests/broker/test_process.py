@@ -196,7 +196,8 @@ def test_a_file_and_settings(tmp_path: Path) -> None:
     data, file = tmp_path / "data", tmp_path / "server.properties"
     file.write_text(
         f"# a comment\nbroker.id=7\nlog.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:0\n"
-        "num.partitions=4\nno.such.config=1\n"
+        "num.partitions=4\nno.such.config=1\n",
+        encoding="utf-8",
     )
     with server("--config", str(file), "--set", "num.partitions=6", "--log-format", "json") as (
         process,
@@ -219,7 +220,7 @@ def test_a_file_and_settings(tmp_path: Path) -> None:
     assert (ready["host"], ready["port"]) == (host, port)
     (started,) = [line for line in told if line["message"].startswith("broker started ")]
     assert (started["broker_id"], started["partitions"]) == (7, 0)
-    assert "broker.id=7" in (data / "meta.properties").read_text()
+    assert "broker.id=7" in (data / "meta.properties").read_text(encoding="utf-8")
 
 
 def test_the_request_log(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_the_request_log(tmp_path: Path) -> None:
         port,
     ):
         metadata(host, port)
-        (line,) = [json.loads(line) for line in requests.read_text().splitlines()]
+        (line,) = [json.loads(line) for line in requests.read_text(encoding="utf-8").splitlines()]
         assert (line["api"], line["version"], line["client_id"]) == ("Metadata", 9, "t")
         assert line["client_host"] == "127.0.0.1"
         assert line["request_bytes"] > 0
@@ -296,7 +297,7 @@ def test_a_log_damaged_beyond_its_tail_is_refused_where_that_is_wanted(tmp_path:
     assert len(segments) > 2
     (tmp_path / ".kafka_cleanshutdown").unlink()
     # As after a lost recovery point: everything is looked at, and the damage lies before the last segment.
-    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n", encoding="utf-8")
     content = bytearray(segments[0].read_bytes())
     content[len(content) // 2] ^= 0xFF
     segments[0].write_bytes(content)
@@ -347,7 +348,8 @@ def test_security_that_is_not_there_is_passed_over_only_when_that_is_meant(tmp_p
     data, file = tmp_path / "data", tmp_path / "server.properties"
     file.write_text(
         f"log.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:0\nauthorizer.class.name=kafka.Acls\n"
-        "listener.name.plaintext.sasl.jaas.config=hunter2\n"
+        "listener.name.plaintext.sasl.jaas.config=hunter2\n",
+        encoding="utf-8",
     )
     text = refused("--config", str(file))
     for name in ("authorizer.class.name", "listener.name.plaintext.sasl.jaas.config"):
@@ -375,7 +377,8 @@ def test_options_win_over_what_the_file_advertises(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         f"log.dirs={tmp_path / 'd'}\nlisteners=PLAINTEXT://127.0.0.1:9092\n"
-        "advertised.listeners=PLAINTEXT://broker.example:9092\n"
+        "advertised.listeners=PLAINTEXT://broker.example:9092\n",
+        encoding="utf-8",
     )
     with server("--config", str(file), "--port", "0") as (_, host, port):
         (broker,) = metadata(host, port).brokers  # type: ignore[attr-defined]
@@ -555,7 +558,7 @@ def test_the_audit_log_in_a_file_of_its_own(tmp_path: Path) -> None:
             assert connection.recv(4)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
-    (line,) = audit.read_text().splitlines()
+    (line,) = audit.read_text(encoding="utf-8").splitlines()
     assert line.endswith(
         "INFO kafka.authorizer.logger Principal = User:ANONYMOUS is Denied operation = DESCRIBE from host = "
         "127.0.0.1 on resource = Topic:LITERAL:secret\\nINFO fake for request = Metadata with "

@@ -101,7 +101,9 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
     async def main() -> None:
         data = tmp_path / "data"
         data.mkdir()
-        (data / "meta.properties").write_text(f"version=0\nbroker.id=1\ncluster.id={cluster_of(name)}\n")
+        (data / "meta.properties").write_text(
+            f"version=0\nbroker.id=1\ncluster.id={cluster_of(name)}\n", encoding="utf-8"
+        )
         transcript = TRANSCRIPTS / f"{name}.jsonl.gz"
         clock = ManualClock(int(began_ms(transcript)))
         timers = ManualTimers(clock)

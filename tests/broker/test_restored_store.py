@@ -244,7 +244,9 @@ def test_topics_that_are_younger_than_the_backup_come_back(caplog: pytest.LogCap
         assert "are of topics that the metadata store does not know" in caplog.text
         folder = cluster.brokers[0].data / "t-0"  # type: ignore[operator]
         (line,) = [
-            one for one in (folder / "partition.metadata").read_text().split("\n") if "topic_id" in one
+            one
+            for one in (folder / "partition.metadata").read_text(encoding="utf-8").split("\n")
+            if "topic_id" in one
         ]
         topic_id = nodes.topic_id_from_text(line.partition(": ")[2])
         store = MemoryStore(cluster.server)

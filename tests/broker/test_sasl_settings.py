@@ -55,7 +55,10 @@ def test_the_login_of_the_broker_itself_is_no_user() -> None:
 
 def test_users_from_a_jaas_file(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
-    file.write_text(f'KafkaServer {{ {PLAIN} user_a="1"; }};\nout.KafkaServer {{ {PLAIN} user_b="2"; }};')
+    file.write_text(
+        f'KafkaServer {{ {PLAIN} user_a="1"; }};\nout.KafkaServer {{ {PLAIN} user_b="2"; }};',
+        encoding="utf-8",
+    )
     assert lets_in(settings("IN", odradek_jaas_config_file=str(file)), "a", "1")
     found = settings("OUT", odradek_jaas_config_file=str(file))
     assert lets_in(found, "b", "2") and not lets_in(found, "a", "1")

@@ -117,9 +117,9 @@ def auth_with(
     )
     monkeypatch.setattr("odradek.sasl.gssapi.GssapiLogin", Kerberos)
     jaas = tmp_path / "jaas.conf"
-    jaas.write_text("KafkaServer { x.PlainLoginModule required; };")
+    jaas.write_text("KafkaServer { x.PlainLoginModule required; };", encoding="utf-8")
     if client is not None:
-        jaas.write_text(f"Client {{ {client} }};")
+        jaas.write_text(f"Client {{ {client} }};", encoding="utf-8")
     configs = {"zookeeper.connect": "h:1", "odradek.jaas.config.file": str(jaas), **more}
     open_store(BrokerConfig(configs), tmp_path, ManualClock())
     return calls.pop()

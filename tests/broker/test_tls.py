@@ -442,7 +442,7 @@ def test_certificates_are_reloaded(loop: str, tmp_path: Path, caplog: pytest.Log
                     assert not tls.update(ListenerSsl(configs))
                     assert not tls.update(ListenerSsl(configs))  # tried once
                     assert caplog.text.count(told) == 1
-                path.write_text("nothing")
+                path.write_text("nothing", encoding="utf-8")
                 with pytest.raises(ConfigError, match="no private key"):
                     tls.check(ListenerSsl(configs))
                 assert not tls.update(ListenerSsl(configs))

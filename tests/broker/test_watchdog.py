@@ -359,8 +359,8 @@ def test_a_stack_is_read_whatever_the_folder_is_called(name: str, tmp_path: Path
     package = tmp_path / name / "odradek"
     (package / "log").mkdir(parents=True)
     source = package / "log" / "files.py"
-    source.write_text("def look(): return read()\n")
-    read = compile(source.read_text(), str(source), "exec")
+    source.write_text("def look(): return read()\n", encoding="utf-8")
+    read = compile(source.read_text(encoding="utf-8"), str(source), "exec")
     stacks = StackReader()
     found: dict[str, Any] = {"read": lambda: stacks.read(threading.get_ident(), package)}
     exec(read, found)

@@ -61,7 +61,8 @@ def test_what_is_given_is_kept_and_counted_from(tmp_path: Path) -> None:
         "node.id=5\nbroker.id=5\nlisteners=PLAINTEXT://:9000,B://:9500\n"
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT\n"
         "advertised.listeners=PLAINTEXT://one:19000,B://two:19500\nlog.dirs=/a,/b\n"
-        "default.replication.factor=3\nbroker.rack=r\n"
+        "default.replication.factor=3\nbroker.rack=r\n",
+        encoding="utf-8",
     )
     settings = {"offsets.topic.replication.factor": "2"}
     given = WorkerOptions(read_config(file, settings), file, settings)
@@ -82,7 +83,7 @@ def test_the_command_has_the_file_and_the_options_and_says_nothing_of_the_files_
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("ssl.key.password=secret\n")
+    file.write_text("ssl.key.password=secret\n", encoding="utf-8")
     given = options({}, file)._replace(arguments=("--log-level", "debug"), request_log=Path("/r"))
     line = worker_command(given, 1, STORE)(None)
     assert line[:4] == [sys.executable, "-P", "-m", "odradek"]
@@ -120,7 +121,7 @@ def test_what_does_not_suffice_for_all_is_refused(settings: Mapping[str, str], c
 
 
 def test_a_single_brokers_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "meta.properties").write_text("")
+    (tmp_path / "meta.properties").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match="a broker that is alone"):
         check_workers(options({"log.dirs": str(tmp_path)}).config, 2)
 

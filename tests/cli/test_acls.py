@@ -224,7 +224,9 @@ def test_zookeeper_is_reached_as_brokers_reach_it(
 
     monkeypatch.setattr(acls_in_store, "open_store", opened)
     file = tmp_path / "zk.properties"
-    file.write_text("zookeeper.ssl.client.enable=true\nzookeeper.ssl.truststore.location=/ca.pem\n")
+    file.write_text(
+        "zookeeper.ssl.client.enable=true\nzookeeper.ssl.truststore.location=/ca.pem\n", encoding="utf-8"
+    )
     words = ["--authorizer-properties", "zookeeper.connect=zk:2181", "--zk-tls-config-file", str(file)]
     more = ["--authorizer-properties", "zookeeper.set.acl=true"]
     assert run("acls", *words, *more, "--list").exit_code == 0

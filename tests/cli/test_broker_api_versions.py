@@ -18,7 +18,7 @@ def test_a_broker_that_is_2_2(run: RunTool) -> None:
     assert lines[0] == first
     assert lines[-1] == ")"
     shown = set(lines)
-    wanted = [line.removesuffix(",") for line in GOLDEN.read_text().splitlines()[1:-1]]
+    wanted = [line.removesuffix(",") for line in GOLDEN.read_text(encoding="utf-8").splitlines()[1:-1]]
     assert len(wanted) == 44
     for line in wanted:
         assert line.replace("ElectPreferredLeaders", "ElectLeaders") in shown

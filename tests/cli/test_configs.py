@@ -36,7 +36,7 @@ def test_configs_of_a_topic(tool: RunTool, admin: Admin, name: str) -> None:
 
 def test_configs_of_brokers(tool: RunTool, tmp_path: Path) -> None:
     file = tmp_path / "more.properties"
-    file.write_text("log.cleaner.threads=2\n")
+    file.write_text("log.cleaner.threads=2\n", encoding="utf-8")
     assert (
         tool("configs", "--alter", "--broker", "0", "--add-config-file", str(file)).stdout
         == "Completed updating config for broker 0.\n"

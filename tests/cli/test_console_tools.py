@@ -128,8 +128,10 @@ def test_producer_refuses(tool: RunTool, name: str, words: list[str], complaint:
 
 def test_producer_s_files_and_old_flags(tool: RunTool, servers: str, name: str, tmp_path: Path) -> None:
     reader, client = tmp_path / "reader.properties", tmp_path / "producer.properties"
-    reader.write_text("parse.key=true\nkey.separator=|\n")
-    client.write_text("acks=1\nenable.idempotence=false\nkey.serializer=org.example.Serializer\n")
+    reader.write_text("parse.key=true\nkey.separator=|\n", encoding="utf-8")
+    client.write_text(
+        "acks=1\nenable.idempotence=false\nkey.serializer=org.example.Serializer\n", encoding="utf-8"
+    )
     done = tool("console-producer", "--topic", name, "--reader-config", str(reader), "--property",
                 "key.separator=:", "--producer.config", str(client), "--new-producer",
                 "--line-reader", "kafka.tools.ConsoleProducer$LineMessageReader", "--timeout", "5",
@@ -236,8 +238,10 @@ def test_counting_only(tool: RunTool, name: str) -> None:
 def test_consumer_s_files(tool: RunTool, name: str, tmp_path: Path) -> None:
     tool("console-producer", "--topic", name, stdin=b"v\n")
     formatter, client = tmp_path / "formatter.properties", tmp_path / "consumer.properties"
-    formatter.write_text("print.key=true\nkey.separator=|\n")
-    client.write_text(f"group.id={name}\nauto.offset.reset=earliest\nkey.deserializer=org.example.D\n")
+    formatter.write_text("print.key=true\nkey.separator=|\n", encoding="utf-8")
+    client.write_text(
+        f"group.id={name}\nauto.offset.reset=earliest\nkey.deserializer=org.example.D\n", encoding="utf-8"
+    )
     words = ("--formatter-config", str(formatter), "--consumer.config", str(client))
     assert read(tool, name, 1, *words, "--property", "null.literal=-") == b"-|v\n"
 

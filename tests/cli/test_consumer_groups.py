@@ -327,7 +327,7 @@ def test_export_and_import(tool: RunTool, admin: Admin, group: str, tmp_path: Pa
     exported = tool("consumer-groups", *words, "--all-topics", "--to-current", "--export").stdout
     assert exported == f"{group},0,3\n{group},1,4\n"
     file = tmp_path / "offsets.csv"
-    file.write_text(exported)
+    file.write_text(exported, encoding="utf-8")
     tool("consumer-groups", *words, "--all-topics", "--to-latest", "--execute")
     assert committed(admin, group) == {0: 10, 1: 10}
     tool("consumer-groups", *words, "--from-file", str(file), "--execute")
@@ -341,7 +341,7 @@ def test_export_and_import_of_several_groups(tool: RunTool, admin: Admin, group:
     exported = tool("consumer-groups", *both, "--all-topics", "--to-current", "--export").stdout
     assert exported == f"{group},{group},0,3\n{group},{group},1,4\n{other},{group},0,1\n"
     file = tmp_path / "offsets.csv"
-    file.write_text(exported)
+    file.write_text(exported, encoding="utf-8")
     tool("consumer-groups", *both, "--all-topics", "--to-earliest", "--execute")
     tool("consumer-groups", *both, "--from-file", str(file), "--execute")
     assert committed(admin, group) == {0: 3, 1: 4}
@@ -353,7 +353,7 @@ def test_export_and_import_of_several_groups(tool: RunTool, admin: Admin, group:
 @pytest.mark.parametrize("text", ["t,0", "t,0,x", "t,x,0", "a,b,c,d,e", "nonsense"])
 def test_bad_rows_of_a_file_are_named(tool: RunTool, group: str, tmp_path: Path, text: str) -> None:
     file = tmp_path / "offsets.csv"
-    file.write_text(f"{group},0,1\n{text}\n")
+    file.write_text(f"{group},0,1\n{text}\n", encoding="utf-8")
     refused = tool("consumer-groups", "--reset-offsets", "--group", group, "--from-file", str(file),
                    "--execute", status=1)  # fmt: skip
     assert f"{file} line 2: not [group,]topic,partition,offset: {text}" in refused.stderr

@@ -50,7 +50,7 @@ def test_leaders_that_are_elected_already(tool: RunTool, topic: str, tmp_path: P
     assert one == f"Valid replica already elected for partitions {topic}-1\n"
     plan = tmp_path / "plan.json"
     rows = [{"topic": topic, "partition": p} for p in (1, 0)]
-    plan.write_text(json.dumps({"partitions": rows}))
+    plan.write_text(json.dumps({"partitions": rows}), encoding="utf-8")
     both = tool("leader-election", "--election-type", "UNCLEAN", "--path-to-json-file", str(plan)).stdout
     assert both == f"Valid replica already elected for partitions {topic}-0, {topic}-1\n"
 
@@ -87,6 +87,6 @@ def test_words_that_do_not_go_together(words: list[str], why: str, tool: RunTool
     ],
 )
 def test_files_that_name_no_partitions(text: str, why: str, tool: RunTool, tmp_path: Path) -> None:
-    (tmp_path / "plan").write_text(text)
+    (tmp_path / "plan").write_text(text, encoding="utf-8")
     words = ("--election-type", "preferred", "--path-to-json-file", str(tmp_path / "plan"))
     assert why in tool("leader-election", *words, status=1).stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 from odradek.cli.main import TOOLS
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-MAKEFILE = (ROOT / "Makefile").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_every_tool_and_target_named_is_there() -> None:

@@ -63,7 +63,7 @@ def keep_out(cluster: Cluster, broker: int) -> None:
 
 def write(path: Path, *rows: dict[str, Any]) -> list[str]:
     """A plan's file, as an option."""
-    path.write_text(json.dumps({"version": 1, "partitions": list(rows)}))
+    path.write_text(json.dumps({"version": 1, "partitions": list(rows)}), encoding="utf-8")
     return ["--reassignment-json-file", str(path)]
 
 
@@ -187,14 +187,14 @@ def test_a_folder_that_is_not_there(reassign: Reassign, topic: str, tmp_path: Pa
 
 def test_a_proposal(reassign: Reassign, topic: str, tmp_path: Path) -> None:
     topics = tmp_path / "topics"
-    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}), encoding="utf-8")
     words = ["--generate", "--topics-to-move-json-file", str(topics), "--broker-list"]
     said = reassign(*words, "1,2").stdout.splitlines()
     assert (said[0], said[3]) == (
         "Current partition replica assignment",
         "Proposed partition reassignment configuration",
     )
-    (tmp_path / "plan").write_text(said[4])
+    (tmp_path / "plan").write_text(said[4], encoding="utf-8")
     proposed = work.read_plan(tmp_path / "plan").replicas
     assert {tp: set(row) for tp, row in proposed.items()} == {
         TopicPartition(topic, 0): {1, 2},
@@ -202,7 +202,7 @@ def test_a_proposal(reassign: Reassign, topic: str, tmp_path: Path) -> None:
     }
     assert "duplicate" in reassign(*words, "1,1", status=1).stderr
     assert "no list of broker ids" in reassign(*words, "a", status=1).stderr
-    topics.write_text(json.dumps({"topics": [{"topic": topic}] * 2}))
+    topics.write_text(json.dumps({"topics": [{"topic": topic}] * 2}), encoding="utf-8")
     assert "duplicate" in reassign(*words, "1,2", status=1).stderr
 
 
@@ -254,7 +254,7 @@ def test_words_that_do_not_go_together(words: list[str], why: str, reassign: Rea
     ],
 )
 def test_files_that_are_no_plans(text: str, why: str, reassign: Reassign, tmp_path: Path) -> None:
-    (tmp_path / "plan").write_text(text)
+    (tmp_path / "plan").write_text(text, encoding="utf-8")
     assert why in reassign("--verify", "--reassignment-json-file", str(tmp_path / "plan"), status=1).stderr
 
 

@@ -30,7 +30,7 @@ def file_of(path: Path, configs: dict[str, str]) -> str:
     lines = [
         f"{name}={escaped_value(text)}\n" for name, text in configs.items() if name != "bootstrap.servers"
     ]
-    path.write_text("".join(lines))
+    path.write_text("".join(lines), encoding="utf-8")
     return str(path)
 
 

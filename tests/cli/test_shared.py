@@ -64,7 +64,7 @@ def test_a_mistyped_command_is_told_with_the_nearest(run: RunTool, words: list[s
 @pytest.mark.parametrize("name", CALLS)
 def test_a_broker_that_does_not_answer(run: RunTool, name: str, tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
-    config.write_text("default.api.timeout.ms=200\nmax.block.ms=200\n")
+    config.write_text("default.api.timeout.ms=200\nmax.block.ms=200\n", encoding="utf-8")
     words = [FILE_OPTION.get(name, "--command-config"), str(config), *CALLS[name]]
     ended = run(name, "--bootstrap-server", "127.0.0.1:1", *words, stdin=b"a line\n")
     assert ended.exit_code == 1
@@ -115,17 +115,19 @@ def test_old_flags_are_taken_with_a_word(tool: RunTool) -> None:
 
 def test_config_files(tool: RunTool, tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
-    config.write_text("# a comment\nclient.id = somebody\nnosuch.config=1\nkey.serializer=org.example.S\n")
+    config.write_text(
+        "# a comment\nclient.id = somebody\nnosuch.config=1\nkey.serializer=org.example.S\n", encoding="utf-8"
+    )
     listed = tool("topics", "--list", "--command-config", str(config))
     assert listed.stderr.count("WARNING") == 1
     assert "nosuch" in listed.stderr
-    config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n")
+    config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n", encoding="utf-8")
     refused = tool("topics", "--list", "--command-config", str(config), status=1)
     assert "sasl.jaas.config" in refused.stderr
-    config.write_text("request.timeout.ms=soon\n")
+    config.write_text("request.timeout.ms=soon\n", encoding="utf-8")
     refused = tool("topics", "--list", "--command-config", str(config), status=1)
     assert "request.timeout.ms" in refused.stderr
-    config.write_text("a=\\u12\n")
+    config.write_text("a=\\u12\n", encoding="utf-8")
     assert "line 1" in tool("topics", "--list", "--command-config", str(config), status=1).stderr
     absent = tool("topics", "--list", "--command-config", str(tmp_path / "absent"), status=1)
     assert "does not exist" in absent.stderr

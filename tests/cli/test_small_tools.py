@@ -166,7 +166,7 @@ def test_servers_among_the_properties(run: RunTool, servers: str, name: str) -> 
 
 def test_payloads(tool: RunTool, name: str, tmp_path: Path) -> None:
     file = tmp_path / "payloads"
-    file.write_text("a|b|")
+    file.write_text("a|b|", encoding="utf-8")
     words = ("--num-records", "20", "--throughput", "-1")
     tool(
         "producer-perf-test", "--topic", name, *words, "--payload-file", str(file), "--payload-delimiter", "|"
@@ -176,7 +176,7 @@ def test_payloads(tool: RunTool, name: str, tmp_path: Path) -> None:
     tool("producer-perf-test", "--topic", f"{name}-m", *words, "--payload-monotonic")
     numbers = tool("console-consumer", "--topic", f"{name}-m", "--from-beginning", "--max-messages", "20")
     assert numbers.stdout.split() == [str(i) for i in range(20)]
-    file.write_text("|")
+    file.write_text("|", encoding="utf-8")
     refused = ("producer-perf-test", "--topic", name, *words, "--payload-file", str(file))
     assert "holds no payload" in tool(*refused, "--payload-delimiter", "|", status=1).stderr
 

@@ -104,7 +104,7 @@ def test_transactions(tool: RunTool, admin: Admin, name: str) -> None:
 
 def test_transactions_by_a_config_file(tool: RunTool, admin: Admin, name: str, tmp_path: Any) -> None:
     file = tmp_path / "producer.properties"
-    file.write_text(f"transactional.id={name}\nretries=3\n")
+    file.write_text(f"transactional.id={name}\nretries=3\n", encoding="utf-8")
     words = ("--topic", name, "--max-messages", "3", "--command-config", str(file))
     told = events(tool("verifiable-producer", *words).stdout)
     assert names(told).count("transaction_committed") == 1

@@ -59,7 +59,7 @@ def install(wheel: Path, folder: Path) -> Path:
     (site,) = (folder / "lib").glob("python*/site-packages")
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--no-deps"]
     subprocess.run([*command, "--no-index", "--quiet", str(wheel)], check=True)
-    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
     return folder / "bin"
 
 

@@ -80,7 +80,7 @@ def test_recorded_handshakes() -> None:
     """Kafka 3.9 does not know version 5 and answers in version 0; the frames are a real broker's."""
     seen = 0
     for path in sorted(TRANSCRIPTS.glob("4.4.0.jsonl*")):
-        text = path.read_text() if path.suffix == ".jsonl" else _gunzip(path)
+        text = path.read_text(encoding="utf-8") if path.suffix == ".jsonl" else _gunzip(path)
         for line in text.splitlines():
             entry = json.loads(line)
             if entry["key"] == 18 and entry["dir"] != "request" and entry["version"] == 5:

@@ -125,7 +125,7 @@ def test_without_a_key_there_are_none() -> None:
 def test_the_tool(broker: Broker, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     login = broker.client_configs("bob")
-    file.write_text("".join(f"{name}={value}\n" for name, value in login.items()))
+    file.write_text("".join(f"{name}={value}\n" for name, value in login.items()), encoding="utf-8")
     at = ["delegation-tokens", "--bootstrap-server", broker.bootstrap_servers, "--command-config", str(file)]
 
     def run(*words: str) -> str:

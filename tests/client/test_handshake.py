@@ -28,7 +28,9 @@ from odradek.wire.messages.heartbeat import HeartbeatResponse
 from odradek.wire.messages.list_groups import ListGroupsResponse
 from odradek.wire.messages.list_offsets import ListOffsetsResponse
 
-RELEASES = json.loads((Path(__file__).parents[1] / "golden" / "releases.json").read_text())["releases"]
+RELEASES = json.loads((Path(__file__).parents[1] / "golden" / "releases.json").read_text(encoding="utf-8"))[
+    "releases"
+]
 
 
 def frame(buffers: list[Any]) -> bytes:

@@ -83,7 +83,7 @@ def test_our_clients_show_tokens_from_a_file(broker: Broker, tmp_path: Path) -> 
     configs = client(broker, **{"sasl.oauthbearer.token.endpoint.url": file.as_uri()})
     with pytest.raises(SaslAuthenticationError, match="cannot be read"), Admin(configs) as admin:
         admin.list_topics()
-    file.write_text(token() + "\n")
+    file.write_text(token() + "\n", encoding="utf-8")
     with Admin(configs) as admin:
         admin.list_topics()
 

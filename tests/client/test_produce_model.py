@@ -71,7 +71,7 @@ def test_many_answers(seed: int = 27) -> None:
 
 
 def test_the_page_enumerates_what_the_model_goes_through() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "produce_answers.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "produce_answers.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]*[^|-]) \|[^|]*\|[^|]*\|$", page, re.MULTILINE)
     assert rows[1:] == [fate.value for fate in Fate]
 

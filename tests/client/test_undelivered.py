@@ -276,7 +276,7 @@ def test_asyncio_clients_let_go_of(servers: str, topic: str) -> None:
 
 def run(tmp_path: Path, script: str, *args: str) -> subprocess.CompletedProcess[str]:
     path = tmp_path / "script.py"
-    path.write_text(script)
+    path.write_text(script, encoding="utf-8")
     return subprocess.run(
         [sys.executable, "-X", "dev", path, *args], capture_output=True, text=True, timeout=120, check=False
     )
@@ -431,7 +431,8 @@ with Producer(
     for n in range(5):
         producer.send("t", b"x")
     {step}
-"""
+""",
+        encoding="utf-8",
     )
     process = subprocess.Popen(
         [sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

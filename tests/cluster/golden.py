@@ -37,7 +37,7 @@ def data_of(node: Znode) -> bytes | None:
 
 def step_ends(version: str) -> list[tuple[str, int]]:
     """The recorded steps in order, each with the moment (epoch ms) at which it ended."""
-    steps = json.loads((FOLDER / f"steps-{version}.json").read_text())
+    steps = json.loads((FOLDER / f"steps-{version}.json").read_text(encoding="utf-8"))
     return [(step["step"], step["ended_ms"]) for step in steps]
 
 

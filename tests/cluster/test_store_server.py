@@ -424,11 +424,11 @@ def test_only_the_owner_may_connect_and_a_dead_servers_socket_is_replaced(tmp_pa
 
 def test_another_file_at_its_place_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "store.sock"
-    path.write_text("mine")
+    path.write_text("mine", encoding="utf-8")
     embedded = EmbeddedStore(tmp_path / "metadata.sqlite")
     with pytest.raises(StoreUnavailable, match="cannot be made"):
         StoreServer(embedded, path).start()
-    assert path.read_text() == "mine"
+    assert path.read_text(encoding="utf-8") == "mine"
     embedded.close()
 
 

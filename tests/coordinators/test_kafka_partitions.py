@@ -45,7 +45,7 @@ def load(release: str) -> tuple[World, dict[str, dict]]:
     log = MemoryRecordLog()
     for partition in range(3):
         log.batches[partition] = [partition_bytes(release, partition)]
-    about = json.loads((GOLDEN / f"kafka-{release}" / "about.json").read_text())
+    about = json.loads((GOLDEN / f"kafka-{release}" / "about.json").read_text(encoding="utf-8"))
     world = World(3, log, offsets_retention_minutes=10_000_000)
     world.timers.advance(0)
     return world, {group["group"]: group for group in about["groups"]}
@@ -174,7 +174,7 @@ def test_our_transactional_batches_have_kafkas_bytes(release: str) -> None:
                 assert ours[16:] == theirs[16:]
             compared += 1
         shard = world.coordinator.runtime.shard(partition)
-        about = json.loads((GOLDEN / f"kafka-{release}" / "about.json").read_text())
+        about = json.loads((GOLDEN / f"kafka-{release}" / "about.json").read_text(encoding="utf-8"))
         for group in about["groups"]:
             if group["group"].startswith("txn") and shard.offsets.of_group(group["group"]):
                 found = {

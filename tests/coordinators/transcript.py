@@ -77,11 +77,11 @@ REWRITE = "ODRADEK_REWRITE_TRANSCRIPTS"
 
 def check_file(path: Path) -> None:
     """Run a transcript and compare, or rewrite it."""
-    source = path.read_text().splitlines()
+    source = path.read_text(encoding="utf-8").splitlines()
     produced = _run(source)
     text = "\n".join(produced).rstrip("\n") + "\n"
     if os.environ.get(REWRITE):
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     assert text.splitlines() == source, f"{path.name}: see the difference"
 
 

@@ -34,7 +34,7 @@ class Server:
         if self.ready:
             return
         line = self.process.stdout.readline()
-        assert line.startswith("ready "), (line, Path(self.errors.name).read_text()[-3000:])
+        assert line.startswith("ready "), (line, Path(self.errors.name).read_text(encoding="utf-8")[-3000:])
         self.ready = True
 
     def end(self, how: signal.Signals) -> int:

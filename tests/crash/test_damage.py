@@ -306,7 +306,7 @@ def test_a_killed_process(seed: int, tmp_path: Path) -> None:
         line = again.process.stdout.readline()
         if not line:
             assert again.process.wait(30) == 1
-            assert path.name in Path(again.errors.name).read_text()
+            assert path.name in Path(again.errors.name).read_text(encoding="utf-8")
             return
         with Consumer(bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
             partition = TopicPartition("t", 0)

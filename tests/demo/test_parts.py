@@ -26,7 +26,7 @@ PROC = {
 def test_counters(tmp_path: Path) -> None:
     for name, text in PROC.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     cpu = read_cpu(tmp_path)
     assert cpu["busy_s"] / cpu["total_s"] == 0.15
     assert read_memory(tmp_path) == {"used_bytes": 600 * 1024, "total_bytes": 1000 * 1024}
@@ -41,10 +41,10 @@ def test_a_machine_without_proc_has_counters_too(tmp_path: Path) -> None:
 
 def test_a_file_is_followed_by_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    path.write_text("before\n")
+    path.write_text("before\n", encoding="utf-8")
     log = FollowedFile(path)
     assert list(log.new_lines()) == []
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         file.write("one\ntw")
         file.flush()
         assert list(log.new_lines()) == ["one"]
@@ -56,7 +56,7 @@ def test_a_file_is_followed_by_whole_lines(tmp_path: Path) -> None:
 def test_a_file_may_come_later(tmp_path: Path) -> None:
     log = FollowedFile(tmp_path / "log")
     assert list(log.new_lines()) == []
-    (tmp_path / "log").write_text("one\n")
+    (tmp_path / "log").write_text("one\n", encoding="utf-8")
     assert list(log.new_lines()) == ["one"]
 
 
@@ -76,8 +76,10 @@ def test_what_a_checkpoint_has_finished(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     for batch, ends in enumerate([(1, 2), (30, 40), (500, 600)]):
         source = f'{{"a": {{"0": {ends[0]}, "1": {ends[1]}}}}}'
-        (tmp_path / "offsets" / str(batch)).write_text(f'v1\n{{"conf":{{}}}}\n{source}\n{{"b":{{"0":7}}}}')
+        (tmp_path / "offsets" / str(batch)).write_text(
+            f'v1\n{{"conf":{{}}}}\n{source}\n{{"b":{{"0":7}}}}', encoding="utf-8"
+        )
         if batch < 2:
-            (tmp_path / "commits" / str(batch)).write_text("v1\n{}")
-    (tmp_path / "commits" / ".1.crc").write_text("")
+            (tmp_path / "commits" / str(batch)).write_text("v1\n{}", encoding="utf-8")
+    (tmp_path / "commits" / ".1.crc").write_text("", encoding="utf-8")
     assert committed_offsets(tmp_path) == {"a": 70, "b": 7}

@@ -85,7 +85,7 @@ def every() -> list[Block]:
     """The blocks of all pages."""
     found: list[Block] = []
     for page in pages():
-        found += blocks(str(page.relative_to(ROOT)), page.read_text())
+        found += blocks(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
     return found
 
 

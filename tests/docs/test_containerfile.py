@@ -13,9 +13,9 @@ import pytest
 
 from .blocks import ROOT
 
-CONTAINERFILE = (ROOT / "image/Containerfile").read_text()
+CONTAINERFILE = (ROOT / "image/Containerfile").read_text(encoding="utf-8")
 ENTRYPOINT = ROOT / "image/entrypoint.sh"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 #: What Spark on Kubernetes tells a pod: BasicExecutorFeatureStep.
 POD = {
@@ -43,7 +43,7 @@ def copied() -> list[str]:
 
 
 def test_what_it_copies_is_there_and_let_in() -> None:
-    ignore = (ROOT / ".dockerignore").read_text().splitlines()
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert "*" in ignore
     assert sorted(copied()) == sorted(line[1:] for line in ignore if line.startswith("!"))
     for path in copied():
@@ -83,7 +83,7 @@ def test_its_base_has_a_python_that_the_package_takes() -> None:
 def given(tmp_path: Path) -> dict[str, str]:
     """Variables with which `tini` prints the words that it gets, a line each."""
     tini = tmp_path / "tini"
-    tini.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    tini.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
     tini.chmod(0o755)
     return {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
 

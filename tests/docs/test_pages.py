@@ -61,7 +61,7 @@ FROM_FILES = [block for block in BLOCKS if block.excerpt is not None and block.e
 @pytest.mark.parametrize("block", [one for one in FROM_FILES if " " not in one.excerpt], ids=str)
 def test_an_excerpt_of_a_file_is_in_it(block: Block) -> None:
     assert block.excerpt is not None
-    lines = iter((ROOT / block.excerpt).read_text().splitlines())
+    lines = iter((ROOT / block.excerpt).read_text(encoding="utf-8").splitlines())
     for line in block.code.splitlines():
         assert line in lines, f"{block}: not in {block.excerpt}, or not there: {line}"
 
@@ -75,7 +75,7 @@ def _broker(data: Path) -> Iterator[str]:
     assert child.stdout is not None
     try:
         line = child.stdout.readline()
-        assert line.startswith("ready "), Path(log.name).read_text()
+        assert line.startswith("ready "), Path(log.name).read_text(encoding="utf-8")
         yield line.split()[1]
     finally:
         child.terminate()
@@ -158,7 +158,7 @@ def _at(servers: str, code: str) -> str:
 @pytest.mark.parametrize("block", _runs("python"))
 def test_python(servers: str, block: Block, tmp_path: Path) -> None:
     program = tmp_path / "block.py"
-    program.write_text(GIVEN.get(block.page, "") + _at(servers, block.code))
+    program.write_text(GIVEN.get(block.page, "") + _at(servers, block.code), encoding="utf-8")
     _run([sys.executable, str(program)], tmp_path, block.prints)
 
 

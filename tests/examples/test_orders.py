@@ -158,8 +158,10 @@ def test_declared(servers: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
     shutil.copytree(EXAMPLES / "declarative", project, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("spark-pipeline.yml", "spark.conf"):
-        text = (project / name).read_text()
-        (project / name).write_text(text.replace("/tmp/odradek-orders", str(tmp_path / "out")))
+        text = (project / name).read_text(encoding="utf-8")
+        (project / name).write_text(
+            text.replace("/tmp/odradek-orders", str(tmp_path / "out")), encoding="utf-8"
+        )
     command = [
         Path(sysconfig.get_path("scripts")) / "spark-pipelines",
         "run",

@@ -25,7 +25,7 @@ from odradek.testing import Broker
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 LIMIT_S = 400
 
 Record = dict[str, Any]
@@ -60,7 +60,7 @@ class OneSpark:
         self._child.stdin.write(json.dumps(words) + "\n")
         self._child.stdin.flush()
         answer = self._child.stdout.readline()
-        assert answer, self._log.read_text()[-4000:]
+        assert answer, self._log.read_text(encoding="utf-8")[-4000:]
         printed, failure = json.loads(answer)
         assert failure is None, failure
         return str(printed)
@@ -286,7 +286,9 @@ def test_an_exact_copy_between_clusters_whose_driver_is_killed(
         try:
             deadline = time.monotonic() + LIMIT_S
             while not copied(theirs):
-                assert driver.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+                assert driver.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text(
+                    encoding="utf-8"
+                )
                 time.sleep(0.1)
             fill(ours, 500, 500)
         finally:

@@ -77,7 +77,9 @@ def running(folder: Path) -> Iterator[str]:
         until = time.monotonic() + _START_S
         while not _answers(url):
             if child.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"Apicurio: {(folder / 'apicurio.log').read_text()[-3000:]}")
+                raise RuntimeError(
+                    f"Apicurio: {(folder / 'apicurio.log').read_text(encoding='utf-8')[-3000:]}"
+                )
             time.sleep(0.2)
         yield url
     finally:

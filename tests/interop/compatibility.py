@@ -207,11 +207,13 @@ class Collector:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         kept = self.path.with_suffix(".json")
-        before = json.loads(kept.read_text()) if kept.exists() else {}
+        before = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
         by_test = before | self.rows
-        kept.write_text(json.dumps(by_test, indent=1, sort_keys=True))
+        kept.write_text(json.dumps(by_test, indent=1, sort_keys=True), encoding="utf-8")
         # In one order, whichever ran when.
-        self.path.write_text(document(row for test in sorted(by_test) for row in by_test[test]))
+        self.path.write_text(
+            document(row for test in sorted(by_test) for row in by_test[test]), encoding="utf-8"
+        )
 
 
 def as_property(row: Row) -> tuple[str, dict[str, Any]]:

@@ -57,7 +57,9 @@ class OdradekServer:
         if not line.startswith("ready "):
             child.kill()
             child.wait()
-            raise RuntimeError(f"no ready line, but {line!r}:\n{(self.directory / 'server.log').read_text()}")
+            raise RuntimeError(
+                f"no ready line, but {line!r}:\n{(self.directory / 'server.log').read_text(encoding='utf-8')}"
+            )
         self.port = int(line.rsplit(":", 1)[1])
         if self.tap is not None:
             self.tap.forward(self.port)
@@ -78,7 +80,9 @@ class OdradekServer:
         self._child = None
         if self.tap is not None:
             self.tap.close()
-        assert how != signal.SIGTERM or status == 0, (self.directory / "server.log").read_text()[-3000:]
+        assert how != signal.SIGTERM or status == 0, (self.directory / "server.log").read_text(
+            encoding="utf-8"
+        )[-3000:]
 
     def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it and start it again on the same port."""

@@ -107,7 +107,7 @@ def _dependencies(version: str) -> list[tuple[str, str, str]]:
 def building(what: str) -> Iterator[None]:
     """One process at a time gets or builds that."""
     CACHE.mkdir(exist_ok=True)
-    with (CACHE / f".{what}.lock").open("w") as lock:
+    with (CACHE / f".{what}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -137,7 +137,8 @@ def _resolved(group: str, wanted: list[tuple[str, str, str]], transitive: bool) 
     (home / "pom.xml").write_text(
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         f"<groupId>interop</groupId><artifactId>{group}</artifactId><version>1</version>"
-        f"<dependencies>{rows}</dependencies></project>"
+        f"<dependencies>{rows}</dependencies></project>",
+        encoding="utf-8",
     )
     done = subprocess.run(
         ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"],
@@ -201,7 +202,8 @@ def java_command(
         logging.write_text(
             "status=error\nappender.e.type=Console\nappender.e.name=e\nappender.e.target=SYSTEM_ERR\n"
             "appender.e.layout.type=PatternLayout\nappender.e.layout.pattern=[%d] %p %m (%c)%n\n"
-            "rootLogger.level=warn\nrootLogger.appenderRef.e.ref=e\n"
+            "rootLogger.level=warn\nrootLogger.appenderRef.e.ref=e\n",
+            encoding="utf-8",
         )
         flag = f"-Dlog4j2.configurationFile={logging}"
     else:
@@ -210,7 +212,8 @@ def java_command(
             "log4j.rootLogger=WARN, err\nlog4j.appender.err=org.apache.log4j.ConsoleAppender\n"
             "log4j.appender.err.target=System.err\n"
             "log4j.appender.err.layout=org.apache.log4j.PatternLayout\n"
-            "log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+            "log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n\n",
+            encoding="utf-8",
         )
         flag = f"-Dlog4j.configuration=file:{logging}"
     java = old_java() if server and needs_old_java(version) else "java"
@@ -323,7 +326,11 @@ class RealKafka:
 
     def last_lines(self, count: int) -> list[str]:
         """The end of what the broker has logged."""
-        return (self.directory / "broker.log").read_text(errors="replace").splitlines()[-count:]
+        return (
+            (self.directory / "broker.log")
+            .read_text(encoding="utf-8", errors="replace")
+            .splitlines()[-count:]
+        )
 
     def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.directory / f"{name}.log").open("ab") as log:
@@ -375,7 +382,7 @@ class RealKafka:
             (self.tls_port,) = free_ports(1)
             self._listen_to(config, "SSL", self.tls_port)
         properties = self.directory / "server.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+        properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
         if self.kraft:
             cluster = "4L6g3nShT-eMCtK--X86sw"
             storage = java_command(self.version, "kafka.tools.StorageTool")
@@ -388,7 +395,8 @@ class RealKafka:
             zoo = self.directory / "zoo.cfg"
             zoo.write_text(
                 f"dataDir={self.directory / 'zookeeper'}\nclientPort={other}\n"
-                "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+                "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n",
+                encoding="utf-8",
             )
             quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
             # Its disk need not survive the machine; on a busy one brokers would lose their sessions by it.
@@ -419,7 +427,7 @@ class RealKafka:
     ) -> None:
         while not answers(self.port):
             if broker.poll() is not None or time.monotonic() > deadline:
-                tail = (self.directory / "broker.log").read_text()[-3000:]
+                tail = (self.directory / "broker.log").read_text(encoding="utf-8")[-3000:]
                 self.stop()
                 raise RuntimeError(f"Kafka {self.version} did not become ready:\n{tail}")
             time.sleep(0.01)

@@ -112,12 +112,12 @@ def java_program(
     group = f"{name.lower()}-{version}"
     with kafka_peer.building(f"{group}-classes"):
         library = kafka_peer.resolve(group, wanted)
-        source = for_release((SOURCES / "java" / f"{name}.java").read_text(), version)
+        source = for_release((SOURCES / "java" / f"{name}.java").read_text(encoding="utf-8"), version)
         classes = library.parent / hashlib.sha256(source.encode()).hexdigest()[:16]
         if not (classes / f"{name}.class").exists():
             sources = library.parent / "source"
             sources.mkdir(exist_ok=True)
-            (sources / f"{name}.java").write_text(source)
+            (sources / f"{name}.java").write_text(source, encoding="utf-8")
             fresh = library.parent / "fresh"
             shutil.rmtree(fresh, ignore_errors=True)
             command = ["javac", "-nowarn", "-cp", f"{library}/*", "-d", str(fresh), f"{name}.java"]
@@ -184,13 +184,13 @@ def node_program(name: str) -> Program:
     stamp = home / "complete"
     digest = hashlib.sha256(lock).hexdigest()
     with kafka_peer.building("node"):
-        if not stamp.exists() or stamp.read_text() != digest:
+        if not stamp.exists() or stamp.read_text(encoding="utf-8") != digest:
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir(parents=True)
             for file in ("package.json", "package-lock.json"):
                 shutil.copy(SOURCES / "node" / file, home)
             _build(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], home, name)
-            stamp.write_text(digest)
+            stamp.write_text(digest, encoding="utf-8")
     script = SOURCES / "node" / f"{name}.js"
     return Program(("node", str(script)), {"NODE_PATH": str(home / "node_modules")})
 

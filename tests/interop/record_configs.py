@@ -63,7 +63,8 @@ def record(name: str) -> dict[str, Any]:
             time.sleep(0.1)
         assert error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), error
         properties = dict(
-            line.split("=", 1) for line in (Path(folder) / "server.properties").read_text().splitlines()
+            line.split("=", 1)
+            for line in (Path(folder) / "server.properties").read_text(encoding="utf-8").splitlines()
         )
         found = {
             "release": name,

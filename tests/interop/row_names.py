@@ -30,12 +30,12 @@ def release(family: str, file: str, name: str) -> str:
         except importlib.metadata.PackageNotFoundError:
             return "?"
     if file.endswith(".json"):
-        lock = json.loads((programs.SOURCES / "node" / file).read_text())
+        lock = json.loads((programs.SOURCES / "node" / file).read_text(encoding="utf-8"))
         return str(lock["packages"][f"node_modules/{name}"]["version"])
     if file == "Cargo.lock":
-        crates = tomllib.loads((programs.SOURCES / "rust" / file).read_text())["package"]
+        crates = tomllib.loads((programs.SOURCES / "rust" / file).read_text(encoding="utf-8"))["package"]
         return str(next(crate["version"] for crate in crates if crate["name"] == name))
-    text = (programs.SOURCES / "go" / file).read_text()
+    text = (programs.SOURCES / "go" / file).read_text(encoding="utf-8")
     found = re.search(rf"{re.escape(name)} v(\S+)", text)
     assert found is not None, name
     return found[1]

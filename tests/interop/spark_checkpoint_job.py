@@ -37,7 +37,7 @@ def main(bootstrap: str, folder: str, jars: str) -> None:
         )
         values = _run(stream, checkpoint)
         last = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
-        saw.append([source, sorted(values), json.loads(last.read_text().splitlines()[-1])])
+        saw.append([source, sorted(values), json.loads(last.read_text(encoding="utf-8").splitlines()[-1])])
     print(json.dumps(saw))
     spark.stop()
 

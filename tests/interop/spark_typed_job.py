@@ -12,7 +12,7 @@ from odradek.spark import session
 
 def main() -> None:
     servers, topic, schema_file, jars = sys.argv[1:]
-    schema = Path(schema_file).read_text()
+    schema = Path(schema_file).read_text(encoding="utf-8")
     spark = session("typed", "local[1]", log_level="OFF", conf={"spark.jars": jars})
     from pyspark.sql.avro.functions import from_avro
 

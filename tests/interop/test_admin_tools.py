@@ -152,7 +152,7 @@ def test_leaders(broker: Broker, newest: KafkaTools, old: KafkaTools) -> None:
 def test_reassignments(broker: Broker, newest: KafkaTools, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     moves = [{"topic": "clicks", "partition": 0, "replicas": [0]}]
-    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}), encoding="utf-8")
     words = ("--reassignment-json-file", str(plan))
     printed = fine(newest, broker, "reassign-partitions", *words, "--execute")
     assert "Successfully started partition reassignment for clicks-0" in printed
@@ -175,7 +175,7 @@ def test_a_replica_moves_to_another_folder(newest: KafkaTools, tmp_path: Path) -
         (present,) = [folder for folder in folders if (folder / "clicks-0").is_dir()]
         (other,) = [folder for folder in folders if folder != present]
         move = {"topic": "clicks", "partition": 0, "replicas": [0], "log_dirs": [str(other)]}
-        plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+        plan.write_text(json.dumps({"version": 1, "partitions": [move]}), encoding="utf-8")
         held = ("--replica-alter-log-dirs-throttle", "1")
         printed = fine(newest, broker, "reassign-partitions", *words, "--execute", *held)
         assert f"Successfully started moving log directory to {other} for replica clicks-0" in printed

@@ -14,7 +14,7 @@ from odradek.testing import Broker
 
 pytestmark = pytest.mark.interop
 
-LISTING = (Path(__file__).parents[1] / "golden" / "broker-api-versions-2.2.txt").read_text()
+LISTING = (Path(__file__).parents[1] / "golden" / "broker-api-versions-2.2.txt").read_text(encoding="utf-8")
 """What the tool of 2.2 prints of a real 2.2.0."""
 
 

@@ -61,7 +61,9 @@ def shape(form: dict[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize("retriever", ["JwtBearerJwtRetriever", "ClientCredentialsJwtRetriever"])
 def test_the_same_is_asked(retriever: str, broker: Broker, identity: str, tmp_path: Path) -> None:
     template = tmp_path / "template.json"
-    template.write_text(json.dumps({"header": {"kid": "one"}, "payload": {"sub": "template", "own": "x"}}))
+    template.write_text(
+        json.dumps({"header": {"kid": "one"}, "payload": {"sub": "template", "own": "x"}}), encoding="utf-8"
+    )
     configs = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",

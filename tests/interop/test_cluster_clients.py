@@ -280,7 +280,7 @@ class SparkJob:
         self.log = folder / "spark.log"
         jars = connector_jars() if "spark-kafka" in topics else ""
         job = Path(__file__).with_name("spark_cluster_job.py")
-        with self.log.open("w") as errors:
+        with self.log.open("w", encoding="utf-8") as errors:
             self.child = subprocess.Popen(
                 [sys.executable, str(job), at, str(folder / "checkpoints"), jars, *topics],
                 stdin=subprocess.PIPE,

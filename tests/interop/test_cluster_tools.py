@@ -69,7 +69,7 @@ def write(cluster: ClusterOfProcesses, topic: str, partitions: int) -> None:
 def plan_of(path: Path, topic: str, rows: dict[int, list[int]]) -> tuple[str, str]:
     """The words that name a file with a reassignment."""
     moves = [{"topic": topic, "partition": p, "replicas": row} for p, row in rows.items()]
-    path.write_text(json.dumps({"version": 1, "partitions": moves}))
+    path.write_text(json.dumps({"version": 1, "partitions": moves}), encoding="utf-8")
     return "--reassignment-json-file", str(path)
 
 

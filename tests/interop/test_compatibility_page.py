@@ -91,10 +91,10 @@ def test_a_test_that_is_run_again_has_the_last_word(tmp_path: Path) -> None:
             )
             collector.pytest_runtest_logreport(report)
         collector.pytest_sessionfinish()
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
 
     assert run(one="failed", two="passed").count("| failed |") == 1
     again = run(one="passed")
     assert "| failed |" not in again and "| two | 1.0 |" in again
     run()  # tests that have told nothing
-    assert path.read_text() == again
+    assert path.read_text(encoding="utf-8") == again

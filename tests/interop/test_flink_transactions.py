@@ -61,12 +61,12 @@ def _until(what: str, condition: Callable[[], bool]) -> None:
 def _running(job: programs.Program, directory: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A job until it is killed; what it complains about goes to a file, as that is much without a broker."""
     errors = directory / "errors.log"
-    with errors.open("w") as log:
+    with errors.open("w", encoding="utf-8") as log:
         child = subprocess.Popen([*job.words, *words], stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         yield child
     except AssertionError as error:
-        error.add_note(errors.read_text()[-4000:])
+        error.add_note(errors.read_text(encoding="utf-8")[-4000:])
         raise
     finally:
         child.kill()

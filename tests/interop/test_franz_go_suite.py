@@ -36,7 +36,7 @@ def test_its_transactions_on_three_workers(tmp_path: Path) -> None:
     words = [word for setting in SETTINGS for word in ("--set", setting)]
     with (
         Workers(tmp_path / "data", *words, number=WORKERS) as workers,
-        (tmp_path / "tests.log").open("w") as log,
+        (tmp_path / "tests.log").open("w", encoding="utf-8") as log,
     ):
         done = subprocess.run(
             [str(binary), "-test.v", "-test.timeout=400s", f"-test.run={TESTS}"],
@@ -52,7 +52,7 @@ def test_its_transactions_on_three_workers(tmp_path: Path) -> None:
             stderr=log,
         )
         workers.stop()
-    told = (tmp_path / "tests.log").read_text(errors="replace")
+    told = (tmp_path / "tests.log").read_text(encoding="utf-8", errors="replace")
     failed = re.findall(r"^ *--- FAIL: (\S+)|^(panic: .*)", told, re.MULTILINE)
     assert done.returncode == 0, f"{failed}\n{told[-3000:]}"
     assert f"--- PASS: {TESTS} (" in told

@@ -99,7 +99,7 @@ class Container:
         """
         deadline = time.monotonic() + LIMIT_S
         while True:
-            lines = self.log.read_text(errors="replace").splitlines(keepends=True)
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             for line in lines:
                 if text in line and line.endswith("\n"):
                     return line.strip()
@@ -197,7 +197,9 @@ def check(told: Mapping[str, Any]) -> None:
 def end_of(driver: subprocess.Popen[str], tmp_path: Path) -> dict[str, Any]:
     """Wait for a driver. Returns the last of what it says."""
     printed, _ = driver.communicate(timeout=LIMIT_S)
-    assert driver.returncode == 0, printed[-2000:] + (tmp_path / "driver.log").read_text()[-4000:]
+    assert driver.returncode == 0, (
+        printed[-2000:] + (tmp_path / "driver.log").read_text(encoding="utf-8")[-4000:]
+    )
     last: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return last
 
@@ -229,7 +231,7 @@ def test_an_executor_joins_that_is_told_what_kubernetes_tells_it(cluster: Cluste
     with drive(cluster, tmp_path) as driver:
         assert driver.stdout is not None
         first = driver.stdout.readline()
-        assert first, (tmp_path / "driver.log").read_text()[-4000:]
+        assert first, (tmp_path / "driver.log").read_text(encoding="utf-8")[-4000:]
         place = json.loads(first)
         variables = {
             "SPARK_DRIVER_URL": place["driver"],

@@ -51,7 +51,7 @@ def test_its_own_tests(tmp_path: Path, compatibility_row: Callable[..., compatib
     server = OdradekServer(tmp_path, words=words, port=9092)
     server.start()
     try:
-        with (tmp_path / "tests.log").open("w") as log:
+        with (tmp_path / "tests.log").open("w", encoding="utf-8") as log:
             done = subprocess.run(
                 [str(binary), "-test.v", "-test.timeout=400s", f"-test.skip={'|'.join(LEFT_OUT)}"],
                 cwd=binary.parent,
@@ -61,7 +61,7 @@ def test_its_own_tests(tmp_path: Path, compatibility_row: Callable[..., compatib
             )
     finally:
         server.stop()
-    told = (tmp_path / "tests.log").read_text(errors="replace")
+    told = (tmp_path / "tests.log").read_text(encoding="utf-8", errors="replace")
     failed = re.findall(r"^ *--- FAIL: (\S+)|^(panic: .*)", told, re.MULTILINE)
     assert done.returncode == 0, f"{failed}\n{told[-3000:]}"
     passed = len(re.findall(r"^--- PASS", told, re.MULTILINE))

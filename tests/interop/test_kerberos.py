@@ -102,19 +102,21 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     (made.folder / "krb5.conf").write_text(
         f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n"
         " dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n"
-        f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{port}\n }}\n"
+        f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{port}\n }}\n",
+        encoding="utf-8",
     )
     (made.folder / "kdc.conf").write_text(
         f"[kdcdefaults]\n kdc_ports = {port}\n kdc_tcp_ports = {port}\n"
         f"[realms]\n {REALM} = {{\n  database_name = {made.folder / 'principal'}\n"
-        f"  key_stash_file = {made.folder / 'stash'}\n  acl_file = {made.folder / 'acl'}\n }}\n"
+        f"  key_stash_file = {made.folder / 'stash'}\n  acl_file = {made.folder / 'acl'}\n }}\n",
+        encoding="utf-8",
     )
     made.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
     made.add(BROKER, "broker")
     made.add(KAFKA, "kafka")
     made.add(ZOOKEEPER, "zookeeper")
     made.add(f"alice@{REALM}", "alice")
-    with (made.folder / "kdc.log").open("w") as log:
+    with (made.folder / "kdc.log").open("w", encoding="utf-8") as log:
         child = subprocess.Popen(["krb5kdc", "-n"], env=made.environment, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + 30
@@ -151,12 +153,12 @@ def serving(kdc: Kdc, folder: Path, more: Mapping[str, str]) -> Iterator[Odradek
     words = [word for name, value in configs.items() for word in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "odradek", "server", *words]
     folder.mkdir(exist_ok=True)
-    with (folder / "log").open("w") as log:
+    with (folder / "log").open("w", encoding="utf-8") as log:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=kdc.environment)
     assert child.stdout is not None
     try:
         line = child.stdout.readline()
-        assert line.startswith("ready "), (folder / "log").read_text()
+        assert line.startswith("ready "), (folder / "log").read_text(encoding="utf-8")
         yield OdradekServer(folder, port=port)
     finally:
         child.terminate()
@@ -199,7 +201,9 @@ def test_java_logs_in(
 ) -> None:
     row = compatibility_row(*row_names.java(version))
     configs = tmp_path / "client.properties"
-    configs.write_text("".join(f"{name}={value}\n" for name, value in kdc.client_configs().items()))
+    configs.write_text(
+        "".join(f"{name}={value}\n" for name, value in kdc.client_configs().items()), encoding="utf-8"
+    )
 
     def tool(name: str, *words: str, stdin: str = "") -> str:
         command = kafka_peer.tool_command(version, name, *words)
@@ -373,7 +377,7 @@ def at_keeper(kdc: Kdc, keeper: ZooKeeperServer, folder: Path, client: str) -> d
     if not client:
         return {**configs, "odradek.zookeeper.auth": "GSSAPI"}
     jaas = folder / "jaas.conf"
-    jaas.write_text(f"Client {{\n  {client}\n}};\n")
+    jaas.write_text(f"Client {{\n  {client}\n}};\n", encoding="utf-8")
     return {**configs, "odradek.jaas.config.file": str(jaas)}
 
 
@@ -423,5 +427,5 @@ def test_a_broker_without_a_key_that_fits_does_not_start(
     told = pytest.raises(AssertionError, match="no login at ZooKeeper host=localhost: Kerberos: ")
     with told, serving(kdc, tmp_path / "broker", configs):
         pass
-    log = (tmp_path / "broker" / "log").read_text()
+    log = (tmp_path / "broker" / "log").read_text(encoding="utf-8")
     assert "refuses the credentials" in log and "Traceback" not in log

@@ -84,7 +84,7 @@ def kill(kafka: RealKafka) -> None:
     broker = kafka._children[-1]
     broker.send_signal(signal.SIGKILL)
     broker.wait()
-    config = (kafka.directory / "zoo.cfg").read_text()
+    config = (kafka.directory / "zoo.cfg").read_text(encoding="utf-8")
     [port] = [line.partition("=")[2] for line in config.splitlines() if line.startswith("clientPort=")]
     client = KazooClient(f"127.0.0.1:{port}")
     client.start(timeout=20)

@@ -203,7 +203,7 @@ def test_reassignments(
     described = tool("log-dirs", "--describe", "--topic-list", name).stdout.splitlines()[-1]
     folder = json.loads(described)["brokers"][0]["logDirs"][0]["logDir"]
     rows = [{"topic": name, "partition": p, "replicas": [1], "log_dirs": [folder]} for p in (0, 1)]
-    plan.write_text(json.dumps({"version": 1, "partitions": rows}))
+    plan.write_text(json.dumps({"version": 1, "partitions": rows}), encoding="utf-8")
     words = ("reassign-partitions", "--reassignment-json-file", str(plan))
     if real_kafka.version == "2.2.2":
         # It is asked by a node in ZooKeeper, which tools do not write.
@@ -224,7 +224,7 @@ def test_reassignments(
         f"Clearing topic-level throttles on topic {name}",
     ]
     nobody = json.dumps({"partitions": [{"topic": name, "partition": 0, "replicas": [9]}]})
-    plan.write_text(nobody)
+    plan.write_text(nobody, encoding="utf-8")
     assert "Unknown broker id 9" in tool(*words, "--execute", status=1).stderr
 
 

@@ -202,7 +202,7 @@ def reading_with_ours(at: str, client_id: str, topic: str) -> float:
 
 
 def reading_with_java(at: str, client_id: str, topic: str) -> float:
-    with KafkaTools(NEWEST) as kafka, NamedTemporaryFile("w", suffix=".properties") as file:
+    with KafkaTools(NEWEST) as kafka, NamedTemporaryFile("w", suffix=".properties", encoding="utf-8") as file:
         file.write(f"client.id={client_id}\nauto.offset.reset=earliest\nmax.partition.fetch.bytes=65536\n")
         file.flush()
         words = ["consumer-perf-test", "--bootstrap-server", at, "--topic", topic, "--timeout", "60000"]

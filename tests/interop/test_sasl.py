@@ -69,7 +69,7 @@ def token() -> str:
 
 def write_properties(path: Path, configs: dict[str, Any]) -> str:
     lines = [f"{name}={str(value).replace(chr(92), chr(92) * 2)}\n" for name, value in configs.items()]
-    path.write_text("".join(lines))
+    path.write_text("".join(lines), encoding="utf-8")
     return str(path)
 
 

@@ -51,7 +51,7 @@ def test_written_and_read_by_its_schemas(registry: str, tmp_path: Path) -> None:
     from odradek.spark.formats.options import RegistryOptions
     from odradek.spark.formats.registry import RegistryClient
 
-    (tmp_path / "sale.proto").write_text(PROTO)
+    (tmp_path / "sale.proto").write_text(PROTO, encoding="utf-8")
     descriptor = tmp_path / "sale.desc"
     words = [f"-I{tmp_path}", "--include_imports", f"--descriptor_set_out={descriptor}", "sale.proto"]
     assert not protoc.main(["protoc", *words])

@@ -38,11 +38,12 @@ class Pair:
     def __enter__(self) -> Pair:
         self.first.start()
         self.processes[self.first.port] = self.first._children[-1]
-        properties = (self.first.directory / "server.properties").read_text()
+        properties = (self.first.directory / "server.properties").read_text(encoding="utf-8")
         (port,) = kafka_peer.free_ports(1)
         second = self.first.directory / "second.properties"
         second.write_text(
-            properties + f"broker.id=2\nport={port}\nlog.dirs={self.first.directory / 'second'}\n"
+            properties + f"broker.id=2\nport={port}\nlog.dirs={self.first.directory / 'second'}\n",
+            encoding="utf-8",
         )
         command = kafka_peer.java_command(VERSION, "kafka.Kafka", server=True)
         self.processes[port] = self.first._spawn("second", [*command, str(second)])

@@ -54,7 +54,7 @@ def test_a_client_without_odradek_reads_and_writes_topics(
         done = subprocess.run(
             [*words, str(tmp_path / "checkpoint")], env=alone, capture_output=True, text=True, timeout=400
         )
-        log = connect.log.read_text()
+        log = connect.log.read_text(encoding="utf-8")
     assert done.returncode == 0, done.stderr[-3000:] + log[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["numbers"] == list(range(1000))

@@ -68,7 +68,7 @@ def test_a_stream_goes_on_over_a_restart(
         admin.create_topics([NewTopic("live", num_partitions=2), NewTopic("live.copy", num_partitions=2)])
     job = Path(__file__).with_name("spark_connector_live_job.py")
     log = tmp_path / "job.log"
-    with log.open("w") as errors:
+    with log.open("w", encoding="utf-8") as errors:
         child = subprocess.Popen(
             [sys.executable, str(job), at, str(tmp_path / "checkpoint"), connector_jars(), trigger],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
@@ -81,7 +81,7 @@ def test_a_stream_goes_on_over_a_restart(
         if answer.startswith("refused"):
             assert trigger == "real-time", answer
             pytest.skip(f"Spark's real-time mode with its own connector: {answer}")
-        assert answer == "started", log.read_text()[-4000:]
+        assert answer == "started", log.read_text(encoding="utf-8")[-4000:]
         row = compatibility_row(*row_names.spark(pyspark.__version__, CONNECTOR[0][2]))
         with Consumer(
             "live.copy", bootstrap_servers=at, client_id=OURS, group_id="copied", auto_offset_reset="earliest"
@@ -89,7 +89,7 @@ def test_a_stream_goes_on_over_a_restart(
             sent: set[bytes] = set()
 
             def arrived() -> bool:
-                assert child.poll() is None, log.read_text()[-4000:]
+                assert child.poll() is None, log.read_text(encoding="utf-8")[-4000:]
                 copied.extend((r.key, r.value) for r in consumer.poll(timeout_ms=200))
                 return sent <= {value for _, value in copied if value is not None}
 
@@ -104,7 +104,7 @@ def test_a_stream_goes_on_over_a_restart(
                 if part == 0:
                     tapped.restart()
         child.stdin.close()
-        assert child.wait(60) == 0, log.read_text()[-4000:]
+        assert child.wait(60) == 0, log.read_text(encoding="utf-8")[-4000:]
         assert child.stdout.read().strip() == "stopped"
     finally:
         if child.poll() is None:

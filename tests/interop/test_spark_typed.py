@@ -70,7 +70,7 @@ def test_the_same_as_from_avro(tmp_path: Path) -> None:
     rng = random.Random(7)
     jars = kafka_peer.resolve("spark-avro", AVRO, transitive=False).glob("*.jar")
     schema_file = tmp_path / "schema.avsc"
-    schema_file.write_text(json.dumps(SCHEMA))
+    schema_file.write_text(json.dumps(SCHEMA), encoding="utf-8")
     with Broker(num_partitions=1) as broker:
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for _ in range(300):

@@ -49,7 +49,7 @@ def of_java(address: str) -> dict[str, str]:
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
     path = tmp_path / "token"
-    path.write_text(token())
+    path.write_text(token(), encoding="utf-8")
     return path
 
 
@@ -151,7 +151,9 @@ def test_tokens_that_kafka_refuses(
     checking: Checking, token_file: Path, provider: Provider, claims: dict[str, Any]
 ) -> None:
     now_s = int(time.time())
-    token_file.write_text(provider.token(**{"iat": now_s - 5, "exp": now_s + 600, **claims}))
+    token_file.write_text(
+        provider.token(**{"iat": now_s - 5, "exp": now_s + 600, **claims}), encoding="utf-8"
+    )
     login: dict[str, Any] = {**of_a_file(token_file.as_uri()), "bootstrap.servers": checking.servers}
     with pytest.raises(SaslAuthenticationError), Admin(login) as admin:
         admin.list_topics()

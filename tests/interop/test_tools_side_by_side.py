@@ -368,8 +368,8 @@ def test_plans_of_either_are_read_by_the_other(sides: Sides, broker: Broker, tmp
     group = ("--bootstrap-server", sides.servers, "--reset-offsets", "--group", "idle")
     export = (*group, "--all-topics", "--to-latest", "--export", "--dry-run")
     ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
-    ours.write_text(sides.ours("consumer-groups", *export).out)
-    theirs.write_text(sides.kafka.run("consumer-groups", *export).out)
+    ours.write_text(sides.ours("consumer-groups", *export).out, encoding="utf-8")
+    theirs.write_text(sides.kafka.run("consumer-groups", *export).out, encoding="utf-8")
     same_lines(
         sides.ours("consumer-groups", *group, "--from-file", str(theirs), "--dry-run"),
         sides.kafka.run("consumer-groups", *group, "--from-file", str(ours), "--dry-run"),

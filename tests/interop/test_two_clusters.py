@@ -154,14 +154,14 @@ def test_a_broker_of_each_cluster_dies_while_they_are_joined(
             topics_of_kafka.create(admin, *(NewTopic(name, 2, replicas) for name in names))
     members.until("all replicas are in sync", odradeks.is_whole)
     log = tmp_path / "example.log"
-    with log.open("w") as output:
+    with log.open("w", encoding="utf-8") as output:
         child = subprocess.Popen(
             command(old, new, tmp_path / "checkpoint"), env=environment(), stdout=output, stderr=output
         )
     try:
 
         def is_paid(count: int) -> bool:
-            assert child.poll() is None, log.read_text()[-4000:]
+            assert child.poll() is None, log.read_text(encoding="utf-8")[-4000:]
             return all(first_of_each(paid(servers)) == PAID[:count] for servers in (new, old))
 
         produce(old, "orders", ORDERS[:100])
@@ -174,7 +174,7 @@ def test_a_broker_of_each_cluster_dies_while_they_are_joined(
         produce(new, "payments", PAYMENTS[50:])
         members.until("the others are joined", lambda: is_paid(100), LIMIT_S)
         child.send_signal(signal.SIGINT)
-        assert child.wait(60) == 0, log.read_text()[-4000:]
+        assert child.wait(60) == 0, log.read_text(encoding="utf-8")[-4000:]
     finally:
         if child.poll() is None:
             child.kill()

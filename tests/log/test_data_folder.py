@@ -144,7 +144,7 @@ def test_the_same_folder_twice(tmp_path):
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(DataDirectoryError, match="cannot be used"):
         manager_of(tmp_path / "file" / "data")
 
@@ -154,7 +154,7 @@ def test_identity_is_written_and_checked(tmp_path):
     assert manager.stored_cluster_id() is None
     manager.check_identity(3, "cluster-of:mine")
     manager.close()
-    text = (tmp_path / "a" / "meta.properties").read_text()
+    text = (tmp_path / "a" / "meta.properties").read_text(encoding="utf-8")
     assert text.splitlines()[2:] == ["version=0", "broker.id=3", "cluster.id=cluster-of\\:mine"]
     manager = manager_of(tmp_path / "a", tmp_path / "b")
     assert (manager.stored_broker_id(), manager.stored_cluster_id()) == (3, "cluster-of:mine")
@@ -164,22 +164,29 @@ def test_identity_is_written_and_checked(tmp_path):
             manager.check_identity(broker_id, cluster_id)
         assert str(tmp_path / "a" / "meta.properties") in str(refused.value)
         assert key in str(refused.value)
-    assert (tmp_path / "a" / "meta.properties").read_text() == text
+    assert (tmp_path / "a" / "meta.properties").read_text(encoding="utf-8") == text
     manager.close()
 
 
 def test_an_older_file_gets_the_cluster_id_and_keeps_the_rest(tmp_path):
     path = tmp_path / "meta.properties"
-    path.write_text("#\n#Sat Nov 21 00:51:45 UTC 2026\nbroker.id=1\nversion=0\nodd.key=kept\n")
+    path.write_text(
+        "#\n#Sat Nov 21 00:51:45 UTC 2026\nbroker.id=1\nversion=0\nodd.key=kept\n", encoding="utf-8"
+    )
     manager = manager_of(tmp_path)
     manager.check_identity(1, "abc")
     manager.close()
-    assert path.read_text().splitlines()[2:] == ["broker.id=1", "version=0", "odd.key=kept", "cluster.id=abc"]
+    assert path.read_text(encoding="utf-8").splitlines()[2:] == [
+        "broker.id=1",
+        "version=0",
+        "odd.key=kept",
+        "cluster.id=abc",
+    ]
 
 
 @pytest.mark.parametrize("text", ["version=7\n", "broker.id=one\nversion=0\n"])
 def test_an_identity_that_cannot_be_understood(tmp_path, text):
-    (tmp_path / "meta.properties").write_text(text)
+    (tmp_path / "meta.properties").write_text(text, encoding="utf-8")
     manager = manager_of(tmp_path)
     with pytest.raises(InconsistentIdentityError, match=r"meta\.properties cannot be understood"):
         manager.check_identity(1, "abc")
@@ -193,9 +200,9 @@ def test_a_clean_stop_is_marked_and_the_mark_goes_with_the_next_start(tmp_path):
     log.append(batch([b"a"]), leader_epoch=0, now_ms=NOW_MS)
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert manager.close()
-    assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":-1}'
-    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
-    assert (tmp_path / "t-0" / "partition.metadata").read_text() == (
+    assert (tmp_path / ".kafka_cleanshutdown").read_text(encoding="utf-8") == '{"version":0,"brokerEpoch":-1}'
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text(encoding="utf-8") == "0\n1\nt 0 1\n"
+    assert (tmp_path / "t-0" / "partition.metadata").read_text(encoding="utf-8") == (
         "version: 0\ntopic_id: AQIDBAUGBwgJCgsMDQ4PEA"
     )
     manager = manager_of(tmp_path)
@@ -367,9 +374,9 @@ def test_damaged_checkpoints_are_done_without(tmp_path):
     log.append(batch([b"a"]), leader_epoch=4, now_ms=NOW_MS)
     manager.close()
     for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
-        (tmp_path / name).write_text("0\n7\nt 0 1\n")
-    (tmp_path / "replication-offset-checkpoint").write_text("nonsense")
-    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n4 zero\n")
+        (tmp_path / name).write_text("0\n7\nt 0 1\n", encoding="utf-8")
+    (tmp_path / "replication-offset-checkpoint").write_text("nonsense", encoding="utf-8")
+    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n4 zero\n", encoding="utf-8")
     manager = manager_of(tmp_path)
     [log] = manager.load()
     assert values_of(log) == [(0, b"a")]
@@ -386,7 +393,7 @@ def test_the_log_start_survives_in_its_checkpoint(tmp_path):
     log.update_high_watermark(5)
     assert log.delete_records_before(3) == 3
     manager.checkpoint()
-    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 3\n"
+    assert (tmp_path / "log-start-offset-checkpoint").read_text(encoding="utf-8") == "0\n1\nt 0 3\n"
     manager.unlock()
     manager = manager_of(tmp_path)
     [log] = manager.load()

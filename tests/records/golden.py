@@ -63,6 +63,6 @@ def log_files(release: str) -> dict[str, bytes]:
 @functools.cache
 def wire_record_sets(magic: int = 2) -> list[bytes]:
     """The record sets in golden Produce requests and Fetch responses."""
-    with gzip.open(GOLDEN / "records" / "wire.jsonl.gz", "rt") as lines:
+    with gzip.open(GOLDEN / "records" / "wire.jsonl.gz", "rt", encoding="utf-8") as lines:
         cases = [json.loads(line) for line in lines]
     return [bytes.fromhex(case["hex"]) for case in cases if case["magic"] == magic]

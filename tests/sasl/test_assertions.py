@@ -63,7 +63,8 @@ def test_a_signed_assertion(tmp_path: Path, key: Any, algorithm: str) -> None:
 def test_claims_of_configs_of_a_template_and_of_the_moment(tmp_path: Path) -> None:
     template = tmp_path / "template.json"
     template.write_text(
-        json.dumps({"header": {"kid": "one"}, "payload": {"sub": "a", "aud": ["x"], "own": 1, "exp": 5}})
+        json.dumps({"header": {"kid": "one"}, "payload": {"sub": "a", "aud": ["x"], "own": 1, "exp": 5}}),
+        encoding="utf-8",
     )
     make = assertion_of(
         {
@@ -94,7 +95,7 @@ def test_an_assertion_of_a_file_is_read_anew(tmp_path: Path) -> None:
     with pytest.raises(SaslError, match=r"assertion\.file: .* cannot be read"):
         make()
     for text in ("a.b.c", "d.e.f"):
-        path.write_text(f"{text}\n")
+        path.write_text(f"{text}\n", encoding="utf-8")
         assert make() == text
 
 
@@ -116,7 +117,7 @@ def test_configs_that_cannot_be(configs: dict[str, str], why: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"payload": []}', "{"])
 def test_a_template_that_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "template.json").write_text(text)
+    (tmp_path / "template.json").write_text(text, encoding="utf-8")
     with pytest.raises(LoginError, match=r"assertion\.template\.file"):
         assertion_of(
             {f"{PREFIX}private.key.file": "k", f"{PREFIX}template.file": str(tmp_path / "template.json")}
@@ -125,7 +126,7 @@ def test_a_template_that_is_none(tmp_path: Path, text: str) -> None:
 
 def test_a_key_that_cannot_sign_is_told_without_showing_anything(tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense.pem"
-    nonsense.write_text("secret nonsense")
+    nonsense.write_text("secret nonsense", encoding="utf-8")
     locked = write_key(tmp_path / "locked.pem", RSA, "right")
     cases = [
         SignedAssertion(str(nonsense)),
@@ -181,7 +182,7 @@ def test_the_jwt_bearer_grant(tmp_path: Path, provider: Provider) -> None:
 def test_a_client_assertion_goes_before_a_secret(
     tmp_path: Path, provider: Provider, retriever: str | None
 ) -> None:
-    (tmp_path / "assertion.jwt").write_text("a.b.c")
+    (tmp_path / "assertion.jwt").write_text("a.b.c", encoding="utf-8")
     configs = {
         ENDPOINT: URL,
         RETRIEVER: retriever,
@@ -222,6 +223,6 @@ def test_what_is_missing_is_told(configs: dict[str, str], why: str) -> None:
 
 
 def test_a_file_of_tokens_by_its_retriever(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("a.b.c\n")
+    (tmp_path / "token").write_text("a.b.c\n", encoding="utf-8")
     configs = {ENDPOINT: (tmp_path / "token").as_uri(), RETRIEVER: "x.FileJwtRetriever"}
     assert oauth_login_of({}, configs)._token() == "a.b.c"

@@ -219,7 +219,7 @@ def test_keys_in_a_file_are_read_again_when_it_changes(tmp_path: Path) -> None:
     check(ELLIPTIC.token())
     with pytest.raises(TokenRefused, match="no key"):
         check(PROVIDER.token())
-    file.write_text("{}")
+    file.write_text("{}", encoding="utf-8")
     check(ELLIPTIC.token())  # the keys of before
 
 
@@ -229,7 +229,7 @@ def test_keys_in_a_file_are_read_again_when_it_changes(tmp_path: Path) -> None:
 )
 def test_a_file_without_keys_is_refused_at_first(tmp_path: Path, content: str) -> None:
     file = tmp_path / "jwks.json"
-    file.write_text(content)
+    file.write_text(content, encoding="utf-8")
     with pytest.raises(SaslError):
         FileKeys(str(file))
 
@@ -343,7 +343,7 @@ def test_signed_and_broken_tokens_are_not_taken_as_unsecured(token: str) -> None
 
 def test_keys_in_a_file_without_pyjwt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "jwks.json"
-    file.write_text(json.dumps({"keys": []}))
+    file.write_text(json.dumps({"keys": []}), encoding="utf-8")
     monkeypatch.setitem(sys.modules, "jwt", None)
     with pytest.raises(SaslError, match=r"OAUTHBEARER needs PyJWT: pip install 'odradek\[oauth\]'"):
         FileKeys(str(file))

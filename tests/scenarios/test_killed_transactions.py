@@ -78,7 +78,7 @@ def test_who_dies_in_the_commit_leaves_it_open() -> None:
 
 def test_another_process_writes_the_same(tmp_path: Path) -> None:
     lines = tmp_path / "lines"
-    with lines.open("w") as stream:
+    with lines.open("w", encoding="utf-8") as stream:
         notes = Notes(RemoteJournal(stream))
         notes.invoke("p", "txn", SEND)
         notes.deciding("p")
@@ -88,7 +88,7 @@ def test_another_process_writes_the_same(tmp_path: Path) -> None:
         notes.invoke("q", "txn", SEND)
     recorder = Recorder()
     journal = LocalJournal(recorder)
-    spoken = {apply(line, journal) for line in lines.read_text().splitlines()}
+    spoken = {apply(line, journal) for line in lines.read_text(encoding="utf-8").splitlines()}
     assert spoken == {"p", "c", "q", ""}
     journal.all_lost(spoken)
     assert [(one.process, one.type, one.f) for one in recorder.events] == [

@@ -193,7 +193,7 @@ def test_revocation_lists_in_a_trust_store(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)}
     inline = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": CA.pem + CA.revoked(bob)}
-    path.write_text(inline["ssl.truststore.certificates"])
+    path.write_text(inline["ssl.truststore.certificates"], encoding="utf-8")
     for given in (trust, inline):
         server = server_context({**BROKER.configs(), **given, "ssl.client.auth": "required"})
         _shake_hands(server, client_context({**CA.trust(), **alice.configs()}))
@@ -201,14 +201,14 @@ def test_revocation_lists_in_a_trust_store(tmp_path: Path) -> None:
             _shake_hands(server, client_context({**CA.trust(), **bob.configs()}))
     # A client looks at the broker's certificate in the same way.
     _shake_hands(_server(), client_context(trust))
-    path.write_text(CA.pem + CA.revoked(BROKER))
+    path.write_text(CA.pem + CA.revoked(BROKER), encoding="utf-8")
     with pytest.raises(ssl.SSLError, match="certificate revoked"):
         _shake_hands(_server(), client_context(trust))
     # An authority without a list cannot be judged, and what is no list stops the start.
-    path.write_text(CA.pem + CertificateAuthority("other").revoked())
+    path.write_text(CA.pem + CertificateAuthority("other").revoked(), encoding="utf-8")
     with pytest.raises(ssl.SSLError, match="unable to get certificate CRL"):
         _shake_hands(_server(), client_context(trust))
-    path.write_text(CA.pem + "-----BEGIN X509 CRL-----\nnonsense\n-----END X509 CRL-----\n")
+    path.write_text(CA.pem + "-----BEGIN X509 CRL-----\nnonsense\n-----END X509 CRL-----\n", encoding="utf-8")
     with pytest.raises(TlsConfigError, match=r"ssl\.truststore"):
         client_context(trust)
 
@@ -231,5 +231,5 @@ def test_secrets_are_not_shown() -> None:
 
 def test_text_as_a_file_holds_it_for_us_alone() -> None:
     with as_file("secret") as path:
-        assert Path(path).read_text() == "secret"
+        assert Path(path).read_text(encoding="utf-8") == "secret"
         assert Path(path).stat().st_mode & 0o077 in (0, 0o077)  # a file in memory is nobody's to open

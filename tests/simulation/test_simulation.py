@@ -95,7 +95,7 @@ def test_a_rule_left_out_is_found(mutant: str) -> None:
 
 
 def test_the_page_names_each_mutant_and_what_finds_it() -> None:
-    page = (TESTS.parent / "docs" / "simulation.md").read_text()
+    page = (TESTS.parent / "docs" / "simulation.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z-]+)` \|.*\| ([^|]*) \|$", page, re.MULTILINE))
     assert rows == {one: f"{seed}" for one, seed in FOUND_BY.items()}
     assert FOUND_BY.keys() == MUTANTS.keys()

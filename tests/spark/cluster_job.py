@@ -155,7 +155,7 @@ def dynamic(spark: Any, servers: str, folder: Path) -> list[int]:
 
 def secured(spark: Any, folder: Path) -> list[str]:
     """Write and read with the options in a file of the folder; the values read."""
-    options = json.loads((folder / "options.json").read_text())
+    options = json.loads((folder / "options.json").read_text(encoding="utf-8"))
     rows = spark.range(20).selectExpr("CAST(id AS STRING) AS value").repartition(4)
     rows.write.format("odradek").mode("append").options(**options, topic="secured").save()
     found = spark.read.format("odradek").options(**options, subscribe="secured", minPartitions="4").load()
@@ -180,7 +180,7 @@ def endless(spark: Any, servers: str, folder: Path) -> None:
         try:
             query.awaitTermination()
         except StreamingQueryException as problem:
-            (folder / "failures").open("a").write(f"{problem}\n\n")
+            (folder / "failures").open("a", encoding="utf-8").write(f"{problem}\n\n")
 
 
 def perform(scenario: str, master: str, servers: str, folder: Path) -> Any:

@@ -68,8 +68,8 @@ class BrokerProcess:
         with (self._folder / "broker.log").open("ab") as log:
             self._child = forking.start(arguments, log)
         line = self._child.stdout.readline()
-        assert line.startswith("ready "), (self._folder / "broker.log").read_text()[-3000:]
-        (self._folder / "broker.pid").write_text(str(self._child.pid))
+        assert line.startswith("ready "), (self._folder / "broker.log").read_text(encoding="utf-8")[-3000:]
+        (self._folder / "broker.pid").write_text(str(self._child.pid), encoding="utf-8")
 
     def revive(self) -> None:
         """Start it again if it is dead."""
@@ -148,7 +148,7 @@ class Machines:
         """Start those again that do not run, and say which processes they are."""
         self._cluster.revive()
         pids = " ".join(str(worker.pid) for worker in self._cluster.workers)
-        self._file.with_suffix(".new").write_text(pids)
+        self._file.with_suffix(".new").write_text(pids, encoding="utf-8")
         self._file.with_suffix(".new").rename(self._file)
 
 
@@ -212,7 +212,9 @@ def cluster(folder: Path) -> Iterator[BrokerProcess]:
 
 def _last_words(folder: Path) -> str:
     files = [folder / name for name in ("failures", "driver.log", "broker.log")]
-    return "\n".join(f"{file.name}: {file.read_text()[-2500:]}" for file in files if file.exists())
+    return "\n".join(
+        f"{file.name}: {file.read_text(encoding='utf-8')[-2500:]}" for file in files if file.exists()
+    )
 
 
 def plan(kills: int, seed: int, *, spark: bool = True, cluster: bool = False) -> list[Kill]:
@@ -276,7 +278,7 @@ def run(
         if spark:
             expected = values(broker.servers, "source", "read_uncommitted")
         else:
-            last = int((folder / "done").read_text())
+            last = int((folder / "done").read_text(encoding="utf-8"))
             expected = Counter(row.encode() for batch in range(last + 1) for row in rows_of(batch))
         found = values(broker.servers, "target", "read_committed")
         written = values(broker.servers, "target", "read_uncommitted")
@@ -296,7 +298,7 @@ def _kill(
     if machines:
         machines.revive()
     file = folder / "kill" / step.replace(" ", "-")
-    file.with_name("new").write_text(victim)
+    file.with_name("new").write_text(victim, encoding="utf-8")
     file.with_name("new").rename(file)
     began = time.monotonic()
     while file.exists():

@@ -55,7 +55,7 @@ def make() -> None:
     """Make the archive, unless it is there or somebody makes it."""
     path = archive()
     path.parent.mkdir(exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
+    with path.with_suffix(".lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

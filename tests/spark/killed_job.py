@@ -47,13 +47,13 @@ def reached(step: str) -> None:
         wanted.rename(taken)
     except FileNotFoundError:
         return
-    whom = taken.read_text()
+    whom = taken.read_text(encoding="utf-8")
     if whom == "driver":
-        os.killpg(int((folder / "driver.pid").read_text()), signal.SIGKILL)
+        os.killpg(int((folder / "driver.pid").read_text(encoding="utf-8")), signal.SIGKILL)
     if whom == "broker":
-        os.kill(int((folder / "broker.pid").read_text()), signal.SIGKILL)
+        os.kill(int((folder / "broker.pid").read_text(encoding="utf-8")), signal.SIGKILL)
     elif whom in ("executor", "machine"):
-        kill_on_cluster(whom, [int(pid) for pid in (folder / "machines").read_text().split()])
+        kill_on_cluster(whom, [int(pid) for pid in (folder / "machines").read_text(encoding="utf-8").split()])
     elif whom == "workers":
         for pid in sorted(living(folder / "workers"), key=os.getpid().__eq__):
             os.kill(pid, signal.SIGKILL)
@@ -95,7 +95,7 @@ def living(folder: Path) -> list[int]:
     """Those that signed in and have not died since: numbers of processes are used again."""
     found = []
     for path in folder.iterdir():
-        with path.open() as file:
+        with path.open(encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -199,7 +199,7 @@ def main(servers: str, source: str, target: str, folder: Path, master: str, *opt
 
     from odradek.spark import session
 
-    (folder / "driver.pid").write_text(str(os.getpid()))
+    (folder / "driver.pid").write_text(str(os.getpid()), encoding="utf-8")
     os.environ["KILL_FOLDER"] = str(folder)
     # What the executors of a cluster are told; without one there are none but the driver.
     conf = {
@@ -240,7 +240,7 @@ def main(servers: str, source: str, target: str, folder: Path, master: str, *opt
             copied = True
         except StreamingQueryException as problem:
             # A query that failed is started again, as whoever runs it would.
-            (folder / "failures").open("a").write(f"{problem}\n\n")
+            (folder / "failures").open("a", encoding="utf-8").write(f"{problem}\n\n")
         query.stop()
     spark.stop()
 

@@ -118,7 +118,7 @@ def main(servers: str, source: str, target: str, folder: Path, *options: str) ->
     import odradek.spark.writing.coordinators
 
     vars(odradek.spark.writing.coordinators)["TransactionalWriter"] = Owner
-    (folder / "driver.pid").write_text(str(os.getpid()))
+    (folder / "driver.pid").write_text(str(os.getpid()), encoding="utf-8")
     os.environ["KILL_FOLDER"] = str(folder)
     sink = parse_sink(
         {
@@ -129,7 +129,7 @@ def main(servers: str, source: str, target: str, folder: Path, *options: str) ->
         }
     )
     done = folder / "done"
-    number = int(done.read_text()) + 1 if done.exists() else 0
+    number = int(done.read_text(encoding="utf-8")) + 1 if done.exists() else 0
     run = os.urandom(8).hex()
     finished = False
     while not finished:
@@ -149,7 +149,7 @@ def main(servers: str, source: str, target: str, folder: Path, *options: str) ->
             run = os.urandom(8).hex()
             continue
         aside = done.with_name("done.new")
-        aside.write_text(str(number))
+        aside.write_text(str(number), encoding="utf-8")
         aside.rename(done)
         number += 1
         # Only here: the batch that was not done when the driver before died is.

@@ -83,7 +83,7 @@ class Driver:
 
     def words(self) -> str:
         """What it said last."""
-        return self._log.read_text()[-4000:]
+        return self._log.read_text(encoding="utf-8")[-4000:]
 
     def runs(self) -> bool:
         return self._child.poll() is None
@@ -146,7 +146,7 @@ def test_executors_get_logins_and_certificates_by_options_alone(run: Driver, tmp
         configs = broker.client_configs("alice", "SCRAM-SHA-512")
         assert configs["security.protocol"] == "SASL_SSL" and "PRIVATE KEY" in configs["ssl.keystore.key"]
         (tmp_path / "options.json").write_text(
-            json.dumps({f"kafka.{name}": value for name, value in configs.items()})
+            json.dumps({f"kafka.{name}": value for name, value in configs.items()}), encoding="utf-8"
         )
         found = run("secured", broker.bootstrap_servers, tmp_path)
     assert sorted(map(int, found)) == list(range(20))

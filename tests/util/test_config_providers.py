@@ -22,8 +22,10 @@ def providers(**classes: str) -> dict[str, str]:
 def test_keys_of_files_files_of_folders_and_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "secrets.properties").write_text("store=s3cret:with,marks\nkey = ${env:NOT_AGAIN}\n")
-    (tmp_path / "password").write_text("from a file\n")
+    (tmp_path / "secrets.properties").write_text(
+        "store=s3cret:with,marks\nkey = ${env:NOT_AGAIN}\n", encoding="utf-8"
+    )
+    (tmp_path / "password").write_text("from a file\n", encoding="utf-8")
     monkeypatch.setenv("ODRADEK_TEST_SECRET", "from the environment")
     configs = {
         **providers(file=FILE, dir=DIRECTORY, env=ENVIRONMENT),
@@ -44,7 +46,7 @@ def test_keys_of_files_files_of_folders_and_the_environment(
 
 
 def test_what_nobody_has_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "secrets.properties").write_text("a=1\n")
+    (tmp_path / "secrets.properties").write_text("a=1\n", encoding="utf-8")
     (tmp_path / "folder").mkdir()
     configs = {
         **providers(file=FILE, dir=DIRECTORY, env=ENVIRONMENT),
@@ -72,7 +74,7 @@ def test_paths_and_names_can_be_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):
         folder.mkdir()
-        (folder / "secrets.properties").write_text("a=1\n")
+        (folder / "secrets.properties").write_text("a=1\n", encoding="utf-8")
     monkeypatch.setenv("ODRADEK_TEST_MAY", "1")
     monkeypatch.setenv("ODRADEK_TEST_NOT", "1")
     configs = {

@@ -18,8 +18,8 @@ PLANTED = "raise SystemExit('planted')"
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
     for name in ("odradek", "json", "asyncio", "click", "subprocess"):
-        (tmp_path / f"{name}.py").write_text(PLANTED)
-    (tmp_path / "sitecustomize.py").write_text(PLANTED)
+        (tmp_path / f"{name}.py").write_text(PLANTED, encoding="utf-8")
+    (tmp_path / "sitecustomize.py").write_text(PLANTED, encoding="utf-8")
     return tmp_path
 
 

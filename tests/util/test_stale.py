@@ -18,10 +18,12 @@ def checkout(tmp_path: Path) -> Path:
     sources = tmp_path / "src/odradek"
     (sources / "log").mkdir(parents=True)
     for name in (PART, SHARED, WALKED):
-        (sources / name).write_text(f"# {name}\n")
+        (sources / name).write_text(f"# {name}\n", encoding="utf-8")
     (tmp_path / f"src/odradek__mypyc{sysconfig.get_config_var('EXT_SUFFIX')}").touch()
     note(tmp_path).parent.mkdir()
-    note(tmp_path).write_text("".join(f"{digest(sources / name)}  {name}\n" for name in (PART, WALKED)))
+    note(tmp_path).write_text(
+        "".join(f"{digest(sources / name)}  {name}\n" for name in (PART, WALKED)), encoding="utf-8"
+    )
     return tmp_path
 
 
@@ -33,20 +35,20 @@ def test_nothing_has_changed(checkout: Path) -> None:
 
 @pytest.mark.parametrize("changed", [PART, SHARED])
 def test_a_part_of_the_kernel_whose_source_has_changed(checkout: Path, changed: str) -> None:
-    (checkout / "src/odradek" / changed).write_text("# other\n")
+    (checkout / "src/odradek" / changed).write_text("# other\n", encoding="utf-8")
     assert is_stale(PART, checkout)
     check_walk(checkout)
 
 
 def test_no_broker_begins_when_the_walk_has_changed(checkout: Path) -> None:
-    (checkout / "src/odradek" / WALKED).write_text("# other\n")
+    (checkout / "src/odradek" / WALKED).write_text("# other\n", encoding="utf-8")
     assert list(stale_walk(checkout)) == [WALKED]
     with pytest.raises(ImportError, match=r"log/log\.py has changed since it was compiled.*pip install -e"):
         check_walk(checkout)
 
 
 def test_a_walk_that_is_interpreted_may_change(checkout: Path) -> None:
-    (checkout / "src/odradek" / WALKED).write_text("# other\n")
+    (checkout / "src/odradek" / WALKED).write_text("# other\n", encoding="utf-8")
     (checkout / f"src/odradek__mypyc{sysconfig.get_config_var('EXT_SUFFIX')}").unlink()
     check_walk(checkout)
 

@@ -124,7 +124,7 @@ def test_check_shows_differences_and_fails(tmp_path: Path) -> None:
     lines[3]["json"]["acks"] += 1
     lines[9]["hex"] += "00"
     path = tmp_path / "damaged.jsonl"
-    path.write_text("\n".join(json.dumps(line) for line in lines))
+    path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     done = run("check", str(path))
     assert done.exit_code == 1
     assert "damaged.jsonl: 20 messages, 2 differ" in done.stdout

@@ -11,7 +11,7 @@ from odradek.errors import ErrorCode, KafkaError, UnknownServerError, UnknownTop
 
 from .golden import GOLDEN
 
-ROWS = json.loads((GOLDEN / "errors.json").read_text())
+ROWS = json.loads((GOLDEN / "errors.json").read_text(encoding="utf-8"))
 
 
 def test_codes_names_and_flags_are_kafkas() -> None:

@@ -51,7 +51,7 @@ def test_versions_and_header_versions_are_those_of_the_golden_lines() -> None:
 
 
 def test_api_keys_are_those_of_kafkas_releases() -> None:
-    rows = {row["key"]: row for row in json.loads((GOLDEN / "api_keys.json").read_text())}
+    rows = {row["key"]: row for row in json.loads((GOLDEN / "api_keys.json").read_text(encoding="utf-8"))}
     assert len(ApiKey) == 81
     for key in ApiKey:
         row = rows[key]

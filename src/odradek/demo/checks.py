@@ -49,7 +49,7 @@ def committed_offsets(checkpoint: Path) -> dict[str, int]:
     finished = [int(path.name) for path in checkpoint.glob("commits/[0-9]*")]
     if not finished:
         return {}
-    lines = (checkpoint / "offsets" / str(max(finished))).read_text().splitlines()
+    lines = (checkpoint / "offsets" / str(max(finished))).read_text(encoding="utf-8").splitlines()
     totals: dict[str, int] = {}
     for line in lines[2:]:
         if not line.startswith("{"):

@@ -34,7 +34,7 @@ def read_cpu(proc: Path) -> dict[str, float]:
     """Seconds of all processors together since boot: `busy_s`, and `total_s` with idling."""
     ticks = os.sysconf("SC_CLK_TCK")
     # user nice system idle iowait irq softirq steal; guest times are in user and nice already.
-    times = [int(text) for text in (proc / "stat").read_text().split("\n", 1)[0].split()[1:9]]
+    times = [int(text) for text in (proc / "stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
     idle = times[3] + times[4]
     return {"busy_s": (sum(times) - idle) / ticks, "total_s": sum(times) / ticks}
 
@@ -42,7 +42,7 @@ def read_cpu(proc: Path) -> dict[str, float]:
 def read_memory(proc: Path) -> dict[str, float]:
     """Bytes: `used_bytes` is what cannot be had, `total_bytes` what there is."""
     kib = {}
-    for line in (proc / "meminfo").read_text().splitlines():
+    for line in (proc / "meminfo").read_text(encoding="utf-8").splitlines():
         name, _, rest = line.partition(":")
         kib[name] = int(rest.split()[0])
     available = kib.get("MemAvailable", kib["MemFree"])
@@ -53,7 +53,7 @@ def read_disk(proc: Path) -> dict[str, float]:
     """Bytes read from and written to whole disks (partitions of them are not counted twice)."""
     read = written = 0
     disks: list[str] = []
-    for line in (proc / "diskstats").read_text().splitlines():
+    for line in (proc / "diskstats").read_text(encoding="utf-8").splitlines():
         fields = line.split()
         name = fields[2]
         if name.startswith(("loop", "ram", "dm-", "md")) or any(name.startswith(disk) for disk in disks):
@@ -67,7 +67,7 @@ def read_disk(proc: Path) -> dict[str, float]:
 def read_network(proc: Path) -> dict[str, float]:
     """Bytes that came in and went out by all interfaces, the loopback included: the broker is behind it."""
     received = sent = 0
-    for line in (proc / "net" / "dev").read_text().splitlines()[2:]:
+    for line in (proc / "net" / "dev").read_text(encoding="utf-8").splitlines()[2:]:
         numbers = line.partition(":")[2].split()
         received += int(numbers[0])
         sent += int(numbers[8])

@@ -87,5 +87,5 @@ class Server:
         threading.Thread(target=read, name="broker output", daemon=True).start()
 
     def _last_words(self) -> str:
-        lines = self._log_path.read_text(errors="replace").splitlines()[-15:]
+        lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         return "\n".join([f"the end of {self._log_path}:", *lines])

@@ -15,7 +15,7 @@ def import_pyjwt() -> Any:
     """
     try:
         import jwt
-        import jwt.algorithms
+        import jwt.algorithms  # noqa: F401 - an attribute of what is returned
     except ImportError as error:
         raise SaslError("OAUTHBEARER needs PyJWT: pip install 'odradek[oauth]'") from error
     return jwt

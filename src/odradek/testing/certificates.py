@@ -45,15 +45,15 @@ class Issued(NamedTuple):
     def write_pem(self, path: Path) -> Path:
         """Write key and certificate into one PEM file, which only its owner may read."""
         path.touch(mode=0o600)
-        path.write_text(self.key + self.chain)
+        path.write_text(self.key + self.chain, encoding="utf-8")
         return path
 
     def write_pem_pair(self, folder: Path) -> tuple[Path, Path]:
         """Write certificate and key into two PEM files; return their paths."""
         certificate, key = folder / "certificate.pem", folder / "key.pem"
-        certificate.write_text(self.chain)
+        certificate.write_text(self.chain, encoding="utf-8")
         key.touch(mode=0o600)
-        key.write_text(self.key)
+        key.write_text(self.key, encoding="utf-8")
         return certificate, key
 
     def write_pkcs12(self, path: Path, password: str) -> Path:
@@ -177,7 +177,7 @@ class CertificateAuthority:
 
     def write_trust_store(self, path: Path) -> Path:
         """Write the authority's certificate into a PEM file."""
-        path.write_text(self.pem)
+        path.write_text(self.pem, encoding="utf-8")
         return path
 
     def write_pkcs12_trust_store(self, path: Path, password: str) -> Path:

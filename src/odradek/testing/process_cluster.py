@@ -194,7 +194,7 @@ class ProcessCluster(InBlock):
 
     def log(self, broker_id: int) -> str:
         """Return what a broker has logged, in all its lives."""
-        return self._log_of(self._members[broker_id]).read_text(errors="replace")
+        return self._log_of(self._members[broker_id]).read_text(encoding="utf-8", errors="replace")
 
     def admin(self) -> Admin:
         """A client for administration, which may do everything; the caller closes it."""
@@ -392,7 +392,7 @@ class _Process:
             address = None
         if address is None:
             assert self._log is not None
-            end = "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+            end = "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
             raise RuntimeError(f"broker {self.number} does not start:\n{end}")
         self.port = int(address.rpartition(":")[2])
 

@@ -65,7 +65,7 @@ def check_walk(root: Path = ROOT) -> None:
 @cache
 def _noted(root: Path) -> dict[str, str]:
     try:
-        lines = note(root).read_text().splitlines()
+        lines = note(root).read_text(encoding="utf-8").splitlines()
     except OSError:
         return {}
     return {name: digest for digest, name in map(str.split, lines)}

@@ -87,7 +87,7 @@ class Page:
         """Tell of a scenario."""
         if path := os.environ.get("ODRADEK_FAULT_ROWS"):
             line = json.dumps([self._scenarios, type(row).__name__, asdict(row)])
-            with Path(path).open("a") as file:
+            with Path(path).open("a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
 
 
@@ -116,4 +116,7 @@ def _line(cells: tuple[str, ...] | list[str]) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(text(Path(sys.argv[1]).read_text().splitlines(), " ".join(sys.argv[3:])))
+    Path(sys.argv[2]).write_text(
+        text(Path(sys.argv[1]).read_text(encoding="utf-8").splitlines(), " ".join(sys.argv[3:])),
+        encoding="utf-8",
+    )

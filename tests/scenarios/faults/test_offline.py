@@ -108,7 +108,7 @@ def test_who_may_have_lost_records_does_not_come_first(judged: Judged) -> None:
         *_, log = sorted((run.cluster.folder_of(leader, TOPIC) / f"{TOPIC}-0").glob("*.log"))
         os.truncate(log, log.stat().st_size - 100)
         for folder in run.cluster.folders(leader):
-            (folder / ".lock").write_text("1\nanother boot\n")
+            (folder / ".lock").write_text("1\nanother boot\n", encoding="utf-8")
         run.cluster.launch(leader, *others)
         for broker in (leader, *others):
             run.cluster.await_ready(broker)

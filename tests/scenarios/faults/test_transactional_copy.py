@@ -56,7 +56,7 @@ class Copiers:
     @property
     def committed(self) -> int:
         """Records of transactions whose commit was acknowledged."""
-        return sum(int(line) for line in self.commits.read_text().split())
+        return sum(int(line) for line in self.commits.read_text(encoding="utf-8").split())
 
     def revive(self) -> None:
         """Start those again that have ended."""
@@ -130,7 +130,7 @@ def test_each_record_is_copied_once(tmp_path: Path, page: Page, how: signal.Sign
                     cluster.await_all_whole(TARGET)
                 faults += 1
                 copiers.go_on(RECORDS // 10)
-            transactions = len(copiers.commits.read_text().split())
+            transactions = len(copiers.commits.read_text(encoding="utf-8").split())
         source, target = read(cluster, SOURCE, RECORDS), read(cluster, TARGET, RECORDS)
         wrong = sum(
             a != b

@@ -48,7 +48,7 @@ SETTINGS = {
 
 def secured(data: Path) -> Workers:
     config = data.parent / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
+    config.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()), encoding="utf-8")
     return Workers(data, "--config", str(config))
 
 

@@ -22,7 +22,7 @@ OF_C = {
 
 def in_c(name: str) -> dict[str, int]:
     """The names and numbers of a source's enums."""
-    text = (SOURCES / name).read_text()
+    text = (SOURCES / name).read_text(encoding="utf-8")
     found: dict[str, int] = {}
     for block in re.findall(r"^cdef enum:\n((?:    .*\n)+)", text, re.MULTILINE):
         for constant, value in re.findall(r"^    (\w+) = (\S+)", block, re.MULTILINE):

@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("proto")
     include = Path(protoc.__file__).parent / "_proto"
     for name, text in (("shop", PROTO), ("old", OLD)):
-        (path / f"{name}.proto").write_text(text)
+        (path / f"{name}.proto").write_text(text, encoding="utf-8")
         assert not protoc.main(
             [
                 "protoc",

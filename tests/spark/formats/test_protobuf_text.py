@@ -78,7 +78,7 @@ HOSTILE_NAMES = (
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_a_name_of_a_reference_is_a_name_and_nothing_else(name: str, nothing_written: Path) -> None:
     """Whatever a reference is called, the schema that does not import it is read as if it were not there."""
-    (nothing_written / "words").write_text("--python_out=.\n")
+    (nothing_written / "words").write_text("--python_out=.\n", encoding="utf-8")
     found = root_of('syntax = "proto3"; message Root { int32 a = 1; }', [(name, INNER)])
     assert found.named("Root").full_name == "Root"
     assert found.files[-1] == "7.proto"

@@ -136,7 +136,7 @@ def test_protobuf_and_back(spark: Any, new_topic: Any, read: Any, tmp_path: Path
     protoc = pytest.importorskip("grpc_tools.protoc")
     from odradek.testing import SchemaRegistry
 
-    (tmp_path / "sale.proto").write_text(PROTO)
+    (tmp_path / "sale.proto").write_text(PROTO, encoding="utf-8")
     include, out = Path(protoc.__file__).parent / "_proto", tmp_path / "sale.desc"
     words = [
         f"-I{tmp_path}",

@@ -23,7 +23,7 @@ def main(servers: str, topic: str) -> None:
     with Path("/dev/null").open("wb") as nowhere:
         for task in reader.partitions():
             ArrowStreamSerializer().dump_stream(reader.read(task), nowhere)
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
     (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
     sys.stdout.write(f"{peak}\n")
 

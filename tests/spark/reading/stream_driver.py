@@ -22,7 +22,7 @@ def main(servers: str, topic: str, folder: Path, mode: str) -> None:
         target = folder / "batches" / f"{batch_id}.json"
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = target.with_suffix(".tmp")
-        aside.write_text(json.dumps(rows))
+        aside.write_text(json.dumps(rows), encoding="utf-8")
         aside.rename(target)
 
     query = (

@@ -26,7 +26,7 @@ def numbered(prefix: str, count: int) -> list[str]:
 
 def newest_offset(checkpoint: Path) -> Any:
     last = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
-    return json.loads(last.read_text().splitlines()[-1])
+    return json.loads(last.read_text(encoding="utf-8").splitlines()[-1])
 
 
 def topic_id(topic: Any) -> str:

@@ -25,7 +25,7 @@ def test_a_stream_goes_on_where_its_checkpoint_says(new_topic: Any, read_stream:
     assert query.run().values == []
     # The checkpoint holds what the connector would have written.
     last = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
-    offsets = json.loads(last.read_text().splitlines()[-1])
+    offsets = json.loads(last.read_text(encoding="utf-8").splitlines()[-1])
     assert offsets.pop(topic.name) == {"0": 3, "1": 1}
     # And the topic's id. PySpark 4.1 begins anew with each run, and that is noted, too.
     assert all(name.startswith(f"{topic.name}#") and notes == {} for name, notes in offsets.items())

