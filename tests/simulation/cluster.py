@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from odradek.cluster import paths
 from odradek.cluster.nodes import decode_partition_state
 from odradek.coordinators.runtime import ShardState
-from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC
 from odradek.coordinators.transactions.states import PREPARED
 from odradek.errors import OdradekError
 from odradek.testing.broker import create_topic
+from odradek.wire.internal_topics import TRANSACTION_STATE_TOPIC
 
 from .faults import BROKERS, begin
 from .invariants import Hooks, Observer

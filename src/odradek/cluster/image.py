@@ -19,11 +19,9 @@ from odradek.cluster.nodes import (
     PartitionState,
     ReplicaAssignment,
 )
+from odradek.wire.internal_topics import INTERNAL_TOPICS
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that belong to the brokers themselves."""
 
 
 class BrokerImage(NamedTuple):

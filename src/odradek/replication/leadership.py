@@ -29,6 +29,7 @@ from odradek.errors import (
 )
 from odradek.replication.followers import NEVER, Follower
 from odradek.replication.in_sync import IsrCounts, IsrState, committed
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.log.partition.partition_log import PartitionLog
@@ -50,7 +51,6 @@ def _everybody(_broker_id: int) -> bool:
 
 
 NO_EPOCH: Final = -1
-ZERO_TOPIC_ID = bytes(16)
 
 
 class Leadership:
@@ -222,7 +222,7 @@ class Leadership:
     def require_topic_id(self, topic_id: bytes) -> None:
         """Raise `InconsistentTopicIdError` when `topic_id` is set and is not that of the log."""
         own = self.log.topic_id
-        if topic_id != ZERO_TOPIC_ID and own is not None and topic_id != own:
+        if topic_id != ZERO_UUID and own is not None and topic_id != own:
             raise InconsistentTopicIdError(f"{self.topic}-{self.index} has another topic id")
 
     # ------------------------------------------------------------------ what is committed

@@ -33,7 +33,6 @@ from odradek.errors.codes import ErrorCode, error_name
 from odradek.replication.fetch_session_handler import FetchSessionHandler, SessionPartition
 from odradek.replication.fetched_replica import FetchedReplica, FetchState, Replica
 from odradek.replication.following import pieces_of
-from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.lookups import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import (
@@ -48,6 +47,7 @@ from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.replication.replication_quota import ReplicationQuota
@@ -178,7 +178,7 @@ class ReplicaFetcher:
         """The largest lag of a partition, in records."""
         return max((one.lag or 0 for one in self._followed.values()), default=0)
 
-    def add(self, replica: Replica, leader_epoch: int, topic_id: bytes = ZERO_TOPIC_ID) -> None:
+    def add(self, replica: Replica, leader_epoch: int, topic_id: bytes = ZERO_UUID) -> None:
         """Follow a partition from now on. In an epoch in which it is followed already nothing changes."""
         known = self._followed.get(replica.key)
         if known is not None and known.leader_epoch == leader_epoch and known.replica is replica:
@@ -313,7 +313,7 @@ class ReplicaFetcher:
 
     def _ask_records(self, ready: list[FetchedReplica], wait_max_ms: int) -> NextRequest | None:
         version = request_version(ApiKey.FETCH, self._ibp)
-        by_id = version >= _FIRST_WITH_TOPIC_IDS and all(one.topic_id != ZERO_TOPIC_ID for one in ready)
+        by_id = version >= _FIRST_WITH_TOPIC_IDS and all(one.topic_id != ZERO_UUID for one in ready)
         if not by_id:
             version = min(version, _FIRST_WITH_TOPIC_IDS - 1)
         known = self.session.known(version, by_id)

@@ -26,8 +26,6 @@ MOST_PARTITION = 2**31 - 1
 Offsets = dict[TopicPartition, int]
 """Next offset to read, by partition."""
 
-NO_TOPIC_ID = bytes(16)
-"""As brokers without topic ids say it."""
 
 _ID_MARK = "#"
 """Between a topic's name and its id in a checkpoint; no name has it."""

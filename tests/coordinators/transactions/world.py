@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import Expected, ProducerResult
 from odradek.coordinators.transactions.config import TransactionConfig
-from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC, TransactionCoordinator
+from odradek.coordinators.transactions.coordinator import TransactionCoordinator
 from odradek.coordinators.transactions.markers import TransactionMarkers
 from odradek.coordinators.transactions.shard import TransactionShard
 from odradek.coordinators.transactions.transaction import Transaction
@@ -16,6 +16,7 @@ from odradek.errors import CoordinatorLoadInProgressError, ErrorCode
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
 from odradek.util.topic_partition import TopicPartition
+from odradek.wire.internal_topics import TRANSACTION_STATE_TOPIC
 
 from ..memory_log import START_MS, MemoryRecordLog
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.metadata.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.conversion.fetch import ToConvert, cut_off, is_as_old, magic_for
 from odradek.broker.fetch.response import error_answer
-from odradek.broker.fetch.sessions import NO_TOPIC_ID, Answers, FetchedPartition
+from odradek.broker.fetch.sessions import Answers, FetchedPartition
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import (
     KafkaError,
@@ -31,6 +31,7 @@ from odradek.replication.reading import (
 )
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -276,7 +277,7 @@ class FetchReading:
         """
         one.replica = None
         replica = self._broker.replicas.get(one.topic or self._name(one), one.wanted.partition)
-        if one.topic_id is not NO_TOPIC_ID:
+        if one.topic_id is not ZERO_UUID:
             replica.require_topic_id(one.topic_id)
         one.replica = replica
         return replica

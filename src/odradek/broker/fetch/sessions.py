@@ -41,8 +41,6 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == _MAX_EPOCH else epoch + 1
 
 
-NO_TOPIC_ID = bytes(16)
-
 IdOrName = tuple[bytes | str | None, int]
 """A topic as its requests name it (by id from version 13, by name before), and the partition's number."""
 

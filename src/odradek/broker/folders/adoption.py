@@ -9,10 +9,11 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.broker.metadata.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
+from odradek.broker.metadata.auto_creation import new_topic
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller.adoption import KEEP_EVERYTHING, FoundPartition
 from odradek.cluster.store.store import Create
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

@@ -15,8 +15,9 @@ from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.coordination.shell import CoordinatorShell
 from odradek.broker.groups.stored_offsets import StoredOffsets
 from odradek.coordinators.groups.config import GroupConfig
-from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
+from odradek.coordinators.groups.coordinator import GroupCoordinator
 from odradek.records.compression import Codec
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

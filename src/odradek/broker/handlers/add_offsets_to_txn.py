@@ -13,12 +13,12 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
-from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import PartitionErrors, error_for_version
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.event_loop.slices import Steps, take_all, wait
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import Added, PartitionErrors, error_for_version
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

@@ -28,12 +28,12 @@ from odradek.wire.messages.describe_quorum import (
     QuorumNode,
     ReplicaState,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
 
 _NODES_FROM = 2
-_NO_DIRECTORY = bytes(16)
 
 
 @handler(ApiKey.DESCRIBE_QUORUM, versions=range(3))
@@ -79,7 +79,7 @@ def _partition(context: RequestContext) -> DescribedQuorumPartition:
     controller = context.broker.controller
     voter = ReplicaState(
         replica_id=controller.broker_id,
-        replica_directory_id=_NO_DIRECTORY,
+        replica_directory_id=ZERO_UUID,
         log_end_offset=controller.broker_epoch,
         last_fetch_timestamp=context.now_ms,
         last_caught_up_timestamp=context.now_ms,

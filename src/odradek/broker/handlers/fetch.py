@@ -38,11 +38,12 @@ from odradek.broker.conversion.fetch import convert_answers
 from odradek.broker.event_loop.slices import AT_ONCE, Steps, wait
 from odradek.broker.fetch.reading import FetchReading
 from odradek.broker.fetch.response import ResponseForm
-from odradek.broker.fetch.sessions import NO_TOPIC_ID, Answers, FetchContext, FetchedPartition, IdOrName
+from odradek.broker.fetch.sessions import Answers, FetchContext, FetchedPartition, IdOrName
 from odradek.util.futures import pass_on
 from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -85,7 +86,7 @@ def _wanted(
     topic: FetchTopic, partitions: Iterable[FetchPartition], image: ClusterImage | None
 ) -> list[FetchedPartition]:
     """Return the wanted partitions of a topic; `image` knows its name, None where the request has it."""
-    topic_id = NO_TOPIC_ID if image is None else topic.topic_id
+    topic_id = ZERO_UUID if image is None else topic.topic_id
     name = topic.topic if image is None else image.topic_name(topic_id)
     return [FetchedPartition(name, topic_id, one) for one in partitions]
 

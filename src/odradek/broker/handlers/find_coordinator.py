@@ -17,11 +17,10 @@ from odradek.broker.metadata.waits import is_untold, wait_for_cluster
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.requests.authorization import transactional_id as transactional_id_resource
-from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
-from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

@@ -47,7 +47,6 @@ from odradek.broker.replicas.waiting import wait_for_replicas
 from odradek.broker.requests.append_turn import AppendTurn
 from odradek.broker.requests.handler_types import Refused
 from odradek.broker.transactions.produce import admit_produce, require_admitted
-from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import (
     InvalidRecordError,
     InvalidTopicError,
@@ -60,6 +59,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.records.validate import record_errors
 from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,

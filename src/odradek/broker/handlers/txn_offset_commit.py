@@ -23,12 +23,12 @@ from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.transactions.gate import Admission, PartitionKey
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.commit_answers import transactional_commit_error
-from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.errors import ConcurrentTransactionsError, KafkaError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import NO_SEQUENCE
 from odradek.util.futures import then
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,

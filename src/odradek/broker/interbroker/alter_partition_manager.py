@@ -31,6 +31,7 @@ from odradek.wire.messages.alter_partition import (
     ResponsePartitionData,
     TopicData,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.replication.leadership import Leadership
@@ -48,7 +49,6 @@ REFUSED_REST_MS = 100
 """So long after INELIGIBLE_REPLICA no new member of a partition is asked for: a broker that is leaving
 fetches until it has gone."""
 _UNKNOWN_EPOCH = -1
-_NO_TOPIC_ID = bytes(16)
 
 NEVER_GRANTED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 """The controller's state is the one that the wish was made in, and has not been changed."""
@@ -136,7 +136,7 @@ class AlterPartitionManager:
         if len(isr) > len(partition.isr) and self._rests(partition.key):
             return False
         self._wishes[partition.key] = _Wish(
-            partition.log.topic_id or _NO_TOPIC_ID,
+            partition.log.topic_id or ZERO_UUID,
             partition.leader_epoch,
             partition.partition_epoch,
             isr,
@@ -204,7 +204,7 @@ class AlterPartitionManager:
                 error_name(response.error_code),
             )
             return False
-        names = {wish.topic_id: key[0] for key, wish in wishes.items() if wish.topic_id != _NO_TOPIC_ID}
+        names = {wish.topic_id: key[0] for key, wish in wishes.items() if wish.topic_id != ZERO_UUID}
         settled: set[TopicPartition] = set()
         for topic in response.topics:
             for answer in topic.partitions:
@@ -216,7 +216,7 @@ class AlterPartitionManager:
 
     async def _ask(self, wishes: dict[TopicPartition, _Wish]) -> AlterPartitionResponse:
         purpose = "alter-partition"
-        if any(wish.topic_id == _NO_TOPIC_ID for wish in wishes.values()):
+        if any(wish.topic_id == ZERO_UUID for wish in wishes.values()):
             request = self._request(wishes, with_epochs=False)
             answer = await self._channels.to_controller(request, _BY_NAME, purpose)
         else:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.requests.between_brokers import client_id_of
-from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.replica_fetcher import FetchLimits, ReplicaFetcher
 from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -55,7 +55,7 @@ class Assignment(NamedTuple):
     replica: Replica
     leader_id: int
     leader_epoch: int
-    topic_id: bytes = ZERO_TOPIC_ID
+    topic_id: bytes = ZERO_UUID
 
 
 def fetcher_number(key: TopicPartition, count: int) -> int:

@@ -16,6 +16,7 @@ from odradek.cluster.controller.admin import NewTopic
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
 
-GROUP_METADATA_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 MAX_TOPICS_AT_ONCE = 100
 """How many topics one request may bring into being: others wait for its answer."""

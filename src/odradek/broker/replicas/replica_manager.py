@@ -24,10 +24,10 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.replication.in_sync import IsrCounts
-from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.partition import Partition
 from odradek.replication.replica_selector import ReplicaView
 from odradek.replication.replication_quota import replication_quotas
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
@@ -193,7 +193,7 @@ class ReplicaManager:
         Called in another thread, while the image stands still.
         """
         self._logs.prepare(
-            (topic.name, index, None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id)
+            (topic.name, index, None if topic.topic_id == ZERO_UUID else topic.topic_id)
             for topic in delta.topics.values()
             if topic.name not in image.marked
             for index, partition in topic.partitions.items()
@@ -280,11 +280,11 @@ class ReplicaManager:
         self._take_up(topic, index, state, is_new=is_new)
         partition = self.find(topic.name, index)
         if partition is not None:
-            if topic.topic_id != ZERO_TOPIC_ID and partition.log.topic_id is None:
+            if topic.topic_id != ZERO_UUID and partition.log.topic_id is None:
                 self._note_topic_id(partition, topic.topic_id)
             return ErrorCode.NONE
         found = self._logs.get(topic.name, index)
-        if found is not None and found.topic_id not in (None, ZERO_TOPIC_ID, topic.topic_id):
+        if found is not None and found.topic_id not in (None, ZERO_UUID, topic.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -430,7 +430,7 @@ class ReplicaManager:
         self, topic: TopicImage, index: int, is_new: bool, is_copied: bool, may_be_lost: bool
     ) -> PartitionLog:
         config = self._log_config(topic.name, self.image)
-        topic_id = None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id
+        topic_id = None if topic.topic_id == ZERO_UUID else topic.topic_id
         found = self._logs.get(topic.name, index)
         if found is None:
             if may_be_lost and self._logs.lacks(topic.name, index) and not (is_new or is_copied):

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.event_loop.slices import AT_ONCE, Slicer, Steps, take_all
-from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
 from odradek.records.batch import MAGIC_V2
 from odradek.records.control import ControlType, end_marker_batch
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime

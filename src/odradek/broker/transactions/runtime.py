@@ -29,15 +29,12 @@ from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.runtime import ShardState
 from odradek.coordinators.transactions.config import TransactionConfig
-from odradek.coordinators.transactions.coordinator import (
-    TRANSACTION_STATE_TOPIC,
-    PartitionErrors,
-    TransactionCoordinator,
-)
+from odradek.coordinators.transactions.coordinator import PartitionErrors, TransactionCoordinator
 from odradek.coordinators.transactions.markers import TransactionMarkers, by_leader
 from odradek.errors import CoordinatorLoadInProgressError, KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import error_of
+from odradek.wire.internal_topics import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

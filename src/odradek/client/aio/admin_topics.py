@@ -12,7 +12,7 @@ from odradek.client.core.admin_requests import (
     create_topics_request,
     delete_topics_request,
 )
-from odradek.client.core.metadata import CREATION_FROM, INTERNAL_TOPICS, metadata_topics
+from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.client.types import (
     NewTopic,
@@ -24,6 +24,7 @@ from odradek.client.types import (
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.primitives import ZERO_UUID
 
 _PARTITIONS_PER_PAGE = 2000

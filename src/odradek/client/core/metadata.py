@@ -11,11 +11,10 @@ from typing import Any
 from odradek.client.types import Node, PartitionInfo, TopicPartition
 from odradek.errors import ErrorCode
 from odradek.errors.codes import to_code
+from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.primitives import ZERO_UUID
 
 NO_LEADER = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""The topics that no application writes to; before version 1, Metadata does not say so itself."""
 
 LOOKS_BEFORE_GONE = 6
 """How many answers have to lack a partition before it counts as missing, the retry backoff between them: a

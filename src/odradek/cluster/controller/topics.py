@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import InvalidReplicaAssignmentError, InvalidTopicError
+from odradek.wire.internal_topics import INTERNAL_TOPICS
 
 MAX_NAME_LENGTH = 249
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"

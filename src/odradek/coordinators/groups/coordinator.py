@@ -37,6 +37,7 @@ from odradek.errors import (
 from odradek.records.compression import Codec
 from odradek.util.clock import Clock
 from odradek.util.timers import Timers
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 from odradek.wire.messages.delete_groups import DeletableGroupResult
 from odradek.wire.messages.describe_groups import DescribedGroup
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -61,7 +62,6 @@ from odradek.wire.messages.txn_offset_commit import (
 
 R = TypeVar("R")
 
-GROUP_METADATA_TOPIC = "__consumer_offsets"
 FIRST_COMMIT_VERSION_WITH_NOT_FOUND = 9
 
 

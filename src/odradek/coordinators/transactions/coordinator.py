@@ -32,8 +32,7 @@ from odradek.errors import (
 from odradek.util.clock import Clock
 from odradek.util.timers import Timers
 from odradek.util.topic_partition import TopicPartition
-
-TRANSACTION_STATE_TOPIC = "__transaction_state"
+from odradek.wire.internal_topics import TRANSACTION_STATE_TOPIC
 
 _FIRST_VERSION_WITH_FENCED = {
     "InitProducerId": 4,

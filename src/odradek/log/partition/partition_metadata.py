@@ -11,11 +11,11 @@ import logging
 from pathlib import Path
 
 from odradek.log.storage.files import FileSystem
+from odradek.wire.primitives import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
 CURRENT_VERSION = 0
-ZERO_ID = bytes(16)
 
 
 def topic_id_text(topic_id: bytes) -> str:
@@ -38,7 +38,7 @@ def read(files: FileSystem, path: Path) -> bytes | None:
     try:
         fields = dict(line.split(": ", 1) for line in files.read(path).decode().splitlines())
         topic_id = base64.urlsafe_b64decode(fields["topic_id"] + "==")
-        if int(fields["version"]) < CURRENT_VERSION or len(topic_id) != 16 or topic_id == ZERO_ID:
+        if int(fields["version"]) < CURRENT_VERSION or len(topic_id) != 16 or topic_id == ZERO_UUID:
             raise ValueError
     except (ValueError, KeyError, binascii.Error):
         logger.warning("%s does not name a topic id; it is written again when the topic is known", path)

@@ -27,10 +27,11 @@ from odradek.log.storage.file_names import (
 )
 from odradek.log.storage.files import FileSystem
 from odradek.util.topic_partition import TopicPartition
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 logger = logging.getLogger(__name__)
 
-_COMPACTED = frozenset(("__consumer_offsets", "__transaction_state"))
+_COMPACTED = frozenset((GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC))
 """Whatever is known of their configs."""
 
 

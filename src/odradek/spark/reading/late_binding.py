@@ -25,7 +25,6 @@ from odradek.spark.errors import DataLossError, ReadError, UnknownTopicError
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
-    NO_TOPIC_ID,
     AtOffsets,
     AtTimestamp,
     AtTimestamps,
@@ -36,7 +35,7 @@ from odradek.spark.offsets import (
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.where.cuts import cut
-from odradek.wire.primitives import uuid_to_text
+from odradek.wire.primitives import ZERO_UUID, uuid_to_text
 
 if TYPE_CHECKING:
     from odradek.client import RawReader
@@ -206,7 +205,7 @@ def _look_up(
     ids: dict[TopicPartition, str] = {}
     for piece, binding in pieces:
         tp, topic = piece.tp, topics[piece.tp.topic]
-        ids[tp] = uuid_to_text(topic.topic_id) if topic.topic_id != NO_TOPIC_ID else ""
+        ids[tp] = uuid_to_text(topic.topic_id) if topic.topic_id != ZERO_UUID else ""
         if not topic.error and tp.partition in topic.partitions:
             there[tp] = binding
         elif not topic.error and piece.topic_id and ids[tp] not in ("", piece.topic_id):

@@ -26,7 +26,6 @@ from odradek.spark.errors import UnknownTopicError
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
-    NO_TOPIC_ID,
     AtOffsets,
     AtTimestamp,
     AtTimestamps,
@@ -40,7 +39,7 @@ from odradek.spark.offsets import (
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
 from odradek.util.java_regex import compile_java
-from odradek.wire.primitives import uuid_to_text
+from odradek.wire.primitives import ZERO_UUID, uuid_to_text
 
 if TYPE_CHECKING:
     from odradek.client.raw_partitions import FoundTopic
@@ -242,7 +241,7 @@ class OffsetReader:
         if missing - self._left_out:
             log.warning("assign names partitions that do not exist; they are left out: %s", show(missing))
         self._left_out = missing
-        ids = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID}
+        ids = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != ZERO_UUID}
         return _Selected(
             [tp for tp in options.assigned if tp not in missing] if options.assigned else existing,
             {name: uuid_to_text(one) for name, one in ids.items()},

@@ -14,12 +14,11 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.records.problems import TimestampRangeError
 from odradek.spark.connections import borrowed_reader
 from odradek.spark.errors import DataLossError, ReadError, made_again
-from odradek.spark.offsets import NO_TOPIC_ID
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading.late_binding import Binding
 from odradek.spark.schema import arrow_schema
-from odradek.wire.primitives import uuid_from_text, uuid_to_text
+from odradek.wire.primitives import ZERO_UUID, uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +78,7 @@ def read_range(options: SourceOptions, task: RangeToRead) -> Iterator["pa.Record
             with_headers=options.with_headers,
             fail_on_data_loss=options.fail_on_data_loss,
             wait_for_end=False,
-            topic_id=uuid_from_text(task.topic_id) if task.topic_id else NO_TOPIC_ID,
+            topic_id=uuid_from_text(task.topic_id) if task.topic_id else ZERO_UUID,
             timestamp_unit="us" if _times_are_wanted(options) else "ms",
             as_timestamp=True,
             batch_bytes=BATCH_BYTES,

@@ -28,16 +28,17 @@ from odradek.spark.errors import FencedDriverError
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 from odradek.spark.writing.decisions import Chunk, Decision, Transaction, chunk_count, from_chunks, to_chunks
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.end_txn import EndTxnRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 log = logging.getLogger(__name__)
 
-PLACE = TopicPartition("__consumer_offsets", 0)
+PLACE = TopicPartition(GROUP_METADATA_TOPIC, 0)
 """Of the group's committed offset that is the decision."""
 
-_MARK = TopicPartition("__consumer_offsets", 1)
+_MARK = TopicPartition(GROUP_METADATA_TOPIC, 1)
 """Of the same group's committed offset that says how far an older coordinator has got; see `_settle`."""
 
 SEPARATOR = ":"
