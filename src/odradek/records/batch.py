@@ -50,7 +50,6 @@ DELETE_HORIZON_BIT: Final = 0x40
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
-NO_LEADER_EPOCH: Final = -1
 
 MIN_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD
 """The least length that a header has."""

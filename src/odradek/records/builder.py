@@ -15,7 +15,6 @@ from odradek.records.batch import (
     HEADER_STRUCT,
     LOG_OVERHEAD,
     MAGIC_V2,
-    NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
@@ -26,6 +25,7 @@ from odradek.records.batch import (
 )
 from odradek.records.compression import Buffer, Codec, compress
 from odradek.records.kernel import kernel
+from odradek.wire.epochs import NO_EPOCH
 
 _MAX_TIMESTAMP = 0x7FFF_FFFF_FFFF_FFFE
 """So that a delta from -1 is still a 64-bit number."""
@@ -118,7 +118,7 @@ class BatchBuilder:
         base_sequence: int = NO_SEQUENCE,
         transactional: bool = False,
         control: bool = False,
-        partition_leader_epoch: int = NO_LEADER_EPOCH,
+        partition_leader_epoch: int = NO_EPOCH,
         base_offset: int = 0,
         *,
         level: int | None = None,

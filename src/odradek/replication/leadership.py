@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from odradek.errors import (
     FencedLeaderEpochError,
@@ -29,6 +29,7 @@ from odradek.errors import (
 )
 from odradek.replication.followers import NEVER, Follower
 from odradek.replication.in_sync import IsrCounts, IsrState, committed
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -48,9 +49,6 @@ _NO_ISR = committed(())
 
 def _everybody(_broker_id: int) -> bool:
     return True
-
-
-NO_EPOCH: Final = -1
 
 
 class Leadership:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.errors import OffsetNotAvailableError
 from odradek.log.segments.timestamp_search import Candidate, OffsetForTimestamp
-from odradek.replication.leadership import NO_EPOCH
 from odradek.replication.reading import visible_end
+from odradek.wire.epochs import NO_EPOCH
 
 if TYPE_CHECKING:
     from odradek.replication.partition import Partition

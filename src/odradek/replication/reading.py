@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from odradek.errors import OffsetOutOfRangeError
 from odradek.log.partition.readable_log import NEVER
 from odradek.records.message_sets.message_set import iter_entries
-from odradek.replication.leadership import NO_EPOCH
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from odradek.errors import (
     UnsupportedVersionError,
 )
 from odradek.errors.codes import ErrorCode
-from odradek.replication.leadership import NO_EPOCH
 from odradek.replication.reading import (
     Isolation,
     note_follower,
@@ -30,6 +29,7 @@ from odradek.replication.reading import (
     visible_end,
 )
 from odradek.util.repeats import Repeats
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.fetch import PartitionData
 from odradek.wire.primitives import ZERO_UUID
 

@@ -19,6 +19,7 @@ from odradek.cluster.controller.decisions import IsrChange
 from odradek.errors import ClusterAuthorizationError, KafkaError, StaleBrokerEpochError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _BY_ID_FROM = 2
 _WITH_EPOCHS_FROM = 3
-_UNKNOWN_EPOCH = -1
 
 
 @handler(ApiKey.ALTER_PARTITION, versions=range(4))
@@ -76,7 +76,7 @@ def _change(version: int, broker_id: int, topic: str, one: PartitionData) -> Isr
     epochs = {
         member.broker_id: member.broker_epoch
         for member in one.new_isr_with_epochs
-        if member.broker_epoch != _UNKNOWN_EPOCH
+        if member.broker_epoch != NO_EPOCH
     }
     return IsrChange(
         topic,

@@ -24,6 +24,7 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -32,8 +33,6 @@ from odradek.wire.messages.controlled_shutdown import (
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
-
-_UNKNOWN_EPOCH = -1
 
 
 @handler(ApiKey.CONTROLLED_SHUTDOWN, versions=range(4))
@@ -50,7 +49,7 @@ def handle(context: RequestContext, request: ControlledShutdownRequest) -> Any:
     leaving = image.brokers.get(request.broker_id)
     if leaving is None:
         raise BrokerNotAvailableError
-    if request.broker_epoch != _UNKNOWN_EPOCH and request.broker_epoch < leaving.epoch:
+    if request.broker_epoch != NO_EPOCH and request.broker_epoch < leaving.epoch:
         raise StaleBrokerEpochError
     return ControlledShutdownResponse(
         remaining_partitions=[

@@ -28,6 +28,7 @@ from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 from odradek.wire.api import ApiKey
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -42,8 +43,6 @@ from odradek.wire.messages.update_metadata import UpdateMetadataRequest, UpdateM
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
-
-_UNKNOWN_EPOCH = -1
 
 
 @handler(ApiKey.LEADER_AND_ISR, versions=range(8))
@@ -143,7 +142,7 @@ def _check_sender(
 ) -> ErrorCode:
     image = context.broker.image
     own = image.brokers.get(context.broker.broker_id)
-    if request.broker_epoch != _UNKNOWN_EPOCH and own is not None and request.broker_epoch < own.epoch:
+    if request.broker_epoch != NO_EPOCH and own is not None and request.broker_epoch < own.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     if (request.controller_id, request.controller_epoch) != (image.controller_id, image.controller_epoch):
         return ErrorCode.STALE_CONTROLLER_EPOCH

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from odradek.errors import OdradekError
 from odradek.errors.codes import ErrorCode, error_name, to_code
 from odradek.util.repeats import Repeats
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -48,7 +49,6 @@ RETRY_S = 0.05
 REFUSED_REST_MS = 100
 """So long after INELIGIBLE_REPLICA no new member of a partition is asked for: a broker that is leaving
 fetches until it has gone."""
-_UNKNOWN_EPOCH = -1
 
 NEVER_GRANTED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 """The controller's state is the one that the wish was made in, and has not been changed."""
@@ -189,7 +189,7 @@ class AlterPartitionManager:
 
     async def _send(self, wishes: dict[TopicPartition, _Wish]) -> bool:
         """Ask once; return whether everything was answered for good."""
-        if self._broker_epoch() == _UNKNOWN_EPOCH:
+        if self._broker_epoch() == NO_EPOCH:
             return False
         try:
             response = await self._ask(wishes)

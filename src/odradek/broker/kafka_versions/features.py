@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.wire.epochs import NO_EPOCH
+
 if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import Release
-
-NO_EPOCH = -1
-"""Nothing is known of finalized features."""
 
 
 class Feature(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrResponse,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest
     from odradek.wire.messages.stop_replica import StopReplicaRequest
 
-NO_EPOCH = -1
 _BY_TOPIC_FROM = 2
 _BY_ID_FROM = 5
 

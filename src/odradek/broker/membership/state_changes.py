@@ -31,12 +31,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from odradek.broker.interbroker.replica_fetcher_manager import Assignment
-from odradek.broker.membership.control_messages import (
-    NO_EPOCH,
-    leader_and_isr_response,
-    replicas_to_stop,
-    topic_states,
-)
+from odradek.broker.membership.control_messages import leader_and_isr_response, replicas_to_stop, topic_states
 from odradek.broker.replicas.replica_manager import PARTITIONS_AT_ONCE
 from odradek.cluster import loading
 from odradek.cluster.controller.topics import why_invalid
@@ -44,6 +39,7 @@ from odradek.cluster.image import PartitionImage, TopicImage
 from odradek.cluster.store.store import StoreError
 from odradek.errors import KafkaStorageError
 from odradek.errors.codes import ErrorCode
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,

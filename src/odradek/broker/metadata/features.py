@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.broker.kafka_versions.features import NO_EPOCH, Feature, features_of, finalized_epoch
+from odradek.broker.kafka_versions.features import Feature, features_of, finalized_epoch
 from odradek.cluster.features import FeatureLevels, read_features, write_features
+from odradek.wire.epochs import NO_EPOCH
 
 if TYPE_CHECKING:
     from odradek.broker.apis.served_apis import ServedApis

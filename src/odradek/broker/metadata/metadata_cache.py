@@ -29,6 +29,7 @@ from odradek.cluster.nodes import (
     BrokerRegistration,
     Endpoint,
 )
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.update_metadata import UpdateMetadataTopicState
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ FULL = 2
 """`type` of a request that names all topics (version 8): those that it does not name are gone."""
 
 SECURITY_PROTOCOLS = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
-_UNKNOWN_EPOCH = -1
-"""Of all brokers: UpdateMetadata does not tell their epochs."""
 
 
 class MetadataCache:
@@ -79,8 +78,7 @@ class MetadataCache:
         """
         image = self.image
         brokers = {
-            one.id: BrokerImage(one.id, _UNKNOWN_EPOCH, _registration(one, version))
-            for one in request.live_brokers
+            one.id: BrokerImage(one.id, NO_EPOCH, _registration(one, version)) for one in request.live_brokers
         }
         topics, gone = self._take_over(request, version, brokers.keys())
         controller = (request.controller_id, request.controller_epoch)

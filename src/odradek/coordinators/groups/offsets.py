@@ -39,6 +39,7 @@ from odradek.errors import (
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -65,7 +66,6 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 NO_OFFSET = -1
-NO_EPOCH = -1
 _LAST_TIMESTAMP_MS = 2**63 - 1
 
 

@@ -18,7 +18,6 @@ from odradek.coordinators.transactions.states import AT_REST, PREPARED, Transact
 from odradek.coordinators.transactions.transaction import (
     MAX_EPOCH,
     NEVER_MS,
-    NO_EPOCH,
     NO_ID,
     TRANSACTIONS_V2,
     Transaction,
@@ -32,6 +31,7 @@ from odradek.coordinators.transactions.transaction import (
 )
 from odradek.errors import ErrorCode, ProducerFencedError, error_for
 from odradek.util.topic_partition import TopicPartition
+from odradek.wire.epochs import NO_EPOCH
 
 _S = TransactionState
 

@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from odradek.coordinators.transactions.states import AT_REST, LEGAL_MOVES, TransactionState
 from odradek.errors import ProducerFencedError
 from odradek.util.topic_partition import TopicPartition
+from odradek.wire.epochs import NO_EPOCH
 
 NO_ID = -1
-NO_EPOCH = -1
 NEVER_MS = 2**31 - 1
 """The timeout of a transaction that is part of a two-phase commit: none."""
 MAX_EPOCH = 0x7FFF

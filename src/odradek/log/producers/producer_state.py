@@ -23,6 +23,7 @@ from odradek.errors import (
 from odradek.log.producers.verification import Verifications
 from odradek.records.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 from odradek.records.control import ControlType, EndTransactionMarker
+from odradek.wire.epochs import NO_EPOCH
 
 if TYPE_CHECKING:
     from odradek.log.producers.producer_bounds import ProducerBounds
@@ -32,7 +33,6 @@ logger = logging.getLogger(__name__)
 
 BATCHES_KEPT: Final = 5
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
-NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 _SEQUENCE_MASK: Final = 0x7FFF_FFFF
 _NO_SEQUENCE: Final = NO_SEQUENCE

@@ -13,16 +13,10 @@ from typing import NamedTuple
 from odradek.log.segments.segment import Segment
 from odradek.log.storage.files import Buffer
 from odradek.records._pyscan import INT64_MIN
-from odradek.records.batch import (
-    NO_LEADER_EPOCH,
-    BatchHeader,
-    Record,
-    TimestampType,
-    batch_records,
-    records_section,
-)
+from odradek.records.batch import BatchHeader, Record, TimestampType, batch_records, records_section
 from odradek.records.kernel import kernel
 from odradek.records.message_sets.message_set import message_records, parse_entry
+from odradek.wire.epochs import NO_EPOCH
 
 
 class OffsetForTimestamp(NamedTuple):
@@ -71,7 +65,7 @@ class Candidate(NamedTuple):
             return Searched(self._search_batch(header, section), len(section))
         # A wrapper says nowhere what it unpacks to; it is packed a thousandfold at most.
         records = message_records(header, memoryview(self.entry), check_crcs=False)
-        return Searched(self._search_each(records, NO_LEADER_EPOCH), len(self.entry))
+        return Searched(self._search_each(records, NO_EPOCH), len(self.entry))
 
     def _search_batch(self, header: BatchHeader, section: Buffer) -> OffsetForTimestamp | None:
         epoch = header.partition_leader_epoch

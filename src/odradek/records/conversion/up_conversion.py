@@ -19,7 +19,6 @@ from odradek.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC_AT,
-    NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
@@ -44,6 +43,7 @@ from odradek.records.message_sets.message_set import (
 from odradek.records.message_sets.message_set_builder import append_message, message_attributes, wrapper
 from odradek.records.message_sets.message_validation import ValidMessages
 from odradek.records.problems import raise_for_problem
+from odradek.wire.epochs import NO_EPOCH
 
 
 class PlacedMessages(NamedTuple):
@@ -94,7 +94,7 @@ def messages_to_batch(
     finish_batch(
         batch,
         base_offset=0,
-        partition_leader_epoch=NO_LEADER_EPOCH,
+        partition_leader_epoch=NO_EPOCH,
         attributes=int(codec),
         last_offset_delta=count - 1,
         base_timestamp=base_timestamp,

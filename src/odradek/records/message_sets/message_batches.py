@@ -15,7 +15,6 @@ from odradek.records.batch import (
     HEADER_BYTES,
     MAGIC_AT,
     MAGIC_V2,
-    NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TIMESTAMP_TYPE_BIT,
@@ -37,6 +36,7 @@ from odradek.records.message_sets.message_set import (
     iter_entries,
     message_records,
 )
+from odradek.wire.epochs import NO_EPOCH
 
 BATCH_BYTES = 64 * 1024
 """About how large a batch becomes that is made of single messages."""
@@ -235,7 +235,7 @@ def _finished(
     finish_batch(
         batch,
         base_offset=first,
-        partition_leader_epoch=NO_LEADER_EPOCH,
+        partition_leader_epoch=NO_EPOCH,
         attributes=TIMESTAMP_TYPE_BIT if kind is TimestampType.LOG_APPEND_TIME else 0,
         last_offset_delta=last - first,
         base_timestamp=base,
