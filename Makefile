@@ -76,9 +76,9 @@ test: $(VENV)/.dev
 
 # Formats, logs, coordinators and clients; sockets on both event loops; a broker as a process, and its kernel.
 QUICK := wire records log coordinators cluster replication util client testing/test_broker.py \
-	broker/test_connection.py broker/test_connection_limits.py broker/test_sending.py broker/test_watchdog.py \
-	broker/test_produce.py broker/test_fetch.py broker/test_groups_wire.py broker/test_process.py \
-	broker/test_compiled_walk.py broker/test_produce_road.py broker/test_no_long_stretch.py
+	broker/network/test_connection.py broker/network/test_connection_limits.py broker/network/test_sending.py broker/process/test_watchdog.py \
+	broker/handlers/test_produce.py broker/fetch/test_fetch.py broker/groups/test_groups_wire.py broker/process/test_process.py \
+	broker/requests/test_compiled_walk.py broker/requests/test_produce_road.py broker/apis/test_no_long_stretch.py
 PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
 
 quick: $(VENV)/.quick
@@ -86,9 +86,9 @@ quick: $(VENV)/.quick
 	$(BIN)/python tests/again.py $(QUICK:%=tests/%) $(SHARED) $(IN_ORDER) $(PYTEST)
 
 # What reads the clock, the folder, the user, or the locale: a few seconds of each kind.
-ELSEWHERE := broker/test_recorded_clients.py broker/test_watchdog.py broker/test_logging.py broker/test_fetch.py \
-	broker/test_produce.py broker/test_transactions.py broker/test_groups_offsets.py broker/test_tls.py \
-	broker/test_dynamic_key_stores.py broker/test_config.py log/test_data_folder.py log/test_golden_folders.py \
+ELSEWHERE := broker/apis/test_recorded_clients.py broker/process/test_watchdog.py broker/process/test_logging.py broker/fetch/test_fetch.py \
+	broker/handlers/test_produce.py broker/transactions/test_transactions.py broker/groups/test_groups_offsets.py broker/network/test_tls.py \
+	broker/network/test_dynamic_key_stores.py broker/config/test_config.py log/test_data_folder.py log/test_golden_folders.py \
 	log/test_dump_log.py log/test_cleaner.py log/test_segment_lives.py sasl client/test_oauth_live.py \
 	client/test_first_day.py client/test_consumer_live.py cli/test_consumer_groups.py cli/test_transactions.py \
 	cli/test_small_tools.py cli/test_topics.py testing/test_broker.py spark/sessions/test_java.py

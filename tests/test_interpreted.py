@@ -19,8 +19,8 @@ TESTS = Path(__file__).parent
 @pytest.mark.parametrize(
     "name",
     [
-        "broker/test_connection_bounds.py",
-        "broker/test_no_long_stretch.py",
+        "broker/network/test_connection_bounds.py",
+        "broker/apis/test_no_long_stretch.py",
         "docs/test_walks.py",
         "log/test_cleaner_model.py",
         "log/test_failed_appends.py",

@@ -1,5 +1,5 @@
-"""The matrix of `broker/acl_matrix.py`, asked of a real Kafka 3.9.1 with ZooKeeper, and of the newest and
-ours.
+"""The matrix of `broker/authorizer/acl_matrix.py`, asked of real Kafkas, 3.9.1 with ZooKeeper and the
+newest, and of ours.
 
 `UPDATE_GOLDEN=1` writes what Kafka answers into tests/golden/authorization.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.acl_matrix import USERS, Connection, Side, cases, cases_of_kraft
-from broker.test_acl_matrix import GOLDEN, asked_of_ours, recorded, write_golden
+from broker.authorizer.acl_matrix import USERS, Connection, Side, cases, cases_of_kraft
+from broker.authorizer.test_acl_matrix import GOLDEN, asked_of_ours, recorded, write_golden
 from interop import kafka_peer
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest

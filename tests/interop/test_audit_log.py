@@ -1,5 +1,5 @@
-"""The audit log beside a live Kafka's: the matrix of `broker/acl_matrix.py` is asked of both, and each case's
-lines of `kafka.authorizer.logger` are compared, with their levels.
+"""The audit log beside a live Kafka's: the matrix of `broker/authorizer/acl_matrix.py` is asked of both,
+and each case's lines of `kafka.authorizer.logger` are compared, with their levels.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.acl_matrix import Case, Side, cases, cases_of_kraft
-from broker.test_acl_matrix import asked_of_ours
+from broker.authorizer.acl_matrix import Case, Side, cases, cases_of_kraft
+from broker.authorizer.test_acl_matrix import asked_of_ours
 from interop import kafka_peer
 from interop.test_acl_matrix import asked_of_kafka
 from odradek.broker.authorizer.audit import LOGGER_NAME, TRACE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.test_dynamic_key_stores import HOSTS, SECRET, is_shown, secured, shown, store
+from broker.network.test_dynamic_key_stores import HOSTS, SECRET, is_shown, secured, shown, store
 from interop import kafka_peer
 from interop.kafka_tools import KafkaTools, Outcome
 from interop.test_sasl import write_properties

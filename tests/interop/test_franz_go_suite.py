@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.test_workers_live import Workers
+from broker.process.test_workers_live import Workers
 from interop import programs
 
 MODULE = "github.com/twmb/franz-go"

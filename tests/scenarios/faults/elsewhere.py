@@ -25,7 +25,7 @@ ELSEWHERE = (
     ),
     (
         "quotas: produce, fetch, controller mutations",
-        "tests/broker/test_client_quotas.py: each broker keeps its own rates; no fault takes part",
+        "tests/broker/handlers/test_client_quotas.py: each broker keeps its own rates; no fault takes part",
     ),
     (
         "the rate of a throttle",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.test_workers_live import LIMIT_S, Workers, until
+from broker.process.test_workers_live import LIMIT_S, Workers, until
 from odradek import (
     AccessControlEntry,
     AclBinding,

@@ -1,6 +1,7 @@
 """The permissions that each API asks the authorizer for: Kafka's `KafkaApis`, as one table.
 
-Handlers ask by themselves, where they know the names; `tests/broker/test_acl_matrix.py` holds what they ask
+Handlers ask by themselves, where they know the names;
+`tests/broker/authorizer/test_acl_matrix.py` holds what they ask
 against this table, and docs/security.md shows it.
 """
 

@@ -1,9 +1,9 @@
 """The garbage collector of a broker's process: how it is set, and what it costs.
 
 Objects of a request, and of a connection, die by their reference counts; the collector is there for cycles,
-which are rare (`tests/broker/test_no_cycles.py`). It looks at young objects often, which takes a millisecond
-or two; at all of them, which with thousands of connections takes a tenth of a second and more, only when
-something has stayed that nothing explains. The settings and the measurements behind them are in
+which are rare (`tests/broker/apis/test_no_cycles.py`). It looks at young objects often, which takes one
+or two milliseconds; at all of them, which with thousands of connections takes a tenth of a second and more,
+only when something has stayed that nothing explains. The settings and the measurements behind them are in
 docs/performance.md and docs/decisions/what-lives-long-is-not-looked-at.md.
 """
 

@@ -1,0 +1,118 @@
+"""Records that are made while they are sent: whatever keeps them from being made ends their connection."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from odradek.broker.conversion.conversions import Conversions
+from odradek.broker.conversion.lazy_records import LazyRecords
+from odradek.errors import CorruptRecordError
+
+from ..net import run
+
+
+async def take(records: LazyRecords) -> bytes:
+    """The next piece, when it has been made."""
+    ready = asyncio.Event()
+    while (piece := records.take(ready.set)) is None:
+        await ready.wait()
+        ready.clear()
+    return piece
+
+
+def failing(error: Exception) -> Iterator[bytes]:
+    yield b"one"
+    raise error
+
+
+def test_pieces_come_in_order() -> None:
+    async def main() -> None:
+        conversions = Conversions()
+        ended: list[bool] = []
+        records = LazyRecords(iter([b"one", b"two"]), 6, conversions, lambda: ended.append(True))
+        assert [await take(records), len(records), ended] == [b"one", 3, []]
+        assert [await take(records), len(records), ended] == [b"two", 0, [True]]
+        conversions.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("error", [CorruptRecordError("torn"), OSError(errno.EIO, "gone")])
+def test_what_is_wrong_with_the_records_is_raised(error: Exception) -> None:
+    async def main() -> None:
+        conversions = Conversions()
+        records = LazyRecords(failing(error), 6, conversions)
+        assert await take(records) == b"one"
+        with pytest.raises(type(error)) as raised:
+            await take(records)
+        assert raised.value is error
+        conversions.stop()
+
+    run(main)
+
+
+def test_an_unforeseen_failure_is_one_that_senders_know(caplog: pytest.LogCaptureFixture) -> None:
+    """They end the connection of what cannot be read or converted. Anything else would pass them by, with
+    half an answer sent."""
+
+    async def main() -> None:
+        conversions = Conversions()
+        records = LazyRecords(failing(ZeroDivisionError("a bug")), 6, conversions)
+        assert await take(records) == b"one"
+        with pytest.raises(OSError, match="records could not be converted: a bug"):
+            await take(records)
+        conversions.stop()
+
+    with caplog.at_level(logging.ERROR):
+        run(main)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_what_a_stop_lets_go_of_is_not_begun_again() -> None:
+    async def main() -> None:
+        conversions = Conversions()
+        held = threading.Event()
+        # Both threads are busy, so that the piece is not begun.
+        busy = [conversions.run(lambda: held.wait(60)) for _ in range(2)]
+        records = LazyRecords(iter([b"one"]), 3, conversions)
+        ready = asyncio.Event()
+        assert records.take(ready.set) is None
+        conversions.stop()
+        held.set()
+        await asyncio.gather(*busy)
+        await ready.wait()
+        with pytest.raises(OSError, match="stops"):
+            records.take(ready.set)
+        assert conversions._threads is None
+
+    run(main)
+
+
+def test_nobody_is_told_of_a_conversion_for_a_peer_that_has_gone() -> None:
+    """An error that nobody has asked for is logged with its traceback: peers could fill the log."""
+
+    async def main() -> None:
+        told: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        conversions = Conversions()
+
+        def convert() -> None:
+            raise CorruptRecordError("torn")
+
+        result = conversions.run_in_order(["t"], convert)
+        result.cancel()
+        while conversions.is_busy(["t"]):
+            await asyncio.sleep(0)
+        conversions.stop()
+        gc.collect()
+        assert told == []
+
+    run(main)
