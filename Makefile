@@ -76,9 +76,9 @@ test: $(VENV)/.dev
 
 # Formats, logs, coordinators and clients; sockets on both event loops; a broker as a process, and its kernel.
 QUICK := wire records log coordinators cluster replication util client testing/test_broker.py \
-	broker/network/test_connection.py broker/network/test_connection_limits.py broker/network/test_sending.py broker/process/test_watchdog.py \
-	broker/handlers/test_produce.py broker/fetch/test_fetch.py broker/groups/test_groups_wire.py broker/process/test_process.py \
-	broker/requests/test_compiled_walk.py broker/requests/test_produce_road.py broker/apis/test_no_long_stretch.py
+	$(addprefix broker/,network/test_connection.py network/test_connection_limits.py network/test_sending.py \
+	process/test_watchdog.py process/test_process.py handlers/test_produce.py fetch/test_fetch.py groups/test_groups_wire.py \
+	requests/test_compiled_walk.py requests/test_produce_road.py apis/test_no_long_stretch.py)
 PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
 
 quick: $(VENV)/.quick
@@ -86,10 +86,11 @@ quick: $(VENV)/.quick
 	$(BIN)/python tests/again.py $(QUICK:%=tests/%) $(SHARED) $(IN_ORDER) $(PYTEST)
 
 # What reads the clock, the folder, the user, or the locale: a few seconds of each kind.
-ELSEWHERE := broker/apis/test_recorded_clients.py broker/process/test_watchdog.py broker/process/test_logging.py broker/fetch/test_fetch.py \
-	broker/handlers/test_produce.py broker/transactions/test_transactions.py broker/groups/test_groups_offsets.py broker/network/test_tls.py \
-	broker/network/test_dynamic_key_stores.py broker/config/test_config.py log/test_data_folder.py log/test_golden_folders.py \
-	log/test_dump_log.py log/test_cleaner.py log/test_segment_lives.py sasl client/test_oauth_live.py \
+ELSEWHERE := $(addprefix broker/,apis/test_recorded_clients.py process/test_watchdog.py process/test_logging.py \
+	fetch/test_fetch.py handlers/test_produce.py transactions/test_transactions.py groups/test_groups_offsets.py \
+	network/test_tls.py network/test_dynamic_key_stores.py config/test_config.py) \
+	$(addprefix log/,folders/test_data_folder.py folders/test_golden_folders.py test_dump_log.py cleaner/test_cleaner.py \
+	segments/test_segment_lives.py) sasl client/test_oauth_live.py \
 	client/test_first_day.py client/test_consumer_live.py cli/test_consumer_groups.py cli/test_transactions.py \
 	cli/test_small_tools.py cli/test_topics.py testing/test_broker.py spark/sessions/test_java.py
 

@@ -22,8 +22,8 @@ TESTS = Path(__file__).parent
         "broker/network/test_connection_bounds.py",
         "broker/apis/test_no_long_stretch.py",
         "docs/test_walks.py",
-        "log/test_cleaner_model.py",
-        "log/test_failed_appends.py",
+        "log/cleaner/test_cleaner_model.py",
+        "log/partition/test_failed_appends.py",
     ],
 )
 def test_what_is_compiled_is_tested_in_its_sources(name: str) -> None:

@@ -161,7 +161,7 @@ def harm(files: MemoryFileSystem, path: Path, rng: random.Random) -> int:
 
 def targets(files: MemoryFileSystem) -> list[Path]:
     """The last segments, and all indexes, snapshots and checkpoints of logs."""
-    # The roster of the folders is read and written before any log is looked at (tests/log/test_roster.py).
+    # The roster is read and written before any log is looked at (tests/log/folders/test_roster.py).
     others = (".lock", "metadata.sqlite", LOG_DIRS)
     paths = sorted(path for path in files.files if path.name not in others)
     last = {

@@ -288,7 +288,7 @@ def test_a_stack_reads_from_the_innermost_frame_on() -> None:
     for _ in range(2):
         lines = stacks.read(threading.get_ident())
         assert lines[0].startswith("broker/process/watchdog.py:")
-        assert lines[1].startswith("broker/process/test_watchdog.py:")
+        assert lines[1].startswith("process/test_watchdog.py:")
         assert lines[1].endswith(" test_a_stack_reads_from_the_innermost_frame_on")
     assert stacks.read(1) == ()
     stacks.close()
@@ -338,7 +338,7 @@ def test_a_dump_is_parsed_for_one_thread() -> None:
     ("file", "place"),
     [
         ("/home/me/odradek/src/odradek/log/storage/files.py", "log/storage/files.py"),
-        ("/home/me/odradek/tests/broker/process/test_watchdog.py", "broker/process/test_watchdog.py"),
+        ("/home/me/odradek/tests/broker/process/test_watchdog.py", "process/test_watchdog.py"),
         ("/home/me/odradek/app.py", "odradek/app.py"),
         ("/home/me/odradek/src/odradek_plugin/files.py", "odradek_plugin/files.py"),
     ],
@@ -432,7 +432,7 @@ THRESHOLD_MS = 20
 
 
 HELD_UP = re.compile(
-    r"event loop stalled stalled_ms=\d+ .* stack=broker/test_watchdog\.py:\d+ hold_up_the_loop( |$)"
+    r"event loop stalled stalled_ms=\d+ .* stack=process/test_watchdog\.py:\d+ hold_up_the_loop( |$)"
 )
 
 
