@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from waiting import joined
+
 CLIENTS, ZOOKEEPER = "clients", "zookeeper"
 _CHUNK = 65_536
 _CHUNKS_UNDER_WAY = 16
@@ -93,7 +95,7 @@ class Network:
 
         if self._loop.is_running():
             asyncio.run_coroutine_threadsafe(end(), self._loop)
-            self._thread.join(10)
+            joined(self._thread)
             self._loop.close()
 
     def _do(self, change: Callable[[], None]) -> None:

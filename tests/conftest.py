@@ -23,6 +23,7 @@ from hypothesis import settings
 import shifted_clock
 from odradek.util import stale
 from spark import java_classes, worker_python
+from waiting import WITHIN_S
 
 java_classes.use()
 worker_python.use()
@@ -139,7 +140,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     for making in _making:
         with suppress(ProcessLookupError):
             os.killpg(making.pid, signal.SIGKILL)
-        making.wait()
+        making.wait(WITHIN_S)
 
 
 #: Of these files the first test waits half a minute for Spark's session; the others find it there.

@@ -159,6 +159,7 @@ def copied() -> Iterator[Run]:
             cwd=ROOT,
             check=True,
             capture_output=True,
+            timeout=500,
         ).stdout
         names = [Path(os.fsdecode(name)) for name in listed.split(b"\0") if name]
         names += [found.relative_to(ROOT) for found in (ROOT / "src").rglob("*.so")]
@@ -191,6 +192,7 @@ def run_in(worlds: Sequence[World], arguments: Sequence[str]) -> int:
             cwd=run.checkout,
             env={name: value for name, value in environment.items() if value is not None},
             check=False,
+            timeout=500,
         ).returncode
 
 

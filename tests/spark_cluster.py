@@ -51,7 +51,9 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def parents_of_all() -> dict[int, int]:
     """The parent of each process that runs on this machine."""
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True, timeout=60
+    )
     return {int(pid): int(parent) for pid, parent in map(str.split, told.stdout.splitlines())}
 
 
@@ -68,7 +70,9 @@ def descendants(pid: int) -> list[int]:
 
 def lives(pid: int) -> bool:
     """Whether a process goes on; one that has ended and that nobody has asked after does not."""
-    told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False, timeout=60
+    )
     return told.stdout.strip()[:1] not in ("", "Z")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ports
+from waiting import WITHIN_S
 
 RANGE = range(19_000, 19_900)
 OTHER_RUN = """
@@ -30,5 +31,5 @@ def test_what_another_run_has_taken_is_given_when_that_has_ended(monkeypatch: py
         assert taken in RANGE
         assert not ports._is_ours(taken)
         assert taken not in {ports.free_port() for _ in range(50)}
-        child.communicate("")
+        child.communicate("", WITHIN_S)
     assert ports._is_ours(taken)

@@ -18,6 +18,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from waiting import until_async
 
 from . import live
 from .meaningful import GROUP, TOPIC, fine, walk
@@ -36,8 +37,12 @@ NEED_A_PRODUCER = {
 async def producer(sweeper: Sweeper, name: str) -> dict[str, Any]:
     """Fields that name a producer which has just initialised."""
     request = FindCoordinatorRequest(key_type=1, key=name)
-    while (await sweeper.ask(request, 1)).error_code:
-        pass
+    await until_async(
+        lambda: sweeper.ask(request, 1),
+        f"the coordinator of {name}",
+        holds=lambda answer: not answer.error_code,
+        every_s=0,
+    )
     answer = await fine(sweeper, InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000), 4)
     return {
         "transactional_id": name,

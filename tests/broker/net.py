@@ -19,6 +19,7 @@ from odradek.util.clock import SystemClock
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from waiting import until_async
 
 PATIENCE_S = 60
 """How long to wait for what surely comes: far longer than a busy machine takes."""
@@ -73,12 +74,9 @@ async def listening(
         listener.sending_threads.close()
 
 
-async def settle(condition: Callable[[], bool], what: str = "") -> None:
+async def settle(condition: Callable[[], object], what: str = "") -> None:
     """Let the loop run until `condition` holds; real sockets need real time."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"waited in vain {what}"
-        await asyncio.sleep(0.001)
+    await until_async(condition, what, within_s=PATIENCE_S, every_s=0.001)
 
 
 async def connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

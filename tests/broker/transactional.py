@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from odradek.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from waiting import until_async
 
 from .live import Client, batch, connect, create_topic, fetch, produce, running
 
@@ -80,13 +80,19 @@ class Transactional:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(indexes or (0,)))],
         )
-        while True:
+
+        async def ask() -> ErrorCode:
             answer = await self.client.call(request, version)
             (result,) = answer.results_by_topic_v3_and_below
             (error,) = {one.partition_error_code for one in result.results_by_partition}
-            if error != ErrorCode.CONCURRENT_TRANSACTIONS:
-                return ErrorCode(error)
-            await asyncio.sleep(0)
+            return ErrorCode(error)
+
+        return await until_async(
+            ask,
+            f"the end of {self.transactional_id}'s transaction before",
+            holds=lambda error: error != ErrorCode.CONCURRENT_TRANSACTIONS,
+            every_s=0,
+        )
 
     async def send(self, topic: str, values: Sequence[bytes], index: int = 0, version: int = 9) -> ErrorCode:
         """Produce one batch in the transaction."""
@@ -209,11 +215,12 @@ class DenyingName:
 
 async def again_while_concurrent(client: Client, request: Any, version: int) -> Any:
     """The answer to a request that has to wait for the end of an earlier transaction."""
-    while True:
-        answer = await client.call(request, version)
-        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
-            return answer
-        await asyncio.sleep(0)
+    return await until_async(
+        lambda: client.call(request, version),
+        "the end of the transaction before",
+        holds=lambda answer: answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS,
+        every_s=0,
+    )
 
 
 async def find_coordinator(client: Client, transactional_id: str, version: int = 4) -> Any:
@@ -223,13 +230,19 @@ async def find_coordinator(client: Client, transactional_id: str, version: int =
         request.coordinator_keys = [transactional_id]
     else:
         request.key = transactional_id
-    while True:
+
+    async def ask() -> Any:
         answer = await client.call(request, version)
-        found = answer.coordinators[0] if version >= 4 else answer
-        if found.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            assert found.error_code == ErrorCode.NONE
-            return found
-        await asyncio.sleep(0)
+        return answer.coordinators[0] if version >= 4 else answer
+
+    found = await until_async(
+        ask,
+        f"the coordinator of {transactional_id}",
+        holds=lambda found: found.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        every_s=0,
+    )
+    assert found.error_code == ErrorCode.NONE
+    return found
 
 
 async def state_of(client: Client, transactional_id: str) -> Any:
@@ -240,11 +253,12 @@ async def state_of(client: Client, transactional_id: str) -> Any:
 
 async def until_state(client: Client, transactional_id: str, state: str) -> Any:
     """Its description once it is in a state."""
-    while True:
-        found = await state_of(client, transactional_id)
-        if found.transaction_state == state:
-            return found
-        await asyncio.sleep(0.001)
+    return await until_async(
+        lambda: state_of(client, transactional_id),
+        f"{transactional_id} in {state}",
+        holds=lambda found: found.transaction_state == state,
+        every_s=0.001,
+    )
 
 
 async def values(

@@ -8,6 +8,7 @@ import pytest
 
 from cli.conftest import RunTool
 from odradek import Admin, Consumer, NewTopic, TopicPartition
+from waiting import gathered
 
 
 def values(servers: str, topic: str, partitions: int = 1) -> list[tuple[object, object, object]]:
@@ -17,9 +18,7 @@ def values(servers: str, topic: str, partitions: int = 1) -> list[tuple[object, 
         consumer.assign(all_of_it)
         consumer.seek_to_beginning(*all_of_it)
         ends = sum(consumer.end_offsets(all_of_it).values())
-        got = []
-        while len(got) < ends:
-            got += consumer.poll(timeout_ms=200)
+        got = gathered(lambda: consumer.poll(timeout_ms=200), ends, f"the records of {topic}")
         return [(r.key, r.value, r.headers) for r in got]
 
 

@@ -7,12 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from odradek import Admin, NewTopic, Producer, TopicPartition
+from waiting import WITHIN_S, until
 
 LIMIT_S = 120.0
 
@@ -55,7 +55,7 @@ class Child:
         """Clean up."""
         if self.process.poll() is None:
             self.process.kill()
-            self.process.communicate()
+            self.process.communicate(timeout=WITHIN_S)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
@@ -179,10 +179,7 @@ def test_a_console_producer_that_is_ended_sends_what_it_has_read(
     def end_offset() -> int:
         return admin.list_offsets({(name, 0): -1})[TopicPartition(name, 0)].offset
 
-    deadline = time.monotonic() + LIMIT_S
-    while end_offset() < 99:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(end_offset, "all records but the last", holds=lambda end: end >= 99)
     assert child.end(how) == (status, "")
     assert end_offset() == 100
 
@@ -226,8 +223,12 @@ def test_a_measurement_that_is_ended_is_reported(
     words = ("--topic", name, "--num-records", "1000000", "--record-size", "10", "--throughput", "100")
     child = Child("producer-perf-test", "--bootstrap-server", servers, *words, "--reporting-interval", "100")
     children.append(child)
-    while b"records sent" not in (line := child.line()) or line.startswith(b"0 "):
-        pass
+    until(
+        child.line,
+        "a report of records that were sent",
+        holds=lambda line: b"records sent" in line and not line.startswith(b"0 "),
+        every_s=0,
+    )
     child.process.send_signal(signal.SIGINT)
     out, _ = child.process.communicate(timeout=LIMIT_S)
     assert b" ms 99.9th." in out.splitlines()[-1]

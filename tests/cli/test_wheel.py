@@ -47,6 +47,7 @@ def build(kind: str, checkout: Path, into: Path, compiler: str | None = None) ->
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     (built,) = into.iterdir()
@@ -58,7 +59,7 @@ def install(wheel: Path, folder: Path) -> Path:
     venv.create(folder, with_pip=False)
     (site,) = (folder / "lib").glob("python*/site-packages")
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--no-deps"]
-    subprocess.run([*command, "--no-index", "--quiet", str(wheel)], check=True)
+    subprocess.run([*command, "--no-index", "--quiet", str(wheel)], check=True, timeout=300)
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
     return folder / "bin"
 
@@ -72,6 +73,7 @@ def doctor(bin_folder: Path) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.stderr == ""
     return {one["subject"]: one for one in map(json.loads, done.stdout.splitlines())}

@@ -1,10 +1,9 @@
-"""One broker for the tests that do not stop it, and waiting without sleeping blindly."""
+"""One broker for the tests that do not stop it."""
 
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -51,14 +50,3 @@ def new_topic(admin: Admin, partitions: int, **configs: Any) -> str:
     settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
     admin.create_topics([NewTopic(name, partitions, 1, configs=settings)])
     return name
-
-
-def until(condition: Callable[[], Any], seconds: float = 60.0, what: str = "the condition") -> Any:
-    """Wait until `condition()` is true; fail after so long."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
-        time.sleep(0.01)

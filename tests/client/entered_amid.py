@@ -32,6 +32,7 @@ from odradek.client.errors import SslAuthenticationError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.types import AbortTransactionSpec
 from odradek.errors import OdradekError
+from waiting import joined
 
 BOUND_S = 60.0
 """Nothing here takes so long by itself, on any machine."""
@@ -266,7 +267,7 @@ def mute_server() -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(BOUND_S)
+        joined(thread, BOUND_S)
 
 
 class Amid:

@@ -12,6 +12,8 @@ import struct
 import threading
 from collections.abc import Callable
 
+from waiting import joined
+
 
 def read_frame(sock: socket.socket) -> bytes | None:
     """One frame with its length, None at the end."""
@@ -124,7 +126,7 @@ class Proxy:
         self._listener.close()
         self.cut_all()
         for thread in self._threads:
-            thread.join(60)
+            joined(thread)
         for sock in self._sockets:
             sock.close()
 

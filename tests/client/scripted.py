@@ -12,6 +12,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_request_header, encode_response
 from odradek.wire.messages import request_class
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from waiting import joined
 
 
 class HangUp(Exception):
@@ -82,7 +83,7 @@ class ScriptedBroker:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(60)
+            joined(thread)
 
     def _accept(self) -> None:
         while True:

@@ -20,8 +20,9 @@ from odradek.errors import (
     UnknownTopicOrPartitionError,
 )
 from odradek.testing import Broker
+from waiting import until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 
 
 def test_a_partition_that_another_admin_has_made_is_not_taken_for_missing(

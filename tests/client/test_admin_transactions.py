@@ -56,8 +56,7 @@ from odradek.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-
-from .conftest import until
+from waiting import until
 
 KEYS = {3: (0, 12), 10: (0, 4), 18: (0, 3), 22: (0, 5), 27: (0, 1), 61: (0, 0), 65: (0, 0), 66: (0, 1)}
 

@@ -17,6 +17,7 @@ from odradek.client.core import delivery
 from odradek.client.core.delivery import BatchOutcome
 from odradek.client.errors import IllegalStateError
 from odradek.client.types import RecordMetadata, TopicPartition
+from waiting import joined
 
 try:
     native: Any = importlib.import_module("odradek._client")
@@ -225,7 +226,7 @@ def test_many_threads_lose_no_record_beside_a_sender_that_takes_batches() -> Non
     for worker in [*workers, closer]:
         worker.start()
     for worker in [*workers, closer]:
-        worker.join()
+        joined(worker)
     taken.append(lanes.lanes[0])
     assert sum(batch.count - 1 for batch in taken) == per_thread * threads
     assert appender.memory_used == sum(batch.memory for batch in taken)
@@ -326,7 +327,7 @@ def test_who_is_inside_the_gate_is_told(module: Any) -> None:
         elsewhere: list[bool] = []
         thread = threading.Thread(target=lambda: elsewhere.append(gate.is_inside()))
         thread.start()
-        thread.join(60)
+        joined(thread)
         assert elsewhere == [False]
     assert not gate.is_inside()
 

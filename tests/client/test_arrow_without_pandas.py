@@ -9,6 +9,7 @@ import pytest
 
 from odradek.records import scalars
 from odradek.testing import Broker
+from waiting import WITHIN_S
 
 PROGRAM = """
 import sys
@@ -45,7 +46,7 @@ def test_nobody_imports_it(tmp_path: Path) -> None:
         writer.write_table(pa.table(columns))
     with Broker() as broker:
         words = [sys.executable, "-c", PROGRAM, broker.bootstrap_servers, str(file)]
-        done = subprocess.run(words, capture_output=True, text=True)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN_S)
     assert (done.stdout, done.stderr) == ("12 False\n", "")
 
 

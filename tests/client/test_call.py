@@ -10,6 +10,7 @@ import pytest
 
 from odradek.client.errors import ClosedError, IllegalStateError
 from odradek.client.sync.loop_thread import LoopThread
+from waiting import joined
 
 
 async def give(value: int) -> int:
@@ -77,7 +78,7 @@ def test_what_is_submitted_while_the_loop_ends_is_told(round_: int) -> None:
         one.start()
     thread.stop()
     for one in threads:
-        one.join(60)
+        joined(one)
     assert len(ends) >= 1
     # A coroutine that nobody awaited would be told of here.
     gc.collect()

@@ -19,8 +19,9 @@ from odradek.client.errors import (
     IllegalStateError,
 )
 from odradek.errors import FencedInstanceIdError
+from waiting import until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 from .consuming import Recorder, drain, fill, poll_all
 
 

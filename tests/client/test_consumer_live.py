@@ -26,8 +26,9 @@ from odradek.client.errors import (
 )
 from odradek.errors import OffsetOutOfRangeError
 from odradek.testing import Broker
+from waiting import until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 from .consuming import drain, fill
 from .proxy import Proxy
 

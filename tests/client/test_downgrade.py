@@ -32,6 +32,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from waiting import joined
 
 from .scripted import Answer, ScriptedBroker
 
@@ -191,7 +192,7 @@ class Meddler:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(60)
+            joined(thread)
 
     def _accept(self) -> None:
         while True:
@@ -301,7 +302,7 @@ class Listening:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(60)
+        joined(self._thread)
 
     def _run(self) -> None:
         while True:

@@ -22,9 +22,9 @@ from odradek.client.core.ownership import Entry, Ownership
 from odradek.client.errors import ClosedError, ConcurrentModificationError, IllegalStateError, WakeupError
 from odradek.client.sync.consumer_thread import ConsumerThread
 from odradek.errors import OdradekError
+from waiting import until
 
 from . import entered_amid as amid
-from .conftest import until
 from .entered_amid import ASKS, ENDS, METHODS, TAKES, Amid, attempt, in_another_thread, in_io_thread, make
 
 THREADED = [Producer, Admin, RawWriter]

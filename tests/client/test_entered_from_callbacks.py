@@ -23,8 +23,9 @@ from odradek.client import (
 )
 from odradek.client.errors import ClosedError, ConcurrentModificationError, IllegalStateError, WakeupError
 from odradek.errors import OdradekError
+from waiting import until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 from .consuming import fill
 from .entered_amid import BOUND_S, CONSUMER, PRODUCER, attempt, public, within_bound
 

@@ -19,6 +19,7 @@ from odradek.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from waiting import within
 
 TP = TopicPartition("t", 0)
 
@@ -73,7 +74,7 @@ class _Cluster:
         self._tasks.add(asyncio.get_running_loop().create_task(work))
 
     async def connection(self, node: int, key: object) -> _Connection:
-        await self.may_connect.wait()
+        await within(self.may_connect.wait(), "leave to connect")
         return _Connection(node, self.asked)
 
 

@@ -24,8 +24,9 @@ from odradek.client.arrow_read import as_spark, empty_table
 from odradek.client.config import ConsumerConfig, ProducerConfig, UnknownConfigWarning, build
 from odradek.client.errors import ConfigError, IllegalArgumentError, IllegalStateError
 from odradek.errors import OdradekError
+from waiting import until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 from .consuming import fill
 
 

@@ -27,8 +27,9 @@ from odradek.errors import CorruptRecordError
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
+from waiting import joined, until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 from .consuming import fill
 from .fetched_batches import batch
 
@@ -343,12 +344,8 @@ def test_so_do_those_of_a_poll(servers: str, numbers: str, group: str) -> None:
         pytest.raises(LookupError),
         Consumer(numbers, **settings(servers, group, max_poll_records=10)) as consumer,
     ):
-        seen = 0
-        while seen < 10:
-            seen += len(consumer.poll(1_000, 10 - seen))
-        last: list[Any] = []
-        while not last:
-            last = consumer.poll(1_000)
+        at_most(consumer, 10)
+        last = until(lambda: consumer.poll(1_000), "the records behind them")
         raise LookupError("processing failed")
     assert committed(servers, group, numbers) == last[0].offset == 10
 
@@ -358,9 +355,7 @@ def test_what_was_committed_by_hand_is_not_taken_back(servers: str, numbers: str
         pytest.raises(LookupError),
         Consumer(numbers, **settings(servers, group)) as consumer,
     ):
-        seen: list[Any] = []
-        while len(seen) < 10:
-            seen += consumer.poll(1_000, 10 - len(seen))
+        seen = at_most(consumer, 10)
         consumer.commit({(numbers, 0): seen[-1].offset + 1})
         raise LookupError("processing failed")
     assert committed(servers, group, numbers) == 10
@@ -379,13 +374,22 @@ def test_a_break_is_no_failure_even_where_an_exception_is_handled(
     assert committed(servers, group, numbers) == 6
 
 
+def at_most(consumer: Consumer, count: int) -> list[Any]:
+    """So many records by `poll`, and no more."""
+    seen: list[Any] = []
+
+    def look() -> bool:
+        seen.extend(consumer.poll(1_000, count - len(seen)))
+        return len(seen) == count
+
+    until(look, f"{count} records", every_s=0, instead=lambda: seen)
+    return seen
+
+
 def six_of(consumer: Consumer, way: str) -> list[int]:
     if way == "iteration":
         return [record.offset for record in islice(consumer, 6)]
-    seen: list[int] = []
-    while len(seen) < 6:
-        seen += [record.offset for record in consumer.poll(1_000, 6 - len(seen))]
-    return seen
+    return [record.offset for record in at_most(consumer, 6)]
 
 
 @pytest.mark.parametrize("way", ["iteration", "poll"])
@@ -541,13 +545,17 @@ def test_a_rebalance_amid_an_iteration(servers: str, admin: Admin, group: str) -
             for record in islice(going, 100):
                 assert record.partition not in listener.gone
                 seen.append(astuple(record))
-            while len(seen) + len(others) < 2_000:
+
+            def are_all_read() -> bool:
                 for record in consumer.poll(100):
                     assert record.partition not in listener.gone
                     seen.append(astuple(record))
+                return len(seen) + len(others) >= 2_000
+
+            until(are_all_read, "the records of both members", instead=lambda: (len(seen), len(others)))
         finally:
             stop.set()
-            thread.join()
+            joined(thread)
     assert sorted(seen + others) == [(n, offset) for n in range(2) for offset in range(1_000)]
 
 

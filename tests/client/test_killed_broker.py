@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.client import Consumer, Producer
+from waiting import WITHIN_S
 
 
 class Server:
@@ -47,7 +48,7 @@ class Server:
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.communicate()
+        self.process.communicate(timeout=WITHIN_S)
 
 
 def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path) -> None:

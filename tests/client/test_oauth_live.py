@@ -21,6 +21,7 @@ from odradek.testing import Broker, Security
 from sasl.identity_provider import IdentityHandler, serve
 from sasl.test_assertions import write_key
 from sasl.tokens import ISSUER, Provider, jwks, write_jwks
+from waiting import joined
 
 PROVIDER, OTHER = Provider(), Provider()
 CLIENT = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -239,7 +240,7 @@ def test_a_provider_that_does_not_answer_holds_up_nobody_else() -> None:
                 with Admin(broker.client_configs("alice", "PLAIN")) as admin:
                     admin.list_topics()
             for one in waiting:
-                one.join()
+                joined(one)
 
 
 def test_unsecured_tokens_where_no_keys_are_named() -> None:

@@ -20,6 +20,7 @@ from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec, compress
 from odradek.testing import Broker
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from waiting import gathered
 
 VALUES = [b"value %d of some" % number * 5 for number in range(4)]
 LENGTH_AT, LENGTH_END = 8, 12
@@ -95,12 +96,8 @@ def test_what_kafka_takes_is_taken_and_read(broker: Broker, case: str) -> None:
     assert produce(broker, topic, batch_of(codec, section)) == 0
     with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        found: list[bytes | None] = []
-        while len(found) < len(VALUES):
-            records = consumer.poll(30_000)
-            assert records, f"{case}: nothing came for 30 s"
-            found += [one.value for one in records]
-    assert found == VALUES
+        found = gathered(lambda: consumer.poll(1_000), len(VALUES), f"the records of {case}", within_s=30)
+    assert [one.value for one in found] == VALUES
 
 
 @pytest.mark.parametrize("case", REFUSED)

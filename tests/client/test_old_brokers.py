@@ -44,6 +44,7 @@ from odradek.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from waiting import gathered
 
 KAFKA_0_10_0 = {
     **KAFKA_0_8_2,
@@ -241,9 +242,7 @@ def test_records_and_columns_of_message_sets_begin_at_the_offset_asked_for(magic
         tp = odradek.TopicPartition("t", 0)
         consumer.assign([tp])
         consumer.seek(tp, 4)
-        records: list[odradek.ConsumerRecord] = []
-        while len(records) < 6:
-            records += consumer.poll(timeout_ms=1_000)
+        records = gathered(lambda: consumer.poll(timeout_ms=1_000), 6, "the records from offset 4 on")
         kind = -1 if magic == 0 else 0
         assert [(r.offset, r.timestamp, r.timestamp_type, r.value) for r in records] == [
             (i, -1 if magic == 0 else 1_000 + i, kind, b"v%d" % i) for i in range(4, 10)

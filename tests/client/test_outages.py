@@ -29,8 +29,7 @@ from odradek.errors import OdradekError
 from odradek.security.ssl_contexts import server_context
 from odradek.testing import Broker
 from odradek.testing.certificates import CertificateAuthority
-
-from .conftest import until
+from waiting import joined, until
 
 SHORT = {
     "request_timeout_ms": 300,
@@ -110,7 +109,7 @@ def serving(serve: Callable[[socket.socket], None]) -> Iterator[str]:
     yield f"127.0.0.1:{listener.getsockname()[1]}"
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
-    thread.join(60)
+    joined(thread)
     for connection in open_ones:
         connection.close()
 

@@ -26,8 +26,9 @@ from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.records.partitioner import partition_for_key
 from odradek.testing import Broker
 from seeds import each_seed
+from waiting import joined, until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 from .proxy import Proxy
 
 PRODUCE = 0
@@ -290,7 +291,7 @@ def test_many_threads_share_a_producer(servers: str, admin: Admin) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            joined(thread)
     values = [r.value.decode() for r in read_all(servers, topic, 2)]
     assert len(values) == 1_200
     for name in range(4):

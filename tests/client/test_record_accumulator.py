@@ -20,6 +20,7 @@ from odradek.client.errors import ClientTimeoutError, ConfigError
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.records.batch import BatchHeader, check_crc, iter_records
 from odradek.records.compression import Codec
+from waiting import joined
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
 
@@ -239,7 +240,7 @@ def test_a_future_waits_in_a_thread_and_in_a_coroutine_and_calls_back() -> None:
         return await task
 
     metadata = asyncio.run(wait())
-    thread.join()
+    joined(thread)
     assert got == [metadata]
     assert called == [102]
     assert metadata == ("t", 3, 102, 17, -1, 5)

@@ -12,8 +12,9 @@ import pytest
 
 from odradek.client import Admin, AsyncConsumer, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.errors import IllegalArgumentError, NoOffsetForPartitionError, TopicRecreatedError
+from waiting import until
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 
 
 def fill(servers: str, topic: str, values: list[str]) -> None:

@@ -14,6 +14,7 @@ from odradek.client.raw import RawReader
 from odradek.errors import InvalidRequestError
 from odradek.sasl.scram_credentials import ScramCredential
 from odradek.testing import Broker, Cluster, Security
+from waiting import gathered, until
 
 USERS = {"alice": 'p"ss\\w;ord', "bob,=": "secret"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -209,14 +210,19 @@ def test_clients_log_in_again_before_logins_run_out() -> None:
             consumer.assign([TopicPartition("long", 0)])
             seen: list[Any] = []
             number = 0
-            while _count(broker, "successful-reauthentication-total") < 5:
+
+            def logins() -> float:
+                nonlocal number
                 number += 1
                 producer.send("long", value=b"%d" % number)
-                seen += [one.value for one in consumer.poll(timeout_ms=20)]
+                seen.extend(consumer.poll(timeout_ms=20))
                 reader.end_offsets([("long", 0)])
-            while len(seen) <= number:
-                seen += [one.value for one in consumer.poll(timeout_ms=100)]
-            assert seen == [b"%d" % one for one in range(number + 1)]
+                return _count(broker, "successful-reauthentication-total")
+
+            until(logins, "logins again", holds=lambda count: count >= 5, every_s=0)
+            left = number + 1 - len(seen)
+            seen += gathered(lambda: consumer.poll(timeout_ms=100), left, "the records that are left")
+            assert [one.value for one in seen] == [b"%d" % one for one in range(number + 1)]
         assert _count(broker, "failed-reauthentication-total") == 0
 
 
@@ -239,10 +245,8 @@ def test_the_brokers_of_a_cluster_log_in_at_each_other() -> None:
             assert {"User:broker", "User:alice"} <= logged_in
         with Consumer(login, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition("t", 0)])
-            seen: list[Any] = []
-            while len(seen) < sent:
-                seen += [one.value for one in consumer.poll(timeout_ms=100)]
-        assert seen == [b"%d" % one for one in range(sent)]
+            seen = gathered(lambda: consumer.poll(timeout_ms=100), sent, "the records that were sent")
+        assert [one.value for one in seen] == [b"%d" % one for one in range(sent)]
 
 
 def _count(broker: Broker, name: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -36,6 +35,7 @@ from odradek.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from waiting import until, until_async
 
 from .scripted import ScriptedBroker, Silence
 
@@ -142,8 +142,7 @@ def test_a_silent_broker_that_counts_as_alive_is_waited_for() -> None:
             connection.send(MetadataRequest(topics=[]), connection.pick(ApiKey.METADATA))
         )
         brokers.fell_silent.set()
-        while brokers.looks < 3:
-            await asyncio.sleep(0.01)
+        await until_async(lambda: brokers.looks, "three looks", holds=lambda looks: looks >= 3)
         assert not connection.closed and not asked.done()
         brokers.dead.set()
         with pytest.raises(ConnectionFailedError, match="is not among the live brokers any more"):
@@ -184,8 +183,8 @@ def test_a_consumer_reads_on_at_the_next_leader() -> None:
             consumer.poll(10)
             assert brokers.fell_silent.wait(60)
             brokers.dead.set()
-            while (ApiKey.FETCH, 11) not in brokers.brokers[2].asked:
-                consumer.poll(10)
+            asked = brokers.brokers[2].asked
+            until(lambda: consumer.poll(10) or (ApiKey.FETCH, 11) in asked, "a fetch at the other broker")
 
 
 def test_whole_partitions_are_read_on_at_the_next_leader() -> None:
@@ -212,9 +211,8 @@ def test_a_thread_waits_for_a_silent_broker_while_that_counts_as_alive() -> None
         cluster.refresh(["t"])
         brokers.fell_silent.set()
         waiting = pool.submit(wait)
-        while brokers.looks < 3:
-            assert not waiting.done()
-            time.sleep(0.01)
+        until(lambda: brokers.looks >= 3 or waiting.done(), "three looks")
+        assert not waiting.done()
         brokers.dead.set()
         with pytest.raises(ConnectionFailedError, match="is not among the live brokers any more"):
             waiting.result(60)

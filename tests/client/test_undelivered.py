@@ -24,8 +24,9 @@ from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import DeliveryTimeoutError, UndeliveredError
 from odradek.errors import KafkaError
 from odradek.testing import Broker
+from waiting import WITHIN_S, until, within
 
-from .conftest import new_topic, until
+from .conftest import new_topic
 from .consuming import drain, fill
 
 QUICK = {"delivery_timeout_ms": 300, "request_timeout_ms": 200, "linger_ms": 0, "reconnect_backoff_ms": 10}
@@ -66,10 +67,10 @@ def test_who_has_heard_is_not_told_again(dying: Broker) -> None:
         rows = producer.send_arrow(pa.table({"value": [b"1", b"2"]}), "t")
         for future in futures[:2]:
             with pytest.raises(DeliveryTimeoutError):
-                future.result()
-        assert isinstance(futures[2].exception(), DeliveryTimeoutError)
+                future.result(WITHIN_S)
+        assert isinstance(futures[2].exception(WITHIN_S), DeliveryTimeoutError)
         with pytest.raises(DeliveryTimeoutError):
-            rows.result()
+            rows.result(WITHIN_S)
     assert len(told) == len(called) == 1
 
 
@@ -77,7 +78,7 @@ def test_those_not_looked_at_are_told(dying: Broker) -> None:
     producer = connected(dying)
     first, *_ = [producer.send("t", b"x") for _ in range(3)]
     producer.send_arrow(pa.table({"value": [b"1", b"2"]}), "t")
-    assert first.exception() is not None
+    assert first.exception(WITHIN_S) is not None
     with pytest.raises(UndeliveredError, match=r"^4 record"):
         producer.close()
 
@@ -153,7 +154,7 @@ def test_a_cancelled_task_is_not_held_up(dying: Broker, caplog: pytest.LogCaptur
     async def cancel() -> None:
         sent = asyncio.Event()
         task = asyncio.create_task(work(sent))
-        await sent.wait()
+        await within(sent.wait(), "the first record")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -16,6 +16,7 @@ from interop import topics_of_kafka
 from odradek.client import RawReader, TransactionalWriter
 from odradek.client.processing import process
 from odradek.errors import ProducerFencedError, RecordTooLargeError
+from waiting import gathered
 
 pa = pytest.importorskip("pyarrow")
 
@@ -47,11 +48,13 @@ def read(servers: str, topic: str, isolation_level: str = "read_committed") -> l
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(partitions)
-        found: list[bytes] = []
-        while any(consumer.position(tp) < end for tp, end in ends.items()):
-            found += [record.value for record in consumer.poll(500)]
+        found = gathered(
+            lambda: consumer.poll(500),
+            lambda: all(consumer.position(tp) >= end for tp, end in ends.items()),
+            f"the records of {topic} up to {ends}",
+        )
         assert all(consumer.lag(tp) == 0 for tp in partitions if ends[tp])
-    return sorted(found)
+    return sorted(record.value for record in found)
 
 
 def read_tables(servers: str, topic: str) -> list[bytes]:

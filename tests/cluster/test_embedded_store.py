@@ -13,6 +13,7 @@ from odradek.cluster.store.embedded import EmbeddedStore, StoreFileError
 from odradek.cluster.store.store import Create, Delete, MetadataStore, SetData, StoreUnavailable, ensure_path
 from odradek.cluster.store.tree import Plan
 from odradek.util.clock import ManualClock
+from waiting import WITHIN_S
 
 
 @pytest.fixture
@@ -193,7 +194,10 @@ for i in range(1, 10):
 @pytest.mark.parametrize("crash_at", [2, 5])
 def test_a_killed_process_leaves_whole_transactions(file: Path, crash_at: int, where: str) -> None:
     child = subprocess.run(
-        [sys.executable, "-c", CHILD, str(file), str(crash_at), where], capture_output=True, text=True
+        [sys.executable, "-c", CHILD, str(file), str(crash_at), where],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
     )
     assert child.returncode == 9, child.stderr
     acknowledged = int((child.stdout.split() or ["0"])[-1])

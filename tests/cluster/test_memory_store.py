@@ -22,6 +22,7 @@ from odradek.cluster.store.store import (
 )
 from odradek.util.clock import ManualClock
 from seeds import each_seed
+from waiting import joined
 
 
 def _server(auto_deliver: bool = True) -> MemoryServer:
@@ -158,5 +159,5 @@ def test_sessions_in_several_threads_hear_of_every_change_in_order() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        joined(thread)
     assert seen == list(range(1, 801))

@@ -42,6 +42,7 @@ from odradek.cluster.store.store_protocol import (
 from odradek.cluster.store.store_server import StoreServer
 from odradek.util.clock import ManualClock
 from seeds import each_seed
+from waiting import joined
 
 LIMIT_S = 30
 GREETING = frame([1, "connect", store_protocol.PROTOCOL_VERSION])
@@ -262,7 +263,7 @@ def test_a_session_answers_pings(tmp_path: Path) -> None:
         server = threading.Thread(target=serve)
         server.start()
         session = RemoteStore(tmp_path / "s")
-        server.join()
+        joined(server)
         assert said == [[1, "connect", store_protocol.PROTOCOL_VERSION], [0, "pong"]]
         session.close()
 
@@ -280,7 +281,7 @@ def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
         server = threading.Thread(target=greet)
         server.start()
         session = RemoteStore(tmp_path / "s")
-        server.join()
+        joined(server)
         with pytest.raises(SessionExpired):
             session.create("/a")
         session.close()
@@ -361,7 +362,7 @@ def test_writes_of_many_threads_are_all_done(world: World) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        joined(thread)
     assert len(session.children("/s")) == 160
     assert session.get("/s")[1].version == 160
 

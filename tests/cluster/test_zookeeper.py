@@ -36,6 +36,7 @@ from odradek.cluster.store.zookeeper_access import DigestAuth, SaslAuth
 from odradek.testing import Broker
 from odradek.testing.security import Security
 from ports import free_port
+from waiting import joined
 from zookeeper_server import ZooKeeperServer, available, ensemble, expire, zookeeper
 
 __all__ = ["zookeeper"]
@@ -147,7 +148,7 @@ def test_what_waits_for_a_connection_hears_of_the_expiry(
     thread.start()
     expire(zookeeper.address, session)
     assert outcome.get(timeout=LIMIT_S) is SessionExpired
-    thread.join()
+    joined(thread)
 
 
 def test_close_ends_the_session_at_once_and_is_no_expiry(
@@ -290,7 +291,7 @@ def test_operations_wait_for_a_connection_but_not_for_ever(
     thread.start()
     own_server.start()
     assert result.get(timeout=LIMIT_S) == "/b"
-    thread.join()
+    joined(thread)
     assert patient.exists("/a") is None
 
 

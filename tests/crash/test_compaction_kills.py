@@ -11,6 +11,7 @@ import pytest
 
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from ports import free_port
+from waiting import gathered
 
 from .server import SETTINGS, Server
 
@@ -54,13 +55,16 @@ def test_the_newest_record_of_every_key_is_there(tmp_path: Path) -> None:
     server = Server(data, port, QUICK)
     try:
         server.wait_ready()
-        found: dict[bytes | None, bytes | None] = {}
         with Consumer(bootstrap_servers=servers) as consumer:
             partition = TopicPartition("c", 0)
             consumer.assign([partition])
             consumer.seek_to_beginning()
-            while consumer.position(partition) < LIVES * SENDS:
-                found.update((record.key, record.value) for record in consumer.poll(1000))
+            records = gathered(
+                lambda: consumer.poll(1000),
+                lambda: consumer.position(partition) >= LIVES * SENDS,
+                "what compaction has left",
+            )
+            found = {record.key: record.value for record in records}
         assert found == newest
     finally:
         server.end(signal.SIGKILL)

@@ -29,6 +29,7 @@ from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
 from ports import free_port
+from waiting import gathered
 
 from .server import SETTINGS, Server
 
@@ -312,9 +313,8 @@ def test_a_killed_process(seed: int, tmp_path: Path) -> None:
             partition = TopicPartition("t", 0)
             consumer.assign([partition])
             end = consumer.end_offsets([partition])[partition]
-            found = []
-            while len(found) < end:
-                found += [record.value for record in consumer.poll(1000)]
+            records = gathered(lambda: consumer.poll(1000), end, f"the records up to {end}")
+        found = [record.value for record in records]
         assert found == sent[: len(found)]
         assert len(found) >= (int(last.stem) if path == last else len(sent))
     finally:

@@ -15,6 +15,7 @@ import pytest
 from odradek import Admin, Consumer, NewTopic, Producer
 from odradek.errors import KafkaStorageError
 from ports import free_port
+from waiting import gathered
 
 from .server import Server
 
@@ -22,15 +23,11 @@ TOPIC = "events"
 
 
 def consume(port: int, count: int) -> list[tuple[int, bytes]]:
-    found: list[tuple[int, bytes]] = []
     with Consumer(bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
         consumer.assign([(TOPIC, 0)])
         consumer.seek_to_beginning()
-        while len(found) < count:
-            records = consumer.poll(10_000)
-            assert records
-            found += [(record.offset, record.value) for record in records]
-    return found
+        records = gathered(lambda: consumer.poll(1_000), count, f"{count} records")
+    return [(record.offset, record.value) for record in records]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets the limit of another process")

@@ -18,6 +18,7 @@ import pytest
 from odradek import Admin, Consumer, NewTopic, Producer
 from odradek.errors import KafkaError
 from ports import free_port
+from waiting import WITHIN_S, gathered
 
 from .server import Server
 
@@ -33,28 +34,26 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("only root may mount a file system")
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)],
+        capture_output=True,
+        check=False,
+        timeout=WITHIN_S,
     )
     if mounted.returncode:
         pytest.skip(f"cannot mount a file system: {mounted.stderr.decode().strip()}")
     try:
         yield disk
     finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
+        subprocess.run(["umount", "-l", str(disk)], check=True, timeout=WITHIN_S)
 
 
 def consume(port: int, count: int) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
     with Consumer(bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
         consumer.assign([(TOPIC, 0)])
         consumer.seek_to_beginning()
-        while len(found) < count:
-            records = consumer.poll(10_000)
-            assert records, f"{len(found)} of {count} records"
-            for record in records:
-                assert record.offset == len(found)
-                found[record.offset] = record.value
-    return found
+        records = gathered(lambda: consumer.poll(1_000), count, f"{count} records")
+    assert [record.offset for record in records] == list(range(len(records)))
+    return {record.offset: record.value for record in records}
 
 
 class Writer:

@@ -24,6 +24,7 @@ from odradek.log import LogConfig, LogManager, RealFileSystem
 from odradek.records.batch import iter_batches, iter_records
 from odradek.util.clock import SystemClock
 from ports import free_port
+from waiting import joined
 
 from .server import SETTINGS, Server
 
@@ -127,7 +128,7 @@ def kill_again_and_again(seed: int, kills: int, directory: Path) -> Sender:
             server = Server(data, port)
         server.wait_ready()
         sender.stopping.set()
-        sender.join(30)
+        joined(sender)
         sender.producer.flush(60)
         sender.producer.close(10)
         assert server.end(signal.SIGTERM) == 0
@@ -167,7 +168,7 @@ def test_nothing_acknowledged_is_lost_moved_or_doubled(tmp_path):
             pool.submit(kill_again_and_again, SEED + pair, KILLS // PAIRS, directory)
             for pair, directory in enumerate(directories)
         ]
-        senders = [run.result() for run in runs]
+        senders = [run.result(300) for run in runs]
     for sender, directory in zip(senders, directories, strict=True):
         assert sender.problems == []
         found = records_of(directory / "data")

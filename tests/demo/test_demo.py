@@ -57,7 +57,7 @@ def test_interrupted_and_continued(tmp_path: Path) -> None:
     assert "Traceback" not in printed
 
     second = start(tmp_path, 8)
-    printed, _ = second.communicate()
+    printed, _ = second.communicate(timeout=300)
     assert second.returncode == 0, printed
     assert "events produced = events in the log = events read by Spark" in printed
 

@@ -91,7 +91,13 @@ def given(tmp_path: Path) -> dict[str, str]:
 def command(variables: dict[str, str], *words: str, where: Path = ROOT) -> list[str]:
     """What a container runs."""
     done = subprocess.run(
-        ["bash", ENTRYPOINT, *words], env=variables, cwd=where, capture_output=True, text=True, check=True
+        ["bash", ENTRYPOINT, *words],
+        env=variables,
+        cwd=where,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     subreaper, end, *command = done.stdout.splitlines()
     assert [subreaper, end] == ["-s", "--"]
@@ -140,7 +146,12 @@ def test_an_executor_s_classes_come_before_spark_s(given: dict[str, str], tmp_pa
 def test_an_executor_that_is_told_too_little_says_what(given: dict[str, str]) -> None:
     given |= {name: value for name, value in POD.items() if name != "SPARK_EXECUTOR_POD_IP"}
     done = subprocess.run(
-        ["bash", ENTRYPOINT, "executor"], env=given, capture_output=True, text=True, check=False
+        ["bash", ENTRYPOINT, "executor"],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode != 0
     assert "SPARK_EXECUTOR_POD_IP" in done.stderr

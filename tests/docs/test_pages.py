@@ -19,6 +19,7 @@ import pytest
 
 from odradek import Consumer, Producer, TopicPartition
 from odradek.client import RawReader
+from waiting import WITHIN_S
 
 from .blocks import ROOT, Block, as_printed, commands, every, fault
 
@@ -145,7 +146,7 @@ def _run(words: list[str], where: Path, prints: str | None) -> str:
         return printed
     finally:
         _signal(child, signal.SIGKILL)
-        child.wait()
+        child.wait(WITHIN_S)
         child.stdout.close()
 
 

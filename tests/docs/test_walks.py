@@ -22,6 +22,7 @@ from odradek.testing import Broker, Cluster
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from waiting import WITHIN_S, joined
 
 from .blocks import ROOT
 
@@ -109,9 +110,9 @@ def test_the_walk_of_a_produce_request(visits: Visits) -> None:
     assert len(PRODUCE) == 8
     assert PRODUCE[-1] == PRODUCE[0], "the last step is where the first was"
     with Producer(bootstrap_servers=visits._broker.bootstrap_servers, acks="all") as producer:
-        producer.send("walked", b"first: what is imported on first use is").result()
+        producer.send("walked", b"first: what is imported on first use is").result(WITHIN_S)
         with visits.noted():
-            producer.send("walked", b"second").result()
+            producer.send("walked", b"second").result(WITHIN_S)
     places = visits.places(PRODUCE[:-1])
     assert places == sorted(places), visits.files
 
@@ -120,7 +121,7 @@ def test_the_walk_of_a_fetch(visits: Visits) -> None:
     assert len(FETCH) >= 6
     servers = visits._broker.bootstrap_servers
     with Producer(bootstrap_servers=servers) as producer:
-        producer.send("fetched", b"value").result()
+        producer.send("fetched", b"value").result(WITHIN_S)
     options: dict[str, Any] = {"group_id": "f", "auto_offset_reset": "earliest"}
     with Consumer("fetched", bootstrap_servers=servers, **options) as consumer, visits.noted():
         assert next(iter(consumer)).value == b"value"
@@ -131,7 +132,7 @@ def test_a_fetch_that_waits_and_one_of_much(visits: Visits) -> None:
     assert len(REST) >= 3
     servers = visits._broker.bootstrap_servers
     with Producer(bootstrap_servers=servers, batch_size=1 << 20, linger_ms=1000) as producer:
-        producer.send("waited-for", b"first").result()
+        producer.send("waited-for", b"first").result(WITHIN_S)
         options: dict[str, Any] = {
             "fetch_max_wait_ms": 60_000,
             "auto_offset_reset": "latest",
@@ -143,8 +144,8 @@ def test_a_fetch_that_waits_and_one_of_much(visits: Visits) -> None:
             reader.start()
             visits.wait_for("replication/delayed.py")
             # More than is read into memory, in one batch.
-            producer.send("waited-for", bytes(600_000)).result()
-            reader.join(60)
+            producer.send("waited-for", bytes(600_000)).result(WITHIN_S)
+            joined(reader)
             assert got == [bytes(600_000)]
             visits.places(REST)
 
@@ -210,9 +211,9 @@ def test_the_walk_of_what_is_converted() -> None:
         broker.create_topic("new")
         value = random.Random(1).randbytes(300_000)
         with Producer(bootstrap_servers=broker.bootstrap_servers, enable_idempotence=False) as producer:
-            producer.send("new", value).result()
+            producer.send("new", value).result(WITHIN_S)
             visits.noting = True
-            producer.send("old", value).result()
+            producer.send("old", value).result(WITHIN_S)
         assert len(fetch_as_of_old(broker, "new")) > len(value)
         visits.noting = False
     assert set(CONVERSION) <= visits.everywhere(), set(CONVERSION) - visits.everywhere()
@@ -227,7 +228,7 @@ def followed() -> Iterator[ThreadVisits]:
         cluster.create_topic("replicated", 2)
         with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
             for partition in range(2):
-                producer.send("replicated", b"value", partition=partition).result()
+                producer.send("replicated", b"value", partition=partition).result(WITHIN_S)
         visits.noting = False
         yield visits
 
@@ -252,7 +253,7 @@ def test_the_walk_of_a_follower_s_fetch(followed: ThreadVisits) -> None:
 def test_the_walk_of_a_commit(visits: Visits) -> None:
     servers = visits._broker.bootstrap_servers
     with Producer(bootstrap_servers=servers) as producer:
-        producer.send("committed", b"value").result()
+        producer.send("committed", b"value").result(WITHIN_S)
     options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
     with Consumer("committed", bootstrap_servers=servers, **options) as consumer:
         assert next(iter(consumer)).value == b"value"

@@ -14,6 +14,7 @@ import pytest
 from odradek import Admin, Consumer, NewTopic, TopicPartition
 from odradek.client import RawReader
 from odradek.testing import Broker
+from waiting import WITHIN_S, gathered, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRICES_CENTS = {"tea": 350, "coffee": 420, "mate": 510}
@@ -27,17 +28,17 @@ def command(servers: str, *more: str) -> list[str]:
 
 def invoices(servers: str) -> Counter[int]:
     """How often each order was billed, as read_committed readers see it."""
-    found: Counter[int] = Counter()
     with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
         partitions = [TopicPartition("invoices", partition) for partition in range(2)]
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(partitions)
-        while any(consumer.position(tp) < end for tp, end in ends.items()):
-            for record in consumer.poll(500):
-                invoice = json.loads(record.value)
-                found[invoice["order"]] += 1
-    return found
+        records = gathered(
+            lambda: consumer.poll(500),
+            lambda: all(consumer.position(tp) >= end for tp, end in ends.items()),
+            f"the invoices up to {ends}",
+        )
+    return Counter(json.loads(record.value)["order"] for record in records)
 
 
 def written(log: RawReader) -> int:
@@ -81,10 +82,16 @@ def test_killed_at_any_moment(by_hand: bool) -> None:
                 before = written(log)
                 program = subprocess.Popen(command(at, *words, "--max-records", "20"))
                 # In the midst of its work, wherever that is.
-                while program.poll() is None and written(log) < before + rng.randrange(1, 200):
-                    continue
+                until(
+                    lambda program=program, before=before: (
+                        program.poll() is not None or written(log) >= before + rng.randrange(1, 200)
+                    ),
+                    "the program at work, or its end",
+                    every_s=0,
+                    instead=lambda: written(log),
+                )
                 program.kill()
-                program.wait()
+                program.wait(WITHIN_S)
             assert before > 0
         done = subprocess.run(command(at, *words), timeout=120, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

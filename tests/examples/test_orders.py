@@ -55,6 +55,7 @@ def run(*command: Any, cwd: Path | None = None, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from waiting import WITHIN_S
+
 pytest.importorskip("pyspark")
 
 from odradek.client import RawReader
@@ -68,7 +70,7 @@ class OneSpark:
     def end(self) -> None:
         """End it with its JVM."""
         os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait()
+        self._child.wait(WITHIN_S)
         for pipe in (self._child.stdin, self._child.stdout):
             assert pipe is not None
             pipe.close()
@@ -277,7 +279,8 @@ def test_an_exact_copy_between_clusters_whose_driver_is_killed(
         ours, theirs = broker.bootstrap_servers, target.bootstrap_servers
         fill(ours, 0, 500)
         with Producer(bootstrap_servers=ours) as producer:
-            producer.send("clicks", value=None, key="no value", headers=[("a", b"1"), ("a", None)]).result()
+            sent = producer.send("clicks", value=None, key="no value", headers=[("a", b"1"), ("a", None)])
+            sent.result(WITHIN_S)
         words = [word for word in words_of("copy_cluster", tmp_path, ours, theirs) if word != "--once"]
         with (tmp_path / "log").open("wb") as log:
             driver = subprocess.Popen(
@@ -293,7 +296,7 @@ def test_an_exact_copy_between_clusters_whose_driver_is_killed(
             fill(ours, 500, 500)
         finally:
             os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
+            driver.wait(WITHIN_S)
         fill(ours, 1000, 10)
         run("copy_cluster", tmp_path, ours, theirs)
 

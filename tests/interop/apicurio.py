@@ -15,6 +15,7 @@ from pathlib import Path
 
 from interop.kafka_peer import CACHE, building
 from ports import free_port
+from waiting import WITHIN_S
 
 VERSION = "3.3.3"
 _JAVA = 21
@@ -28,7 +29,7 @@ def java() -> str | None:
     for program in [shutil.which("java"), *found]:
         if program is None or not Path(program).exists():
             continue
-        told = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=500).stderr
         version = re.search(r'version "(\d+)', told)
         if version is not None and int(version[1]) >= _JAVA:
             return program
@@ -51,7 +52,9 @@ def _unpacked() -> Path:
         home.mkdir(parents=True)
         artifact = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
         words = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={home}"]
-        done = subprocess.run(["mvn", "-q", "-B", *words], cwd=home, capture_output=True, text=True)
+        done = subprocess.run(
+            ["mvn", "-q", "-B", *words], cwd=home, capture_output=True, text=True, timeout=500
+        )
         archives = list(home.glob("*.tar.gz"))
         if done.returncode or not archives:
             raise RuntimeError(f"Maven could not get {artifact}:\n{done.stdout[-2000:]}")
@@ -84,7 +87,7 @@ def running(folder: Path) -> Iterator[str]:
         yield url
     finally:
         child.kill()
-        child.wait()
+        child.wait(WITHIN_S)
 
 
 def _answers(url: str) -> bool:

@@ -15,6 +15,7 @@ import pytest
 from interop import compatibility, kafka_peer
 from interop.tap import Tap
 from ports import free_port
+from waiting import WITHIN_S
 
 
 class OdradekServer:
@@ -56,7 +57,7 @@ class OdradekServer:
         line = child.stdout.readline()
         if not line.startswith("ready "):
             child.kill()
-            child.wait()
+            child.wait(WITHIN_S)
             raise RuntimeError(
                 f"no ready line, but {line!r}:\n{(self.directory / 'server.log').read_text(encoding='utf-8')}"
             )

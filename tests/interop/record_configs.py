@@ -14,7 +14,6 @@ import gzip
 import json
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from odradek.broker.kafka_versions.release import find
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from waiting import until
 
 FOLDER = Path(__file__).parents[1] / "golden" / "configs"
 TOPIC, BROKER = 2, 4
@@ -59,8 +59,12 @@ def record(name: str) -> dict[str, Any]:
     ):
         topic = CreatableTopic(name="plain", num_partitions=1, replication_factor=1)
         # With ZooKeeper a broker answers before its controller knows of it.
-        while (error := _created(kafka.port, topic)) == ErrorCode.INVALID_REPLICATION_FACTOR:
-            time.sleep(0.1)
+        error = until(
+            lambda: _created(kafka.port, topic),
+            "a controller that knows of the broker",
+            holds=lambda error: error != ErrorCode.INVALID_REPLICATION_FACTOR,
+            every_s=0.1,
+        )
         assert error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), error
         properties = dict(
             line.split("=", 1)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 
 from ports import free_port
+from waiting import joined
 
 #: The client id of odradek's own clients where they help a test: what they ask is not noted.
 OURS = "odradek-beside"
@@ -110,7 +111,7 @@ class Tap:
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(60)
+            joined(thread)
         self._threads.clear()
 
     def _start(self, work: object, *arguments: object) -> None:

@@ -12,6 +12,7 @@ from interop import kafka_peer
 from interop.kafka_tools import KafkaTools, ours
 from odradek import AclBindingFilter, Admin
 from odradek.testing import Broker
+from waiting import until
 from zookeeper_server import ZooKeeperServer, zookeeper
 
 pytestmark = pytest.mark.interop
@@ -109,8 +110,8 @@ def test_kafkas_tool_over_the_same_zookeeper(
                      ("--topic", "pre-", "--resource-pattern-type", "prefixed")):  # fmt: skip
             done = tools.run("acls", *in_store, "--add", *words, *more)
             assert done.status == 0, done
-        while len(admin.describe_acls()) < 3:
-            pass  # the notice is on its way
+        # The notice is on its way.
+        until(admin.describe_acls, "three ACLs", holds=lambda acls: len(acls) >= 3, every_s=0)
         mine = ours("acls", "--bootstrap-server", broker.bootstrap_servers, "--add", "--allow-principal",
                     "User:carol", "--operation", "Describe", "--group", "g")  # fmt: skip
         assert mine.status == 0, mine
@@ -119,8 +120,7 @@ def test_kafkas_tool_over_the_same_zookeeper(
         assert "User:carol" in listed.out
         done = tools.run("acls", *in_store, "--remove", "--force", "--topic", "t")
         assert done.status == 0, done
-        while len(admin.describe_acls()) > 3:
-            pass
+        until(admin.describe_acls, "three ACLs", holds=lambda acls: len(acls) <= 3, every_s=0)
         in_ours = ours("acls", *in_store, "--list")
         assert in_ours.status == 0, in_ours
         assert in_ours.out.count("Current ACLs") == 3

@@ -24,6 +24,7 @@ from interop.cluster_of_processes import BROKERS, ClusterOfProcesses, cluster_or
 from interop.test_spark_connector import connector_jars
 from odradek import Admin, Consumer, NewTopic
 from odradek import Producer as OurProducer
+from waiting import WITHIN_S, gathered, joined
 
 pytestmark = [
     pytest.mark.interop,
@@ -156,12 +157,12 @@ class Story:
     def finish_writing(self) -> None:
         """Wait until everything is acknowledged."""
         self._sent_all.set()
-        self._threads[0].join(150)
+        joined(self._threads[0], 150)
 
     def end(self) -> None:
         """Have the member leave."""
         self._read_all.set()
-        self._threads[1].join(60)
+        joined(self._threads[1])
 
 
 def absent(*tools: str) -> str | None:
@@ -295,7 +296,7 @@ class SparkJob:
             return self.child.communicate("", 90)[0]
         except subprocess.TimeoutExpired:
             self.child.kill()
-            return self.child.communicate()[0] + "\nit did not stop"
+            return self.child.communicate(timeout=WITHIN_S)[0] + "\nit did not stop"
 
 
 CLIENTS: dict[str, tuple[tuple[str, ...], Callable[[str, str], tuple[Writer, members.Member]]]] = {
@@ -392,10 +393,10 @@ def log_of(at: str, topic: str) -> dict[int, list[str]]:
         parts = [(topic, p) for p in range(PARTITIONS)]
         consumer.assign(parts)
         ends = consumer.end_offsets(parts)
-        wanted = sum(ends.values())
-        while sum(map(len, found.values())) < wanted:
-            for record in consumer.poll(timeout_ms=1000):
-                found[record.partition].append((record.value or b"").decode())
+        for record in gathered(
+            lambda: consumer.poll(timeout_ms=1000), sum(ends.values()), f"the records of {topic}"
+        ):
+            found[record.partition].append((record.value or b"").decode())
     return found
 
 

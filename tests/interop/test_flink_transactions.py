@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from interop.flink import RELEASES, flink_job
 from interop.tap import OURS
 from interop.test_java_releases import needs_java
 from odradek import Admin, Consumer, NewTopic, Producer
+from waiting import WITHIN_S, until
 
 RECORDS = 240
 LIMIT_S = 180.0
@@ -52,9 +52,7 @@ class Eye:
 
 def _until(what: str, condition: Callable[[], bool]) -> None:
     """Wait for a condition; two JVMs start in between, on a machine that may be busy."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {LIMIT_S:.0f} s: {what}"
+    until(condition, what, within_s=LIMIT_S)
 
 
 @contextmanager
@@ -70,7 +68,7 @@ def _running(job: programs.Program, directory: Path, *words: str) -> Iterator[su
         raise
     finally:
         child.kill()
-        child.communicate()
+        child.communicate(timeout=WITHIN_S)
 
 
 @pytest.mark.interop

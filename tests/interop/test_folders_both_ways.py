@@ -24,6 +24,7 @@ from odradek.testing import Broker
 from odradek.util.clock import SystemClock
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from waiting import gathered
 
 from . import topics_of_kafka
 from .kafka_peer import NEWEST, RealKafka, run_tool
@@ -103,17 +104,16 @@ def fill(data: Path, *, clean: bool) -> dict[str, PartitionLog]:
 
 
 def consume(bootstrap: str, topic: str) -> list[Record]:
-    found: list[Record] = []
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         [end] = consumer.end_offsets([(topic, 0)]).values()
         consumer.seek_to_beginning()
-        while consumer.position((topic, 0)) < end:
-            found += [
-                Record(r.offset, r.timestamp, r.timestamp_type, r.key, r.value, tuple(r.headers))
-                for r in consumer.poll(10_000)
-            ]
-    return found
+        found = gathered(
+            lambda: consumer.poll(1_000),
+            lambda: consumer.position((topic, 0)) >= end,
+            f"the records of {topic} up to {end}",
+        )
+    return [Record(r.offset, r.timestamp, r.timestamp_type, r.key, r.value, tuple(r.headers)) for r in found]
 
 
 def producers_of(port: int, topic: str) -> dict[int, tuple[int, int]]:

@@ -50,6 +50,7 @@ def test_its_transactions_on_three_workers(tmp_path: Path) -> None:
             },
             stdout=log,
             stderr=log,
+            timeout=500,
         )
         workers.stop()
     told = (tmp_path / "tests.log").read_text(encoding="utf-8", errors="replace")

@@ -36,7 +36,7 @@ LIMIT_S = 240
 def in_image(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a container of its own."""
     return subprocess.run(
-        ["podman", "run", "--rm", IMAGE, *words], capture_output=True, text=True, check=False
+        ["podman", "run", "--rm", IMAGE, *words], capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -45,7 +45,7 @@ def image() -> None:
     """Skips, by name, where there is no podman, no image, or nothing that runs it here."""
     if shutil.which("podman") is None:
         pytest.skip("an image: podman is absent")
-    if subprocess.run(["podman", "image", "exists", IMAGE], check=False).returncode:
+    if subprocess.run(["podman", "image", "exists", IMAGE], check=False, timeout=300).returncode:
         pytest.skip(f"an image: {IMAGE} is absent; podman build -f image/Containerfile -t odradek-spark .")
     told = in_image("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
     if told.returncode:
@@ -88,7 +88,10 @@ class Container:
 
     def __exit__(self, *problem: object) -> None:
         subprocess.run(
-            ["podman", "rm", "--force", "--time", "0", self._name], capture_output=True, check=False
+            ["podman", "rm", "--force", "--time", "0", self._name],
+            capture_output=True,
+            check=False,
+            timeout=300,
         )
         self._child.wait(60)
 

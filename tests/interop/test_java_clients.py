@@ -11,6 +11,7 @@ import pytest
 
 from interop import kafka_peer, members
 from interop.conftest import OdradekServer
+from waiting import joined
 
 VERSIONS = [kafka_peer.NEWEST, "2.2.2"]
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("kafka_toolchain")]
@@ -37,7 +38,7 @@ class ConsoleConsumer:
         """End it as Ctrl-C would: it commits and leaves the group."""
         self.child.terminate()
         self.child.wait(30)
-        self.reader.join(60)
+        joined(self.reader)
         assert self.child.stdout is not None
         self.child.stdout.close()
 

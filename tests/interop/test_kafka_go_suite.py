@@ -58,6 +58,7 @@ def test_its_own_tests(tmp_path: Path, compatibility_row: Callable[..., compatib
                 env={**os.environ, "KAFKA_VERSION": AS_KAFKA, "KAFKA_SKIP_NETTEST": "1"},
                 stdout=log,
                 stderr=log,
+                timeout=500,
             )
     finally:
         server.stop()

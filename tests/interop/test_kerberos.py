@@ -126,6 +126,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
                 env=made.environment,
                 capture_output=True,
                 text=True,
+                timeout=30,
             )
             if done.returncode == 0:
                 break

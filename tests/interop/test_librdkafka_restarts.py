@@ -18,6 +18,7 @@ import pytest
 from interop import compatibility, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import NEWEST, RealKafka
+from waiting import WITHIN_S
 
 pytestmark = pytest.mark.interop
 
@@ -42,7 +43,7 @@ def second_transaction(at: str, strategy: str, kill: Callable[[], None], start: 
         return child.stdout.readline().strip()
     finally:
         child.kill()
-        child.wait()
+        child.wait(WITHIN_S)
         for pipe in (child.stdin, child.stdout, child.stderr):
             pipe.close()
 

@@ -17,6 +17,7 @@ from odradek.log.startup.loading import open_partition_log
 from odradek.records.batch import iter_batches, iter_records
 from odradek.records.builder import BatchBuilder
 from odradek.util.clock import SystemClock
+from waiting import WITHIN_S, gathered
 
 from .kafka_peer import NEWEST, RealKafka, run_tool
 
@@ -38,16 +39,12 @@ def produce(bootstrap: str, first: int, count: int) -> None:
 
 
 def consume(bootstrap: str, count: int) -> list[int]:
-    found: list[int] = []
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(TOPIC, 0)])
         consumer.seek_to_beginning()
-        while len(found) < count:
-            records = consumer.poll(10_000)
-            assert records
-            assert [record.offset for record in records] == list(range(len(found), len(found) + len(records)))
-            found += [int(record.value.split()[0]) for record in records]
-    return found
+        records = gathered(lambda: consumer.poll(1_000), count, f"{count} records")
+    assert [record.offset for record in records] == list(range(len(records)))
+    return [int(record.value.split()[0]) for record in records]
 
 
 def records_of(log: PartitionLog) -> list[int]:
@@ -83,7 +80,7 @@ def kill(kafka: RealKafka) -> None:
     """Kill the broker, and let its ZooKeeper forget it: a session outlives the process for a while."""
     broker = kafka._children[-1]
     broker.send_signal(signal.SIGKILL)
-    broker.wait()
+    broker.wait(WITHIN_S)
     config = (kafka.directory / "zoo.cfg").read_text(encoding="utf-8")
     [port] = [line.partition("=")[2] for line in config.splitlines() if line.startswith("clientPort=")]
     client = KazooClient(f"127.0.0.1:{port}")

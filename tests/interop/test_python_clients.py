@@ -12,6 +12,7 @@ import pytest
 
 from interop import compatibility, members, row_names
 from interop.conftest import OdradekServer
+from waiting import joined
 
 PARTITIONS = range(4)
 RETENTION = "86400000"
@@ -231,7 +232,7 @@ class Loop:
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
+        joined(self.thread)
         self.loop.close()
 
 

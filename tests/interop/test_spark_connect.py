@@ -34,7 +34,10 @@ def thin_python() -> Path:
             venv.create(folder, with_pip=True, clear=True)
             words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             done = subprocess.run(
-                [str(python), *words, f"pyspark-client=={VERSION}"], capture_output=True, text=True
+                [str(python), *words, f"pyspark-client=={VERSION}"],
+                capture_output=True,
+                text=True,
+                timeout=300,
             )
             if done.returncode:
                 pytest.skip(f"pyspark-client {VERSION} is not to be had from PyPI: {done.stderr[-300:]}")

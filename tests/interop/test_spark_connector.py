@@ -14,6 +14,7 @@ from interop import compatibility, kafka_peer, members, row_names
 from interop.conftest import OdradekServer
 from interop.tap import OURS
 from odradek import Admin, Consumer, NewTopic, Producer
+from waiting import WITHIN_S
 
 CONNECTOR = [
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
@@ -109,7 +110,7 @@ def test_a_stream_goes_on_over_a_restart(
     finally:
         if child.poll() is None:
             child.kill()
-            child.wait()
+            child.wait(WITHIN_S)
         child.stdout.close()
         child.stdin.close()
     assert {value for _, value in copied} == sent

@@ -20,6 +20,7 @@ from odradek import Producer
 from odradek.testing import Broker
 from seeds import seed
 from spark.odd_topics import Manner, PartitionWriter
+from waiting import WITHIN_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.usefixtures("kafka_toolchain")]
 
@@ -57,7 +58,7 @@ def broker() -> Iterator[Broker]:
             bootstrap_servers=broker.bootstrap_servers, max_request_size=LARGE + 1000, buffer_memory=4 * LARGE
         ) as producer:
             for number in range(2):
-                producer.send("large", value=bytes([number]) * LARGE, partition=0).result()
+                producer.send("large", value=bytes([number]) * LARGE, partition=0).result(WITHIN_S)
             for partition in FILLED:
                 producer.send("wide", value=b"%d" % partition, partition=partition)
         yield broker

@@ -189,12 +189,10 @@ def test_librdkafka(secured: Secured, compatibility_row: Rows) -> None:
     assert failures == [None] * 50
     consumer = confluent_kafka.Consumer({**configs, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    seen = 0
-    while seen < 50:
+    for _ in range(50):
         message = consumer.poll(60)
         assert message is not None and message.error() is None
         assert len(message.value()) > 50_000
-        seen += 1
     consumer.close()
     row.does("login", what=secured.shown)
 

@@ -20,6 +20,7 @@ from interop.kafka_tools import KafkaTools, Outcome
 from odradek import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer
 from odradek.cli.main import main
 from odradek.testing import Broker
+from waiting import until
 
 pytestmark = pytest.mark.interop
 
@@ -52,6 +53,12 @@ def broker(kafka_toolchain: None) -> Iterator[Broker]:
         yield broker
 
 
+def shares(member: Consumer) -> object:
+    """What a member has been given, after a poll."""
+    member.poll(timeout_ms=50)
+    return member.assignment()
+
+
 @pytest.fixture(scope="module")
 def active(broker: Broker) -> Iterator[None]:
     """A static and a dynamic member of two groups, that stay."""
@@ -62,8 +69,7 @@ def active(broker: Broker) -> Iterator[None]:
     )
     try:
         for member in members:
-            while not member.assignment():
-                member.poll(timeout_ms=50)
+            until(lambda member=member: shares(member), "the partitions of a member", every_s=0)
         members[0].poll(timeout_ms=1000)
         members[0].commit({("clicks", p): OffsetAndMetadata(10) for p in range(3)})
         yield

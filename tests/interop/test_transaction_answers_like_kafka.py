@@ -38,6 +38,7 @@ from odradek.wire.messages.add_partitions_to_txn import (
 from odradek.wire.messages.end_txn import EndTxnRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from waiting import until_async
 
 pytestmark = pytest.mark.interop
 
@@ -169,8 +170,11 @@ async def come_to(side: Side, name: str, steps: str) -> None:
         elif step == "add":
             (error,) = await side.add(name, [0], held)
         elif step == "wait":
-            while (await side.described(name))[0].transaction_state != "CompleteAbort":
-                await asyncio.sleep(0.01)
+            await until_async(
+                lambda: side.described(name),
+                f"the end of {name}",
+                holds=lambda found: found[0].transaction_state == "CompleteAbort",
+            )
         else:
             error = (await side.end(name, step[:-1] == "commit", held, int(step[-1]))).error_code
         assert not error, f"{name}: {step}: {ErrorCode(error).name}"

@@ -22,6 +22,7 @@ from odradek import Admin, TopicPartition
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.coordinators.transactions.transaction import Transaction
+from waiting import gathered
 
 pytestmark = pytest.mark.interop
 
@@ -79,9 +80,10 @@ def test_confluent(tapped: OdradekServer, compatibility_row: Callable[..., compa
     group = {**at, "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     reader = Consumer({**group, "isolation.level": "read_committed"})
     reader.subscribe(["in"])
-    values: list[bytes] = []
-    while len(values) < 30:
-        values += [record.value() for record in reader.consume(100, 0.2) if record.error() is None]
+    found = gathered(
+        lambda: [one for one in reader.consume(100, 0.2) if one.error() is None], 30, "the committed records"
+    )
+    values = [record.value() for record in found]
     assert Counter(values) == Counter(b"%d-%d" % (n, i) for n in (0, 1, 3) for i in range(10))
     positions = reader.position(reader.assignment())
     producer.begin_transaction()

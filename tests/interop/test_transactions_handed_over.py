@@ -18,6 +18,7 @@ from interop import members, topics_of_kafka
 from interop.conftest import OdradekServer
 from interop.kafka_peer import RealKafka
 from odradek import Admin, Consumer, NewTopic, Producer
+from waiting import gathered
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("kafka_toolchain")]
 
@@ -60,9 +61,12 @@ def committed(bootstrap: str, group: str) -> tuple[list[bytes], int]:
         consumer.assign([(TOPIC, 0)])
         [end] = consumer.end_offsets([(TOPIC, 0)]).values()
         consumer.seek_to_beginning()
-        values: list[bytes] = []
-        while consumer.position((TOPIC, 0)) < end:
-            values += [record.value or b"" for record in consumer.poll(1000)]
+        records = gathered(
+            lambda: consumer.poll(1000),
+            lambda: consumer.position((TOPIC, 0)) >= end,
+            f"the committed records up to {end}",
+        )
+        values = [record.value or b"" for record in records]
         return values, -1 if found is None else found.offset
 
 

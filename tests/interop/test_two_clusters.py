@@ -19,6 +19,7 @@ from interop.cluster_of_processes import ClusterOfProcesses, cluster_or_skip
 from interop.conftest import OdradekServer
 from odradek import Admin, NewTopic, Producer
 from odradek.client.raw import RawReader
+from waiting import WITHIN_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.usefixtures("kafka_toolchain")]
 
@@ -178,7 +179,7 @@ def test_a_broker_of_each_cluster_dies_while_they_are_joined(
     finally:
         if child.poll() is None:
             child.kill()
-            child.wait()
+            child.wait(WITHIN_S)
 
 
 def first_of_each(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from interop import members
 from interop.programs import Program, ProgramMember
+from waiting import WITHIN_S, joined
 
 STEP_LIMIT_S = 60.0
 PARTITIONS = 4
@@ -63,8 +64,8 @@ class Transactor:
     def kill(self) -> None:
         """End it at once, as a crash does."""
         self.child.kill()
-        self.child.wait()
-        self._reader.join(60)
+        self.child.wait(WITHIN_S)
+        joined(self._reader)
         for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
             assert pipe is not None
             pipe.close()
@@ -142,15 +143,15 @@ class Lines:
             status = self.child.wait(60)
         except subprocess.TimeoutExpired:
             self.child.kill()
-            status = self.child.wait()
-        self._reader.join(60)
+            status = self.child.wait(WITHIN_S)
+        joined(self._reader)
         assert status == 0, self.child.stderr.read()[-3000:]
 
     def kill(self) -> None:
         """End it at once."""
         self.child.kill()
-        self.child.wait()
-        self._reader.join(60)
+        self.child.wait(WITHIN_S)
+        joined(self._reader)
         for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
             assert pipe is not None
             pipe.close()

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 from benchmarks.profiling.flame import WIDTH, depth, heaviest, svg, tree
 from benchmarks.profiling.sampler import Sampler
 
+from waiting import until
+
 FOLDED = ["main;run;read <x> 3", "main;run;write 5", "main;idle 2", "other 7", "no count"]
 
 
@@ -39,7 +41,7 @@ def test_the_heaviest_functions() -> None:
 
 def test_the_sampler_sees_this_thread() -> None:
     sampler = Sampler()
-    while not sampler._counts:
-        pass
+    # It does not sleep: it is a thread at work that is sampled.
+    until(lambda: sampler._counts, "a first sample", every_s=0)
     stacks = sampler.stop()
     assert any("test_the_sampler_sees_this_thread" in stack for stack in stacks)

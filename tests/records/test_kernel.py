@@ -21,6 +21,7 @@ from odradek.records import _pykernel as twin
 from odradek.records.batch import Record, TimestampType
 from odradek.records.kernel import NATIVE
 from odradek.records.varint import encode_varint
+from waiting import WITHIN_S
 
 try:
     native: Any = importlib.import_module("odradek._kernel")
@@ -368,6 +369,7 @@ def test_the_environment_chooses() -> None:
             capture_output=True,
             text=True,
             check=False,
+            timeout=WITHIN_S,
         )
 
     assert run("python").stdout == "False\n"

@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl
 
+from waiting import joined
+
 
 class IdentityHandler(BaseHTTPRequestHandler):
     """Answers requests; what, is for `get` and `post` to say."""
@@ -56,5 +58,5 @@ def serve(handler: type[IdentityHandler]) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
-        thread.join()
+        joined(thread)
         server.server_close()

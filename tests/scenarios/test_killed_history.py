@@ -22,6 +22,7 @@ from odradek.client.types import ConsumerRebalanceListener, TopicPartition
 from odradek.errors import OdradekError
 from odradek.testing.checker import Poll, Record, Recorder, Send, check
 from ports import free_port
+from waiting import gathered, joined
 
 TOPIC = "events"
 PARTITIONS = 3
@@ -142,8 +143,11 @@ class Run:
             consumer.seek_to_beginning(*partitions)
             self.recorder.control("reader", "assign", [name(n) for n in range(PARTITIONS)])
             ends = consumer.end_offsets(partitions)
-            while any(consumer.position(tp) < ends[tp] for tp in partitions):
-                self.poll("reader", consumer)
+            gathered(
+                lambda: self.poll("reader", consumer),
+                lambda: all(consumer.position(tp) >= ends[tp] for tp in partitions),
+                f"the records up to {ends}",
+            )
 
 
 @pytest.mark.slow
@@ -171,11 +175,11 @@ def test_a_killed_broker_leaves_a_sound_history(tmp_path: Path, seed: int) -> No
                     server = Server(tmp_path / "data", port, settings)
                     server.wait_ready()
                 for thread in producers:
-                    thread.join(90)
+                    joined(thread, 90)
             finally:
                 run.ended.set()
                 for thread in (*producers, *members):
-                    thread.join(90)
+                    joined(thread, 90)
             assert not run.problems, run.problems
             run.read_everything()
         finally:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from waiting import WITHIN_S, joined
+
 from .world import Killed
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class VirtualExecutor:
         self._is_ended = True
         if self._thread is not None:
             self._go.release()
-            self._thread.join()
+            joined(self._thread)
             self._thread = None
 
     def _begin(self) -> None:
@@ -80,7 +82,7 @@ class VirtualExecutor:
             self._thread = threading.Thread(target=self._run, name=f"virtual {self._loop.name}", daemon=True)
             self._thread.start()
         self._go.release()
-        self._back.acquire()
+        assert self._back.acquire(timeout=WITHIN_S), f"{self._thread.name} keeps its turn"
 
     def _run(self) -> None:
         # What is interrupted may end with an error of its own.

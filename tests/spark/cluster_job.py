@@ -63,7 +63,9 @@ def await_that(what: str, holds: Callable[[], bool]) -> None:
 
 
 def parent_of(pid: int) -> int:
-    told = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=True, timeout=60
+    )
     return int(told.stdout)
 
 

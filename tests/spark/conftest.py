@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from waiting import WITHIN_S
+
 _numbers = itertools.count()
 
 
@@ -69,7 +71,7 @@ class Topic:
             ]
             producer.flush()
             for future in futures:
-                future.result()
+                future.result(WITHIN_S)
 
     def offsets(self, *offsets: int) -> str:
         """The JSON that names one offset for each partition, in order."""

@@ -33,6 +33,7 @@ from spark import java_classes, worker_python
 from spark.killed_job import STEPS
 from spark.small_job import rows_of
 from spark_cluster import SparkCluster
+from waiting import WITHIN_S, joined
 
 Kill = tuple[str, str]
 """A step of `STEPS`, and who dies there, as in `killed_job`."""
@@ -125,7 +126,7 @@ class Job:
         if self._child is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
+            self._child.wait(WITHIN_S)
 
 
 class Machines:
@@ -185,7 +186,7 @@ def rows_coming(servers: str, first: int = 0) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join()
+        joined(thread)
 
 
 def values(servers: str, topic: str, isolation: str) -> Counter[bytes]:

@@ -101,7 +101,7 @@ def _use_spark(folder: Path) -> None:
         spark.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait()
+        gateway.proc.wait(300)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,9 @@ def reached(step: str) -> None:
 
 def kill_on_cluster(whom: str, machines: list[int]) -> None:
     """Kill an executor, or a machine with all that runs on it: those of this process if it runs a task."""
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True, timeout=60
+    )
     parents = {int(pid): int(parent) for pid, parent in map(str.split, told.stdout.splitlines())}
     above = [os.getpid()]
     while above[-1] in parents:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from waiting import WITHIN_S
+
 pytest.importorskip("pyspark")
 
 from odradek.client import Admin, NewTopic, Producer
@@ -92,7 +94,7 @@ class Driver:
         """End it with its JVM."""
         if self.runs():
             os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait()
+        self._child.wait(WITHIN_S)
         for pipe in (self._child.stdin, self._child.stdout):
             assert pipe is not None
             pipe.close()

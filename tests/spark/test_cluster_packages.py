@@ -110,6 +110,7 @@ def submit(
             env=given,
             capture_output=True,
             text=True,
+            timeout=300,
         )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -65,4 +65,4 @@ for task in range(8):
 assert counts[0] > 0 and counts[3] > counts[0], counts
 assert len(set(counts[3:])) == 1, counts
 """
-    subprocess.run([sys.executable, "-c", lines], check=True)
+    subprocess.run([sys.executable, "-c", lines], check=True, timeout=300)

@@ -14,6 +14,7 @@ import pytest
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.errors import TopicExistsError
 from odradek.testing import Broker
+from waiting import until_async
 
 
 def test_the_fixture_gives_a_running_broker(odradek_broker: Broker) -> None:
@@ -187,10 +188,13 @@ def test_aiokafka(odradek_broker: Broker) -> None:
         )
         await consumer.start()
         got: dict[int, list[bytes]] = {0: [], 1: []}
-        while sum(map(len, got.values())) < 200:
-            batches = await asyncio.wait_for(consumer.getmany(timeout_ms=500), 20)
-            for partition, messages in batches.items():
+
+        async def count() -> int:
+            for partition, messages in (await consumer.getmany(timeout_ms=500)).items():
                 got[partition.partition] += [message.value for message in messages]
+            return sum(map(len, got.values()))
+
+        await until_async(count, "the records that were sent", holds=lambda count: count >= 200, every_s=0)
         assert got == {p: [b"%d" % n for n in range(p, 200, 2)] for p in (0, 1)}
         await consumer.commit()
         await consumer.stop()

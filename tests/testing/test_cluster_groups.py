@@ -11,6 +11,7 @@ import pytest
 from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
 from odradek.coordinators.partitioner import partition_for
 from odradek.testing import Cluster
+from waiting import until_async
 
 ALL = {0, 1, 2}
 OFFSETS = "__consumer_offsets"
@@ -155,8 +156,11 @@ def test_members_of_asyncio_go_on_when_their_coordinator_dies(cluster: Cluster) 
                 await asyncio.gather(*sent)
 
         async def read_all(count: int) -> None:
-            while not all(set(read[index]) >= set(range(count)) for index in range(PARTITIONS)):
-                await asyncio.sleep(0.005)
+            await until_async(
+                lambda: all(set(read[index]) >= set(range(count)) for index in range(PARTITIONS)),
+                f"{count} records of each partition",
+                instead=lambda: {index: len(offsets) for index, offsets in read.items()},
+            )
 
         async with consumers[0], consumers[1]:
             done = asyncio.Event()

@@ -20,6 +20,7 @@ from odradek.wire.messages.describe_cluster import DescribeClusterRequest
 from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest
+from waiting import joined
 
 ALL = {0, 1, 2}
 PATIENCE_S = 60
@@ -85,7 +86,7 @@ def test_a_broker_that_has_started_waits_to_be_told_of_its_cluster(cluster: Clus
         cluster.heal()
         metadata, coordinator, described, of_brokers = [peer.receive() for peer in peers[:4]]
     finally:
-        starting.join()
+        joined(starting)
         for peer in peers:
             peer.close()
     assert {broker.node_id for broker in metadata.brokers} == ALL

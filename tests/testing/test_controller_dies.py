@@ -16,6 +16,7 @@ from odradek.cluster.controller.reassignment import is_moving
 from odradek.cluster.image import PartitionImage
 from odradek.cluster.store.store import Op, OpResult, StoreUnavailable
 from odradek.testing import Cluster
+from waiting import WITHIN_S, happened
 
 from .cluster_records import produce, read_alone
 
@@ -43,7 +44,7 @@ class Death:
         if self._left == 0 and self._after:
             self._multi(ops)
         self.reached.set()
-        self._let_go.wait()
+        happened(self._let_go, "the end of the test")
         raise StoreUnavailable("/", "the process is dead")
 
     def __enter__(self) -> Death:
@@ -194,7 +195,7 @@ def _dies(cluster: Cluster, case: Case, topic: str, n: int, after: bool) -> bool
             if died:
                 cluster.kill(controller)
             if coming is not None:
-                coming.result()
+                coming.result(WITHIN_S)
     bring_back(cluster)
     cluster.wait_until(lambda: case.done(cluster, topic))
     if partitions(cluster, topic):

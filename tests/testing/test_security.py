@@ -25,6 +25,7 @@ from odradek.client.raw import RawReader, RawWriter
 from odradek.errors import InvalidRequestError, KafkaError
 from odradek.testing import Broker, Cluster, Security
 from odradek.testing.certificates import CertificateAuthority
+from waiting import WITHIN_S
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
@@ -39,7 +40,7 @@ def test_all_clients_over_mutual_tls() -> None:
             admin.create_topics([NewTopic("t", 2)])
         with Producer(**alice, max_request_size=4 * MIB) as producer:
             sent = [producer.send("t", bytes([n]) * (MIB - 200), partition=0) for n in range(8)]
-            assert [one.result().offset for one in sent] == list(range(8))
+            assert [one.result(WITHIN_S).offset for one in sent] == list(range(8))
         with Consumer("t", **alice, group_id="g", auto_offset_reset="earliest") as consumer:
             seen = []
             for record in consumer:
@@ -119,7 +120,7 @@ def test_what_a_client_is_told(kind: str) -> None:
         with pytest.raises(SslAuthenticationError, match=told), Admin(**configs) as admin:
             admin.list_topics()
         with pytest.raises(KafkaError, match=told), Producer(**configs) as producer:
-            producer.send("t", b"x").result()
+            producer.send("t", b"x").result(WITHIN_S)
         with (
             pytest.raises(KafkaError, match=told),
             RawReader(configs.pop("bootstrap.servers"), configs) as reader,
@@ -185,10 +186,10 @@ def test_a_cluster_that_speaks_mutual_tls() -> None:
         configs = cluster.client_configs("alice")
         with Producer(**configs, acks="all") as producer:
             for number in range(20):
-                producer.send("t", b"%d" % number).result()
+                producer.send("t", b"%d" % number).result(WITHIN_S)
             cluster.kill(cluster.leader("t"))
             for number in range(20, 30):
-                producer.send("t", b"%d" % number).result()
+                producer.send("t", b"%d" % number).result(WITHIN_S)
         with Consumer(**configs, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition("t", 0)])
             seen = []
@@ -206,7 +207,7 @@ def test_logins_inside_tls() -> None:
         for mechanism in ("PLAIN", "SCRAM-SHA-256"):
             configs = broker.client_configs("alice", mechanism)
             with Producer(configs) as producer:
-                producer.send("t", b"x").result()
+                producer.send("t", b"x").result(WITHIN_S)
         with (
             pytest.raises(KafkaError, match="Authentication failed"),
             Admin({**broker.client_configs("alice", "PLAIN"), "sasl.jaas.config": _login("wrong")}) as admin,

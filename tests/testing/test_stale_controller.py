@@ -20,6 +20,7 @@ from odradek.wire.messages.alter_partition import (
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from odradek.wire.messages.stop_replica import StopReplicaRequest
 from odradek.wire.messages.update_metadata import UpdateMetadataRequest
+from waiting import happened
 
 from .cluster_records import produce, read_alone
 
@@ -65,7 +66,7 @@ def test_a_deposed_controller_writes_nothing_and_nobody_does_what_it_says(protoc
         def post(b: Any) -> None:
             def work() -> None:
                 waiting.set()
-                go.wait(60)
+                happened(go, "another controller")
                 try:
                     b.controller.reassign("clicks", 0, [controller])
                 except NotControllerError as error:

@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from odradek.util.gathered_writes import Writelines, gathering_write
+from waiting import within
 
 HIGH_WATER = 100_000
 
@@ -53,7 +54,7 @@ async def connected() -> AsyncIterator[tuple[Writer, asyncio.StreamReader, async
     finally:
         other.close()
         writer.transport.abort()
-        await writer.lost.wait()
+        await within(writer.lost.wait(), "the end of the connection")
         await other.wait_closed()
 
 
@@ -77,7 +78,7 @@ def test_a_peer_that_does_not_read_pauses_the_protocol_once_and_goes_on_later(fa
                 sent += 140_000
             writer.write([b"one", b"more"])
             await reader.readexactly(sent)
-            await writer.resumed.wait()
+            await within(writer.resumed.wait(), "the other side to read on")
             assert await reader.readexactly(7) == b"onemore"
             assert writer.pauses == 1
             assert writer.transport.get_write_buffer_limits()[1] == HIGH_WATER
@@ -96,7 +97,7 @@ def test_empty_buffers_leave_nothing_behind(factory: Any, buffers: list[Any]) ->
             assert await reader.readexactly(1) == b"a"
             assert writer.transport.get_write_buffer_size() == 0
             writer.transport.close()
-            await writer.lost.wait()
+            await within(writer.lost.wait(), "the end of the connection")
             assert await reader.read() == b""
 
     run(factory, main)
@@ -109,7 +110,7 @@ def test_what_is_written_to_a_connection_that_is_being_lost_is_dropped(factory: 
             descriptor = writer.transport.get_extra_info("socket").fileno()
             writer.transport.abort()
             writer.write([b"a", b"b"])
-            await writer.lost.wait()
+            await within(writer.lost.wait(), "the end of the connection")
             # A socket that gets this number next must not find that somebody waits for it already.
             assert not asyncio.get_running_loop().remove_writer(descriptor)
 

@@ -24,6 +24,7 @@ from odradek.wire.primitives import ZERO_UUID
 from odradek.wire.schemas.consumer_offsets import GroupMetadataValue, OffsetCommitKey
 from odradek.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
 from odradek.wire.structs import struct_fields
+from waiting import WITHIN_S
 
 
 def produce(*batches: Any) -> ProduceRequest:
@@ -342,5 +343,7 @@ def test_importing_the_package_imports_no_message() -> None:
     code = (
         "import sys, odradek.wire; print([m for m in sys.modules if m.startswith('odradek.wire.messages.')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=WITHIN_S
+    )
     assert done.stdout.strip() == "[]"

@@ -35,6 +35,7 @@ from odradek.wire.messages import (
     sasl_authenticate,
     sasl_handshake,
 )
+from waiting import until
 
 ROUNDS = 40
 TOPIC = "t"
@@ -92,8 +93,7 @@ class World:
         self.client.take(ApiKey.FETCH, 11)
 
     def waits(self) -> None:
-        while not self.broker.call(lambda broker: len(broker.purgatory)):
-            pass
+        until(lambda: self.broker.call(lambda broker: len(broker.purgatory)), "a fetch that waits", every_s=0)
 
     def poll_that_ends(self) -> None:
         self.client.call(ApiKey.FETCH, 11, self.fetch_request(self.end, 1))

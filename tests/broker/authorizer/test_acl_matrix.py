@@ -14,6 +14,7 @@ from odradek.broker.authorizer.requirements import REQUIREMENTS
 from odradek.broker.requests.authorization import Operation, Resource, ResourceType
 from odradek.testing import Broker
 from odradek.wire.api import ApiKey
+from waiting import until
 
 from .acl_matrix import ADMIN, Connection, Side, cases
 
@@ -44,8 +45,7 @@ def _as_user(broker: Broker, user: str, host: str) -> Connection:
                     return True
         return False
 
-    while not broker.call(log_in):
-        pass  # not accepted yet
+    until(lambda: broker.call(log_in), f"the broker to accept the connection of {user}", every_s=0)
     return connection
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.conversion.conversions import Conversions
+from waiting import until_async
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -33,8 +34,7 @@ def test_a_key_is_busy_until_whoever_asked_has_had_the_result(fails: bool) -> No
             work.set_exception(ValueError())
         else:
             work.set_result(None)
-        while not appended:
-            await asyncio.sleep(0)
+        await until_async(lambda: appended, "the append behind the conversion", every_s=0)
         assert seen == [(0, True)]
         await asyncio.sleep(0)
         assert not conversions.is_busy(["t"])

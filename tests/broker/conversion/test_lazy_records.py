@@ -15,6 +15,7 @@ import pytest
 from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.conversion.lazy_records import LazyRecords
 from odradek.errors import CorruptRecordError
+from waiting import until_async, within
 
 from ..net import run
 
@@ -23,7 +24,7 @@ async def take(records: LazyRecords) -> bytes:
     """The next piece, when it has been made."""
     ready = asyncio.Event()
     while (piece := records.take(ready.set)) is None:
-        await ready.wait()
+        await within(ready.wait(), "the next piece")
         ready.clear()
     return piece
 
@@ -88,7 +89,7 @@ def test_what_a_stop_lets_go_of_is_not_begun_again() -> None:
         conversions.stop()
         held.set()
         await asyncio.gather(*busy)
-        await ready.wait()
+        await within(ready.wait(), "the next piece")
         with pytest.raises(OSError, match="stops"):
             records.take(ready.set)
         assert conversions._threads is None
@@ -109,8 +110,7 @@ def test_nobody_is_told_of_a_conversion_for_a_peer_that_has_gone() -> None:
 
         result = conversions.run_in_order(["t"], convert)
         result.cancel()
-        while conversions.is_busy(["t"]):
-            await asyncio.sleep(0)
+        await until_async(lambda: not conversions.is_busy(["t"]), "the end of the conversion", every_s=0)
         conversions.stop()
         gc.collect()
         assert told == []

@@ -33,6 +33,7 @@ from odradek.wire.messages.fetch import (
     PartitionData,
 )
 from seeds import each_seed
+from waiting import until_async
 
 from ..dispatching import Later, dispatch, dispatcher_of, plain
 from ..fetch_frames import abort_transaction, fill
@@ -484,8 +485,7 @@ def test_a_peer_that_goes_before_its_fetch_waits_leaves_nothing(
                 assert (broker.slicer.is_busy, len(broker.purgatory)) == (True, 0)
                 if goes:
                     connection.connection_lost(None)
-                while broker.slicer.is_busy:
-                    await asyncio.sleep(0)
+                await until_async(lambda: not broker.slicer.is_busy, "the end of the slices", every_s=0)
                 await asyncio.sleep(0)
                 assert len(broker.purgatory) == (0 if goes else 1)
                 if not goes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.metadata import MetadataRequest
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest
+from waiting import until_async
 
 from ..live import Client, append, batch, connect, fetch, running
 from ..net import run, settle
@@ -118,10 +118,11 @@ def test_groups_have_their_offsets(archive: str, tmp_path: Path) -> None:
             await settle(lambda: len(runtime.partitions()) == 3, "for the groups")
             for group in groups:
                 request = OffsetFetchRequest(group_id=group["group"], topics=None)
-                answer = await client.call(request, 5)
-                while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    await asyncio.sleep(0.01)
-                    answer = await client.call(request, 5)
+                answer = await until_async(
+                    lambda request=request: client.call(request, 5),
+                    f"the offsets of {group['group']}",
+                    holds=lambda answer: answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                )
                 assert answer.error_code == ErrorCode.NONE
                 found = {
                     f"{topic.name}-{one.partition_index}": (one.committed_offset, one.metadata or "")

@@ -22,6 +22,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from waiting import WITHIN_S
 
 from ..group_client import Wire, find, join_request, sync_request
 from ..net import run
@@ -50,7 +51,7 @@ class Server:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.process.wait(WITHIN_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from odradek.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from waiting import until_async
 
 from ..admin_world import Denying
 from ..live import Client, append, batch, connect, create_topic, running
@@ -154,9 +154,7 @@ def logs_in(result: Any, name: str) -> list[tuple[int, bool]]:
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not reached():
-            await asyncio.sleep(0.001)
+    await until_async(reached, every_s=0.001)
 
 
 def two_folders(broker: Broker) -> tuple[Path, Path]:

@@ -21,6 +21,7 @@ from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest,
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake import SaslHandshakeResponse
 from odradek.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from waiting import until_async
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -62,8 +63,7 @@ async def with_server(
     finally:
         channel.close()
         server.close()
-        while serving:
-            await asyncio.sleep(0)
+        await until_async(lambda: not serving, "the end of what serves", every_s=0, instead=lambda: serving)
 
 
 def test_answers_come_in_the_order_of_the_requests() -> None:

@@ -7,6 +7,7 @@ import pytest
 from odradek import Consumer, Producer, TopicPartition
 from odradek.broker.kafka_versions.release import KRAFT_SUFFIX, names
 from odradek.testing import Cluster
+from waiting import gathered
 
 PATIENCE_S = 60
 
@@ -33,9 +34,5 @@ def test_what_is_written_survives_the_leader(release: str) -> None:
         assert cluster.leader(topic) != leader
         with Consumer(**configs, auto_offset_reset="earliest") as consumer:
             consumer.assign([partition])
-            found: list[bytes | None] = []
-            while len(found) < 2:
-                polled = consumer.poll(PATIENCE_S * 1000)
-                assert polled, f"nothing within {PATIENCE_S} s behind {found}"
-                found += [record.value for record in polled]
-        assert found == [b"before", b"after"]
+            found = gathered(lambda: consumer.poll(1_000), 2, "both records", within_s=PATIENCE_S)
+        assert [record.value for record in found] == [b"before", b"after"]

@@ -14,6 +14,7 @@ from odradek.cluster.nodes import LEADER_RECOVERING
 from odradek.errors.codes import ErrorCode
 from odradek.testing.cluster import Cluster
 from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from waiting import until_async
 
 from ..live import append, batch, connect, create_topic, fetch, running
 from ..net import run
@@ -135,9 +136,9 @@ def test_a_damaged_replica_does_not_begin_anew(tmp_path: Path) -> None:
         async with running(data) as broker:
             assert await elect(broker, 0) == 0
             await asyncio.sleep(0)
-            async with asyncio.timeout(60):
-                while broker.image.topics["t"].partitions[0].leader >= 0:
-                    await asyncio.sleep(0.01)
+            await until_async(
+                lambda: broker.image.topics["t"].partitions[0], "no leader", holds=lambda one: one.leader < 0
+            )
             assert await end_of(broker, 0) == (STORAGE, -1)
         assert sorted(path.name for path in (data / "t-0").iterdir()) == before
 

@@ -35,6 +35,7 @@ from odradek.wire.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from ports import free_port
+from waiting import until_async
 
 WAIT_S = 60
 
@@ -84,9 +85,7 @@ class Member:
 
 
 async def until(look: Callable[[], object]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not look():
-            await asyncio.sleep(0.005)
+    await until_async(look, within_s=WAIT_S, every_s=0.005)
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

@@ -27,6 +27,7 @@ from odradek.cluster.nodes import (
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import Stat, ensure_path
 from odradek.testing.cluster import Cluster
+from waiting import gathered
 
 from ..live import append, batch, connect, create_topic, running
 from ..net import run
@@ -141,10 +142,7 @@ def read(cluster: Cluster) -> int:
     with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("t", 0)])
         end = consumer.end_offsets([TopicPartition("t", 0)])[TopicPartition("t", 0)]
-        found = 0
-        while found < end:
-            found += len(consumer.poll(1_000))
-        return found
+        return len(gathered(lambda: consumer.poll(1_000), end, f"the records up to {end}"))
 
 
 def logs(cluster: Cluster) -> list[tuple[int, list[Any]]]:

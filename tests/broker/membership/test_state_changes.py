@@ -46,6 +46,7 @@ from odradek.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from replication.replicas import append
+from waiting import until_async
 
 ME, OTHER, THIRD = 0, 1, 2
 ID, ANOTHER_ID = bytes(15) + b"\x01", bytes(15) + b"\x02"
@@ -352,8 +353,12 @@ def test_what_a_newer_controller_gave_to_others_meanwhile_is_not_taken_up() -> N
         leading = asyncio.ensure_future(
             world.lead(*(state(index, OTHER if index % 2 else ME, epoch=4) for index in range(40)))
         )
-        while world.replicas.get("t", 0).leader_epoch < 4:
-            await asyncio.sleep(0)
+        await until_async(
+            lambda: world.replicas.get("t", 0),
+            "the new epoch of the first partition",
+            holds=lambda replica: replica.leader_epoch >= 4,
+            every_s=0,
+        )
         assert world.changes.update_metadata(newer, 8) is NONE
         _, errors = await leading
         assert errors == [NONE] * 16 + [STALE] * 24
@@ -654,9 +659,13 @@ def test_the_loop_gets_its_turns_between_many_partitions() -> None:
         await world.lead(*(state(index) for index in range(60)))
         turns = 0
         following = asyncio.ensure_future(world.lead(*(state(i, OTHER, epoch=4) for i in range(60))))
-        while not following.done():
-            turns += 1
-            await asyncio.sleep(0)
+
+        def is_over() -> bool:
+            nonlocal turns
+            turns += not following.done()
+            return following.done()
+
+        await until_async(is_over, "the end of the request", every_s=0)
         assert turns >= 3
 
     run(scenario)

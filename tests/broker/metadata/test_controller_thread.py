@@ -13,6 +13,7 @@ import pytest
 from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.errors import KafkaStorageError, NotControllerError
+from waiting import happened, joined
 
 
 class Replicas:
@@ -64,7 +65,7 @@ def test_posted_work_runs_in_order_in_the_thread_and_may_publish(
         thread.post(fail)
         from_outside = threading.Thread(target=thread.post, args=(lambda: note("outside"),))
         from_outside.start()
-        from_outside.join()
+        joined(from_outside)
         await thread.run(lambda: note("asked"))
         thread.post(publish)
         await thread.stop()
@@ -114,7 +115,7 @@ def test_work_that_waits_for_a_loop_which_has_ended_is_given_up() -> None:
                 ended.set()
 
         thread.post(publish)
-        begun.wait()
+        happened(begun, "the thread to begin")
         thread.let_go()
 
     loop = asyncio.new_event_loop()
@@ -131,7 +132,7 @@ def test_nothing_waits_for_the_loop_once_the_thread_is_let_go() -> None:
         go_on, ended = threading.Event(), threading.Event()
 
         def publish() -> None:
-            go_on.wait()
+            happened(go_on, "the end of the loop")
             try:
                 thread.publish(ClusterImage(), ClusterDelta(), lambda: None)
             except BaseException as error:

@@ -18,6 +18,7 @@ from odradek.testing.cluster import Cluster
 from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from waiting import happened, joined
 
 from ..live import connect
 
@@ -43,7 +44,7 @@ def folders_take_long() -> Iterator[threading.Event]:
     prepare = LogManager.prepare
 
     def late(*args: Any) -> None:
-        go_on.wait(60)
+        happened(go_on, "the end of what holds folders back")
         prepare(*args)
 
     with mock.patch.object(LogManager, "prepare", late):
@@ -73,8 +74,7 @@ def test_all_topics_are_told_before_what_it_holds_is_taken_up() -> None:
             (topic,) = (topic for topic in told.topics if topic.name == "t")
             assert [one.error_code for one in topic.partitions] == [0, 0, 0]
             go_on.set()
-            starting.join(60)
-        assert not starting.is_alive()
+            joined(starting)
         assert cluster.brokers[2].call(lambda broker: len(broker.replicas)) >= 3
 
 

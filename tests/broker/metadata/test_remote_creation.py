@@ -21,6 +21,7 @@ from odradek.wire.messages.create_topics import (
 )
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from waiting import until_async
 
 from ..admin_world import World
 from ..coordinated import FIRST, GROUPS, SECOND, TRANSACTIONS, Cluster, Node
@@ -180,8 +181,7 @@ def test_metadata_asks_the_controller(tmp_path: Path) -> None:
             client.send(
                 MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=True), 9
             )
-            while not channels.sent:
-                await asyncio.sleep(0.001)
+            await until_async(lambda: channels.sent, "a request to the controller", every_s=0.001)
             channels.sent[0].answer.set_result(response(t=BAD_FACTOR))
             answer = await client.receive()
             assert [(one.name, one.error_code) for one in answer.topics] == [("t", BAD_FACTOR)]
@@ -198,8 +198,7 @@ def test_find_coordinator_asks_the_controller(tmp_path: Path, key_type: int, top
             channels = in_a_cluster(broker)
             client = await connect(broker)
             client.send(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g"]), 4)
-            while not channels.sent:
-                await asyncio.sleep(0.001)
+            await until_async(lambda: channels.sent, "a request to the controller", every_s=0.001)
             assert names(channels.sent[0].request) == [topic]
             channels.sent[0].answer.set_result(response(**{topic: BAD_FACTOR}))
             (found,) = (await client.receive()).coordinators

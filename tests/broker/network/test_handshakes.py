@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.network.handshakes import MOST_IN_A_TURN, Handshakes
+from waiting import happened, joined, until
 
 MANY = 1_000
 
@@ -169,7 +170,7 @@ def test_what_is_left_when_it_ends_is_not_done(loop: Loop) -> None:
     class Slow(Peer):
         def step(self) -> None:
             begun.set()
-            go_on.wait(60)
+            happened(go_on, "the closing to begin")
 
     slow, left = Slow(), Peer()
     handshakes.begin(slow)
@@ -178,11 +179,10 @@ def test_what_is_left_when_it_ends_is_not_done(loop: Loop) -> None:
     assert begun.wait(60)
     closing = threading.Thread(target=handshakes.close)
     closing.start()
-    while not handshakes._is_closed:  # it is set before the thread is waited for
-        pass
+    # It is set before the thread is waited for.
+    until(lambda: handshakes._is_closed, "the handshakes to be closed", every_s=0)
     go_on.set()
-    closing.join(60)
-    assert not closing.is_alive()
+    joined(closing)
     loop.turn()
     assert not slow.is_told
     assert left.in_thread is None

@@ -13,6 +13,7 @@ from odradek.broker.network import outbox as outboxes
 from odradek.broker.network.outbox import TURN_BYTES, Outbox, SendingThreads
 from odradek.log.storage.files import FileRange
 from odradek.log.storage.real_files import RealFileSystem
+from waiting import joined
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -174,7 +175,7 @@ def test_a_thread_waits_for_a_reader_that_reads_on(
     reader = threading.Thread(target=lambda: got.append(far.recv(len(CONTENT), socket.MSG_WAITALL)))
     reader.start()
     outbox.write(30_000)
-    reader.join()
+    joined(reader)
     assert already + outbox.sent == len(CONTENT)
     assert got == [CONTENT]
     # And no longer than it is told for one that does not.

@@ -14,6 +14,7 @@ import pytest
 
 from odradek.broker.network import _pysending
 from seeds import each_seed
+from waiting import joined
 
 from ..twins import twins
 
@@ -78,7 +79,7 @@ def test_parts_leave_one_behind_the_other(
     reader = threading.Thread(target=lambda: got.append(far.recv(wanted, socket.MSG_WAITALL)))
     reader.start()
     sent = send_parts(near.fileno(), parts, most, 30_000)
-    reader.join()
+    joined(reader)
     assert sent == wanted
     assert got == [whole[:wanted]]
 
@@ -105,7 +106,7 @@ def test_any_parts_leave_as_far_as_is_asked(
     reader = threading.Thread(target=lambda: got.append(far.recv(wanted, socket.MSG_WAITALL)))
     reader.start()
     sent = send_parts(near.fileno(), parts, most, 30_000)
-    reader.join()
+    joined(reader)
     assert sent == wanted
     assert got == [whole[:wanted]]
 
@@ -130,7 +131,7 @@ def test_with_patience_a_reader_gets_all_of_it(
     reader = threading.Thread(target=lambda: got.append(far.recv(len(CONTENT), socket.MSG_WAITALL)))
     reader.start()
     sent = send_parts(near.fileno(), [(file, 0, len(CONTENT))], len(CONTENT), 30_000)
-    reader.join()
+    joined(reader)
     assert sent == len(CONTENT)
     assert got == [CONTENT]
 
@@ -168,7 +169,7 @@ def test_a_peer_that_goes_in_the_middle(
     reader = threading.Thread(target=read_a_little)
     reader.start()
     sent = send_parts(near.fileno(), [(file, 0, len(CONTENT))], len(CONTENT), 30_000)
-    reader.join()
+    joined(reader)
     assert 300_000 <= sent < len(CONTENT)
     with pytest.raises(BrokenPipeError):
         send_parts(near.fileno(), [(file, sent, len(CONTENT) - sent)], len(CONTENT) - sent, 30_000)

@@ -18,6 +18,7 @@ from odradek.broker.process.logging import _AuditFile
 from odradek.broker.process.workers import SharedStore
 from odradek.testing.security import Security
 from odradek.util.repeats import forget
+from waiting import WITHIN_S
 
 COMMAND = [sys.executable, "-m", "odradek", "server"]
 CREDENTIALS = ("metadata.sqlite", "store.sock", "kafka-authorizer.log")
@@ -63,7 +64,7 @@ def test_nothing_is_for_others_and_what_holds_credentials_for_the_owner_alone(tm
         assert process.wait(60) == 0
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=WITHIN_S)
     held = _check(tmp_path)
     assert {"made/data/metadata.sqlite", "kafka-authorizer.log"} <= set(held)
     assert (tmp_path / "made/data/clicks-0").is_dir()

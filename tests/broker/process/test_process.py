@@ -30,6 +30,7 @@ from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ports import free_port
+from waiting import WITHIN_S
 
 COMMAND = [sys.executable, "-m", "odradek", "server"]
 
@@ -51,7 +52,7 @@ def server(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str, int]
     finally:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.communicate(timeout=WITHIN_S)
 
 
 def refused(*arguments: str) -> str:
@@ -481,7 +482,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_may_be(tmp_path: Path) -> N
         assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (512, 512)
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=WITHIN_S)
 
 
 def test_a_batch_that_no_segment_takes_is_the_clients_fault(

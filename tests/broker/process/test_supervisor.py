@@ -21,6 +21,7 @@ from odradek.broker.process.supervisor import (
     WorkerCommand,
 )
 from odradek.util.clock import ManualClock
+from waiting import joined, within
 
 LIMIT_S = 60
 
@@ -119,12 +120,17 @@ class World:
             writer.close()
 
     async def next(self, number: int) -> StandIn:
-        return await self.arrived[str(number)].get()
+        return await within(self.arrived[str(number)].get(), f"worker {number}", LIMIT_S)
+
+    async def told(self) -> str:
+        """Where all listen, once all are ready."""
+        return await within(self.ready.get(), "all workers to be ready", LIMIT_S)
 
     async def next_ready(self, number: int) -> StandIn:
         one = await self.next(number)
         one.tell(f"say ready h:{number}")
-        await self.supervisor.workers[number].is_ready.wait()
+        is_ready = self.supervisor.workers[number].is_ready
+        await within(is_ready.wait(), f"worker {number} to be ready", LIMIT_S)
         return one
 
 
@@ -145,7 +151,7 @@ def test_all_are_told_when_all_are_ready_and_stopped_together(tmp_path: Path) ->
             one.tell("say something else")
             assert world.ready.empty()
             one.tell("say ready h:1")
-            assert await world.ready.get() == "h:0,h:1,h:2"
+            assert await world.told() == "h:0,h:1,h:2"
             world.supervisor.stop()
             world.supervisor.stop()
             # All are told before any has ended.
@@ -165,7 +171,7 @@ def test_each_is_told_that_all_stop_and_who_stays_is_killed(
     async def scenario() -> None:
         async with World(tmp_path, 2) as world:
             zero, one = await world.next_ready(0), await world.next_ready(1)
-            await world.ready.get()
+            await world.told()
             world.supervisor.stop()
             for each in (zero, one):
                 assert await each.heard() == "term"
@@ -202,7 +208,7 @@ def test_one_that_dies_is_started_again_and_told_where_it_was(tmp_path: Path) ->
     async def scenario() -> None:
         async with World(tmp_path, 2) as world:
             zero, one = await world.next_ready(0), await world.next_ready(1)
-            await world.ready.get()
+            await world.told()
             assert one.before == "-"
             os.kill(one.pid, signal.SIGKILL)
             again = await world.next_ready(1)
@@ -255,7 +261,7 @@ def test_one_that_is_killed_while_starting_is_started_again(tmp_path: Path) -> N
         async with World(tmp_path, 1) as world:
             os.kill((await world.next(0)).pid, signal.SIGKILL)
             again = await world.next_ready(0)
-            assert await world.ready.get() == "h:0"
+            assert await world.told() == "h:0"
             world.supervisor.stop()
             again.tell("exit 0")
             assert await world.running is None
@@ -298,7 +304,7 @@ def test_a_stop_while_one_rests_does_not_start_it_again(tmp_path: Path) -> None:
         world.supervisor._pause = rest
         async with world:
             (await world.next_ready(0)).tell("exit 3")
-            await resting.wait()
+            await within(resting.wait(), "the pause before the next start")
             world.supervisor.stop()
             assert await world.running is None
             assert world.arrived["0"].empty()
@@ -310,7 +316,7 @@ def test_workers_are_restarted_one_by_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with World(tmp_path, 3) as world:
             old = [await world.next_ready(number) for number in range(3)]
-            await world.ready.get()
+            await world.told()
             world.supervisor.restart_one_by_one()
             world.supervisor.restart_one_by_one()  # one at a time
             new = []
@@ -365,7 +371,7 @@ def test_the_lifelines_end_stops_and_then_ends_the_process() -> None:
         assert lifeline.all_stop.wait(LIMIT_S), "the supervisor's word is not heard"
         assert done == []
         os.close(other)
-        thread.join(LIMIT_S)
+        joined(thread, LIMIT_S)
     finally:
         lifeline.all_stop.clear()
     os.close(held)

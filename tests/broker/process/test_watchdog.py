@@ -33,6 +33,7 @@ from odradek.broker.process.watchdog import (
     parse_stack,
     place_of,
 )
+from waiting import joined, until_async
 
 WHERE: Stack = ("handlers/slow.py:7 handle",)
 
@@ -272,7 +273,7 @@ def test_the_usage_of_a_thread_is_seen_by_another(monkeypatch: pytest.MonkeyPatc
     seen: list[Usage] = []
     other = threading.Thread(target=lambda: seen.extend((by_file.read(), by_clock.read())))
     other.start()
-    other.join()
+    joined(other)
     for reader in (by_file, by_clock, by_clock):
         reader.close()
     assert all(usage.cpu_ms >= 20 for usage in seen)
@@ -312,7 +313,7 @@ def test_stacks_are_read_while_threads_run_and_collect() -> None:
     thread.start()
     seen = [stacks.read(thread.ident or 0) for _ in range(300)]
     over.set()
-    thread.join()
+    joined(thread)
     stacks.close()
     assert any("descend" in line for stack in seen for line in stack)
 
@@ -455,8 +456,12 @@ def test_a_real_loop_that_is_held_up(
             watchdog.start()
             hold_up_the_loop(held_up_ms)
             held_until_ms = time.monotonic_ns() / 1e6
-            while watchdog.detector._last_beat.at_ms < held_until_ms:
-                await asyncio.sleep(0.001)
+            await until_async(
+                lambda watchdog=watchdog: watchdog.detector._last_beat.at_ms,
+                "a beat behind the stall",
+                holds=lambda at_ms, held_until_ms=held_until_ms: at_ms >= held_until_ms,
+                every_s=0.001,
+            )
             watchdog.stop()
             watchdog.stop()
             if any(HELD_UP.match(record.getMessage()) for record in caplog.records):

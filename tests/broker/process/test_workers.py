@@ -27,6 +27,7 @@ from odradek.broker.process.workers import (
 )
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.cluster.store.remote_store import RemoteStore
+from waiting import WITHIN_S
 
 STORE = Path("/run/store.sock")
 
@@ -220,7 +221,7 @@ def running(folder: Path) -> Iterator[Running]:
         finally:
             if one.process.poll() is None:
                 one.process.kill()
-            one.process.communicate()
+            one.process.communicate(timeout=WITHIN_S)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

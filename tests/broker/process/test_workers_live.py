@@ -11,18 +11,19 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+import waiting
 from odradek.broker.process.workers import SharedStore
 from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.types import PartitionInfo
 from odradek.errors import UnknownTopicOrPartitionError
 from ports import free_port
+from waiting import joined
 
 COMMAND = [sys.executable, "-m", "odradek", "server"]
 LIMIT_S = 90
@@ -74,8 +75,7 @@ class Workers:
     def ended(self) -> int:
         """Wait until it has, and all of its workers: their standard error is its own."""
         code = self.process.wait(LIMIT_S)
-        self._reader.join(LIMIT_S)
-        assert not self._reader.is_alive(), "a worker goes on"
+        joined(self._reader, LIMIT_S)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.process.stdout.close()
@@ -96,10 +96,7 @@ class Workers:
 
 
 def until(condition: Callable[[], bool], told: Callable[[], object] = lambda: "") -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, told()
-        time.sleep(0.01)
+    waiting.until(condition, within_s=LIMIT_S, instead=told)
 
 
 def brokers(address: str) -> dict[int, str]:

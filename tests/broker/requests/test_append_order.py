@@ -32,6 +32,7 @@ from odradek.records.control import ControlType, end_marker_batch
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse
 from seeds import seed
+from waiting import until_async
 
 from ..conversion.test_old_produce import message_set
 from ..live import batch, create_topic, produce, running
@@ -341,10 +342,14 @@ def test_what_waits_for_replicas_holds_nothing_back(tmp_path: Path) -> None:
             follow(broker, partition)
             for _ in range(3):
                 model.send("transactional", 0)
-            while model.asked:
+
+            async def answer() -> bool:
                 model.asked.pop(0)(ErrorCode.NONE)
                 for _ in range(30):
                     await asyncio.sleep(0)
+                return not model.asked
+
+            await until_async(answer, "the last question", every_s=0)
             assert model.answers() == []
             assert partition.log.log_end_offset == 3
             caught_up(broker, partition)

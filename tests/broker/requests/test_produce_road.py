@@ -29,6 +29,7 @@ from odradek.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from waiting import until_async
 
 from ..conversion.test_old_produce import OLD_BROKER, message_set
 from ..dispatching import PEER
@@ -82,9 +83,14 @@ def test_no_produce_overtakes_a_conversion_of_its_partition(
             new.send(produce("t", batch([b"behind"]), acks=acks), 9)
             assert (await append(await connect(broker), "t", batch([b"beside"]), index=1)).base_offset == 0
             assert values(broker) == []
-            while held:
-                held.pop(0)()
-                await asyncio.sleep(0)
+
+            def go_on() -> bool:
+                for one in held[:1]:
+                    held.remove(one)
+                    one()
+                return not held
+
+            await until_async(go_on, "the pieces that are held back", every_s=0)
             assert (await old.receive()).responses[0].partition_responses[0].base_offset == 0
             if acks:
                 assert (await new.receive()).responses[0].partition_responses[0].base_offset == 1

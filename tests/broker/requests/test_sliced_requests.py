@@ -23,6 +23,7 @@ from odradek.wire.messages.offset_commit import (
 )
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from waiting import until_async
 
 from .. import live
 from ..dispatching import Later, dispatch, dispatcher_of
@@ -101,8 +102,7 @@ def test_a_topic_is_deleted_while_it_is_asked_for(tmp_path: Path, monkeypatch: p
             )
             broker.groups.ensure_topic()
             client.send(request, 7)
-            while not broker.slicer.is_busy:
-                await asyncio.sleep(0)
+            await until_async(lambda: broker.slicer.is_busy, "the first slice", every_s=0)
             broker.controller.delete_topics(["last"])
             answer = await client.receive()
             errors = [one.error_code for topic in answer.topics for one in topic.partitions]
@@ -230,11 +230,14 @@ def test_a_peer_that_goes_amid_leaves_nothing(tmp_path: Path, monkeypatch: pytes
             every_pause(broker, monkeypatch)
             client, neighbour = await live.connect(broker), await live.connect(broker)
             client.send(many_names("t"), 8)
-            while not broker.slicer.is_busy:
-                await asyncio.sleep(0)
+            await until_async(lambda: broker.slicer.is_busy, "the first slice", every_s=0)
             client.abort()
-            while broker.slicer.is_busy:
-                assert (await neighbour.call(ApiVersionsRequest(), 0)).error_code == 0
+            await until_async(
+                lambda: neighbour.call(ApiVersionsRequest(), 0),
+                "the end of the slices",
+                holds=lambda answer: answer.error_code == 0 and not broker.slicer.is_busy,
+                every_s=0,
+            )
             assert broker.listeners[0].queued_bytes == 0
             neighbour.close()
 

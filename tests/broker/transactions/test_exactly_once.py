@@ -14,6 +14,7 @@ from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from seeds import each_seed
+from waiting import until_async
 
 from ..live import Client, connect, create_topic, running
 from ..net import run
@@ -37,10 +38,18 @@ class Processor:
         client = await connect(broker)
         await client.call(FindCoordinatorRequest(key="g"), 0)
         await find_coordinator(client, self.name)
-        while (await fetch(client))[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            pass
-        while (await state_of(client, self.name)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            pass
+        await until_async(
+            lambda: fetch(client),
+            "the group's partition to be loaded",
+            holds=lambda found: found[0] != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            every_s=0,
+        )
+        await until_async(
+            lambda: state_of(client, self.name),
+            "the transactions' partition to be loaded",
+            holds=lambda found: found.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            every_s=0,
+        )
         if self.producer is None:
             self.producer = Transactional(client, self.name)
         self.producer.client = client

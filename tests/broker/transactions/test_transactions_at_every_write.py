@@ -22,6 +22,7 @@ from odradek.log.storage.memory_files import Inode, MemoryFileSystem
 from odradek.testing.checker import Poll, Record, Recorder, Send, check
 from odradek.testing.workload.journal import LocalJournal, Notes
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from waiting import until_async
 
 from ..live import Client, connect, create_topic, fetch, running
 from ..transactional import (
@@ -139,8 +140,13 @@ class Life:
             self.notes.deciding(me)
             if offset is not None:
                 self.offsets |= {offset}
-        while (error := await producer.end(commit=commit, version=self.version)) != ErrorCode.NONE:
-            assert error == ErrorCode.CONCURRENT_TRANSACTIONS
+        error = await until_async(
+            lambda: producer.end(commit=commit, version=self.version),
+            f"the end of {me}'s transaction",
+            holds=lambda error: error != ErrorCode.CONCURRENT_TRANSACTIONS,
+            every_s=0,
+        )
+        assert error == ErrorCode.NONE
         if commit and offset is not None:
             self.offsets = frozenset({offset})
         self.notes.complete(me, "ok" if commit else "fail", "txn", sends)

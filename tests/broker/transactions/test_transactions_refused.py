@@ -25,6 +25,7 @@ from odradek.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from waiting import until_async
 
 from ..admin_world import Denying
 from ..live import create_topic
@@ -199,11 +200,14 @@ def test_offsets_join_before_there_is_a_topic_of_offsets(tmp_path: Path) -> None
         )
         assert (await producer.client.call(offsets, 3)).error_code == E.NONE
         find = FindCoordinatorRequest(key_type=0, key="g")
-        while (await producer.client.call(find, 3)).error_code:
-            pass
+        await until_async(
+            lambda: producer.client.call(find, 3),
+            "the group's coordinator",
+            holds=lambda answer: not answer.error_code,
+            every_s=0,
+        )
         assert await producer.end(commit=True) == E.NONE
         partition = here.broker.replicas.get("__consumer_offsets", 0)
-        while not partition.log.log_end_offset:
-            await asyncio.sleep(0)
+        await until_async(lambda: partition.log.log_end_offset, "the marker in the group's log", every_s=0)
 
     on(tmp_path, test)

@@ -29,6 +29,7 @@ from odradek.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from waiting import until_async
 
 from ..live import create_topic
 from ..transactional import Arena, Transactional, arena, latest, state_of, until_state, values
@@ -97,8 +98,12 @@ def test_what_is_decided_is_completed(
         assert await producer.end(commit=commit, version=version) == ErrorCode.NONE
         await until_state(producer.client, "id", "PrepareCommit" if commit else "PrepareAbort")
         # Two transactions have written three records here; the first one has its marker.
-        while here.broker.replicas.get("t", 0).log.log_end_offset < (5 if written else 4):
-            await asyncio.sleep(0)
+        await until_async(
+            lambda: here.broker.replicas.get("t", 0).log.log_end_offset,
+            "the records of both transactions",
+            holds=lambda end: end >= (5 if written else 4),
+            every_s=0,
+        )
         return producer, epoch
 
     async def run() -> None:
@@ -240,8 +245,7 @@ def test_a_time_out_that_needs_a_producer_id(tmp_path: Path) -> None:
             # Noticed, but without an id; there is one at the next round.
             await advance(timers, 10_001)
             assert (await state_of(producer.client, "id")).transaction_state == "Ongoing"
-            while broker.producer_ids.is_exhausted:
-                await asyncio.sleep(0)
+            await until_async(lambda: not broker.producer_ids.is_exhausted, "a new block of ids", every_s=0)
             await advance(timers, 10_001)
             found = await state_of(producer.client, "id")
             assert (found.transaction_state, found.producer_epoch) == ("CompleteAbort", 0)
@@ -297,8 +301,12 @@ def test_metrics(tmp_path: Path) -> None:
             leader_of = here.broker.transactions.leader_of
             here.broker.transactions.leader_of = lambda key: -1 if key in leaderless else leader_of(key)
             assert await producer.end(commit=True) == ErrorCode.NONE
-            while read(kind, "UnknownDestinationQueueSize") != 1:
-                await asyncio.sleep(0)
+            await until_async(
+                lambda: read(kind, "UnknownDestinationQueueSize"),
+                "a marker without a destination",
+                holds=lambda size: size == 1,
+                every_s=0,
+            )
             leaderless.clear()
             await until_state(producer.client, "id", "CompleteCommit")
             assert read(kind, "UnknownDestinationQueueSize") == 0

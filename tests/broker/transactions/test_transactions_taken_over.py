@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.records.message_sets.message_set import iter_entries
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.wire.messages.end_txn import EndTxnRequest
+from waiting import until_async
 
 from ..live import Client, connect, fetch, running
 from ..net import run
@@ -127,10 +127,12 @@ def test_a_transaction_of_kafkas_is_ended_here(archive: str, commit: bool, tmp_p
         async with started(golden) as broker:
             client = await connect(broker)
             _ = broker.groups, broker.transactions
-            found = await state_of(client, "ship")
-            while found.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                await asyncio.sleep(0.001)
-                found = await state_of(client, "ship")
+            found = await until_async(
+                lambda: state_of(client, "ship"),
+                "the transactions to be loaded",
+                holds=lambda found: found.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                every_s=0.001,
+            )
             assert (found.error_code, found.transaction_state) == (0, "Ongoing")
             partitions = [(one.topic, index) for one in found.topics for index in one.partitions]
             assert partitions

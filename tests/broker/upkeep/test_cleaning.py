@@ -7,7 +7,6 @@ import gc
 import io
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from odradek.log.cleaner.worker import (
     serve,
 )
 from odradek.testing import Broker
+from waiting import gathered, until
 
 QUICK = {"log_cleaner_backoff_ms": 20, "log_retention_check_interval_ms": 50}
 COMPACTED = {
@@ -38,21 +38,20 @@ LIMIT_S = 60
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
     """Other processes need real time."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
+    until(condition, what, within_s=LIMIT_S, every_s=0.02)
 
 
 def read_all(servers: str, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
-    found = []
     with Consumer(bootstrap_servers=servers) as consumer:
         consumer.assign([(topic, 0)])
         end = consumer.end_offsets([(topic, 0)])[TopicPartition(topic, 0)]
         consumer.seek_to_beginning()
-        while consumer.position((topic, 0)) < end:
-            found += [(r.offset, r.key, r.value) for r in consumer.poll(1_000)]
-    return found
+        found = gathered(
+            lambda: consumer.poll(1_000),
+            lambda: consumer.position((topic, 0)) >= end,
+            f"the records of {topic} up to {end}",
+        )
+    return [(r.offset, r.key, r.value) for r in found]
 
 
 def checkpoint(data: Path) -> dict[tuple[str, int], int]:
@@ -106,10 +105,13 @@ def test_what_groups_have_committed_survives_the_compaction_of_their_topic(tmp_p
             for _ in range(300):
                 producer.send("t", b"x")
         with Consumer("t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
-            read = 0
-            while read < 300:
-                read += len(consumer.poll(1_000, max_records=3))
+
+            def three() -> list[Any]:
+                records = consumer.poll(1_000, max_records=3)
                 consumer.commit()
+                return records
+
+            gathered(three, 300, "the records that were sent")
         eventually(
             lambda: (
                 checkpoint(tmp_path / "data").get(("__consumer_offsets", 0), 0)

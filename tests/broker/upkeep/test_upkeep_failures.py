@@ -16,6 +16,7 @@ from odradek.broker.upkeep.log_starts import Errors, LogStarts
 from odradek.broker.upkeep.moving import Moving
 from odradek.broker.upkeep.removing import Removing
 from odradek.util.clock import ManualClock
+from waiting import until_async
 
 FOLDER = Path("/data")
 
@@ -37,9 +38,7 @@ class Job:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.001)
+    await until_async(condition, every_s=0.001)
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:

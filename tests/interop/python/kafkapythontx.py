@@ -45,7 +45,9 @@ class Consumer:
             heartbeat_interval_ms=500,
         )
         # Known beforehand: 3.0.12 stands still now and then when it joins again while it learns of a topic.
+        deadline = time.monotonic() + 60
         while not self.own.partitions_for_topic(topic):
+            assert time.monotonic() < deadline, f"nobody knows of {topic}"
             time.sleep(0.02)
 
     def poll(self) -> dict[int, list[Record]]:

@@ -15,6 +15,7 @@ from odradek.client.types import ConsumerRebalanceListener, TopicPartition
 from odradek.errors import KafkaError, OdradekError
 from odradek.testing.checker import Poll, Record, Recorder
 from scenarios.faults.workloads import TOPIC, Workload, name
+from waiting import joined
 
 GROUP = "members"
 SESSION_MS = 3_000
@@ -196,7 +197,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(LIMIT_S)
+        joined(self._thread, LIMIT_S)
 
     def _run(self) -> None:
         with self._cluster.admin() as admin:

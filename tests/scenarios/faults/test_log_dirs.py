@@ -91,6 +91,7 @@ def small_disks(folders: list[Path]) -> Iterator[None]:
                 ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(folder)],
                 capture_output=True,
                 check=False,
+                timeout=300,
             )
             if done.returncode:
                 raise OSError(done.stderr.decode(errors="replace"))

@@ -13,6 +13,7 @@ from cluster_processes import ClusterProcesses
 from odradek import Consumer, NewTopic, Producer
 from odradek.client.types import TopicPartition
 from scenarios.faults.page import Page, Row
+from waiting import WITHIN_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.faults]
 SOURCE, TARGET, GROUP = "source", "target", "copiers"
@@ -38,7 +39,7 @@ class Copiers:
     def __exit__(self, *_: object) -> None:
         for child in self._children:
             child.kill()
-            child.wait()
+            child.wait(WITHIN_S)
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         self.starts += 1

@@ -14,6 +14,7 @@ from odradek.spark.formats.errors import RegistryError
 from odradek.spark.formats.options import RegistryOptions
 from odradek.spark.formats.redirects import origin_of
 from odradek.spark.formats.registry import RegistryClient
+from waiting import joined
 
 
 class Server:
@@ -37,7 +38,7 @@ class Server:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join()
+        joined(self._thread)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from waiting import WITHIN_S, joined
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
@@ -39,7 +41,7 @@ def written_all_the_while(topic: Any) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join()
+        joined(thread)
 
 
 def kill_when(servers: str, topic: str, folder: Path, moment: Callable[[], bool]) -> None:
@@ -62,7 +64,7 @@ def kill_when(servers: str, topic: str, folder: Path, moment: Callable[[], bool]
             time.sleep(0.002)
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
+        driver.wait(WITHIN_S)
         log.close()
 
 

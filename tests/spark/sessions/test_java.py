@@ -81,6 +81,7 @@ def test_the_wheel_serves_where_the_machine_has_none(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert find_java({"PATH": str(tmp_path)}, wrappers=tmp_path) == java

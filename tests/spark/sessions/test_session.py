@@ -129,6 +129,7 @@ def test_without_any_java_spark_runs_on_the_wheels(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "rows 7" in done.stdout

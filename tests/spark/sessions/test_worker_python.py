@@ -79,5 +79,6 @@ def test_the_script_leaves_out_spark_s_zips_and_nothing_else(tmp_path: Path) -> 
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert done.stdout == f"{':'.join(kept)} a b *\n"

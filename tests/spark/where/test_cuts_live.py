@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from waiting import WITHIN_S
+
 pytest.importorskip("pyspark")
 
 from odradek.client import Producer
@@ -44,7 +46,7 @@ def test_each_release_tells_what_it_knows(release: str | None, from_4000: Any, f
             for partition, count in ((0, 4), (1, 2)):
                 for time_ms in TIMES_MS[:count]:
                     time = {} if old else {"timestamp_ms": time_ms}
-                    producer.send("t", value=b"x", partition=partition, **time).result()
+                    producer.send("t", value=b"x", partition=partition, **time).result(WITHIN_S)
         assert planned(broker, "timestamp >= timestamp_millis(4000)") == from_4000
         assert planned(broker, "timestamp >= timestamp_millis(5000)") == from_5000
         assert planned(broker, "timestamp < timestamp_millis(0)") == [(0, 0, 4), (1, 0, 2)]
@@ -56,7 +58,7 @@ def test_an_end_where_the_broker_stamps() -> None:
         broker.create_topic("t", configs={"message.timestamp.type": "LogAppendTime"})
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for _ in range(3):
-                producer.send("t", value=b"x").result()
+                producer.send("t", value=b"x").result(WITHIN_S)
         # Long before: the first record is the first that is too new, and the broker stamped it.
         assert planned(broker, "timestamp < timestamp_millis(4000)") == []
         assert planned(broker, "timestamp < now()") == [(0, 0, 3)]
@@ -70,7 +72,7 @@ def test_many_partitions_of_which_few_have_records() -> None:
         broker.create_topic("t", partitions=1_000)
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for partition in (0, 1, 499, 999):
-                producer.send("t", value=b"x", partition=partition).result()
+                producer.send("t", value=b"x", partition=partition).result(WITHIN_S)
         wanted = [(0, 0, 1), (1, 0, 1), (499, 0, 1), (999, 0, 1)]
         assert planned(broker, "offset >= 0") == wanted
         assert planned(broker, "timestamp > now() - interval 1 hour") == wanted

@@ -21,6 +21,7 @@ from odradek.spark.errors import FencedDriverError
 from odradek.spark.writing.decisions import Decision, Report, Transaction
 from odradek.spark.writing.exactly_once import Batch, abort_batch, commit_batch, write_task
 from odradek.spark.writing.slots import Slots
+from waiting import WITHIN_S, joined
 
 NAME = "q"
 
@@ -54,9 +55,9 @@ class Actor:
     def move(self) -> None:
         """Let it go on to its next step."""
         self._turn.release()
-        self._back.acquire()
+        assert self._back.acquire(timeout=WITHIN_S), "an actor keeps its turn"
         if self.done:
-            self._thread.join()
+            joined(self._thread)
 
     def step(self) -> None:
         """Called by the actor: somebody else's turn."""

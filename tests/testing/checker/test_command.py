@@ -9,6 +9,7 @@ import pytest
 
 from odradek.testing.checker import Event, HistoryError, Recorder, check, dump, load
 from odradek.testing.checker.__main__ import main
+from waiting import joined
 
 from .histories import poll, send, work
 
@@ -90,7 +91,7 @@ def test_a_recorder_takes_events_of_many_threads_and_writes_them_at_once(tmp_pat
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            joined(thread)
     with path.open(encoding="utf-8") as stream:
         assert list(load(stream)) == recorder.events
     assert check(recorder.events).undecided == 400
