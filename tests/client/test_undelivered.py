@@ -22,6 +22,7 @@ from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Produc
 from odradek.client.core.delivery import BatchOutcome
 from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import DeliveryTimeoutError, UndeliveredError
+from odradek.client.sync.loop_thread import LoopThread
 from odradek.errors import KafkaError
 from odradek.testing import Broker
 from waiting import WITHIN_S, until, within
@@ -123,6 +124,28 @@ def test_giving_up_is_logged(dying: Broker, caplog: pytest.LogCaptureFixture) ->
     producer = connected(dying, delivery_timeout_ms=60_000)
     producer.send("t", b"x")
     producer.close(0)
+    assert "1 with ClosedError" in caplog.text
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before it is handed over", "after it"])
+def test_ctrl_c_while_closing_is_handed_over(
+    dying: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    producer = connected(dying, delivery_timeout_ms=3_600_000)
+    producer.send("t", b"x")
+    submit = LoopThread.submit
+
+    def interrupted(self: LoopThread, coroutine: Any) -> Any:
+        monkeypatch.undo()
+        if before:
+            coroutine.close()
+        else:
+            submit(self, coroutine)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LoopThread, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
     assert "1 with ClosedError" in caplog.text
 
 

@@ -406,14 +406,12 @@ class Producer:
             self._engine.tell_undelivered(raises=failure is None and timeout != 0)
 
     def _end(self, timeout: float | None) -> None:
+        # An interrupt may come amid the handing over, too.
         try:
             closing = self._thread.submit(self._engine.close_within(timeout))
-        except ClosedError:
-            return  # it was closed before
-        try:
             closing.result(None if timeout is None else timeout + _GRACE_S)
         except ClosedError:
-            return  # somebody else, with less time, closed it meanwhile
+            return  # it was closed before, or somebody else, with less time, closed it meanwhile
         except TimeoutError:
             log.warning("the producer's thread is held up (by a callback?); it is left as it is")
         except BaseException:
