@@ -9,11 +9,10 @@ import math
 import os
 import random
 import socket
-import ssl
 import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
@@ -34,9 +33,12 @@ from odradek.client.errors import (
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
 from odradek.sasl.client_authenticator import RENEW_AT, Work
-from odradek.security.explain import explain
+from odradek.security.tls_failures import is_tls_failure
 from odradek.wire.api import ApiKey
 from odradek.wire.foreign import foreign
+
+if TYPE_CHECKING:
+    import ssl
 
 _SIZE = struct.Struct(">i")
 
@@ -81,6 +83,7 @@ class BlockingConnection:
         self.closed = False
         self._process = os.getpid()
         self._uses = 0
+        self._tls: ssl.SSLSocket | None = None
         try:
             self._socket: socket.socket = socket.create_connection(
                 (host, port), config.socket_connection_setup_timeout_ms / 1000
@@ -88,12 +91,11 @@ class BlockingConnection:
             context = config.security.ssl_context()
             if context is not None:
                 # Closes the socket if it fails.
-                self._socket = context.wrap_socket(self._socket, server_hostname=host)
-        except ssl.SSLError as problem:
-            self.closed = True
-            raise self._ssl_error(problem) from problem
+                self._socket = self._tls = context.wrap_socket(self._socket, server_hostname=host)
         except OSError as problem:
             self.closed = True
+            if is_tls_failure(problem):
+                raise self._ssl_error(problem) from problem
             raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -212,7 +214,7 @@ class BlockingConnection:
     @property
     def has_bytes(self) -> bool:
         """True if bytes of an answer are here that `select` knows nothing of: TLS has decrypted them."""
-        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+        return self._tls is not None and self._tls.pending() > 0
 
     def fileno(self) -> int:
         """For `select`, which does not see what `has_bytes` tells of."""
@@ -289,11 +291,13 @@ class BlockingConnection:
             raise ConnectionFailedError(silent_and_dead(self.address, silent_ms))
 
     def _ssl_error(self, problem: ssl.SSLError) -> SslAuthenticationError:
+        from odradek.security.explain import explain
+
         return SslAuthenticationError(f"{self.address}: SSL handshake failed: {explain(problem)}")
 
     def _broken(self, problem: OSError) -> None:
         self.close()
-        if isinstance(problem, ssl.SSLError) and self.state.versions is None:
+        if is_tls_failure(problem) and self.state.versions is None:
             # Of TLS 1.3, a broker looks at the client's certificate when the client's handshake is over.
             raise self._ssl_error(problem) from problem
         reason = f"{problem.strerror or problem}"

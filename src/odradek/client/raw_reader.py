@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from odradek.client.blocking import BlockingCluster, BlockingConnection, Retrying
-from odradek.client.blocking_select import await_any
+from odradek.client.blocking import BlockingCluster
 from odradek.client.config import ConsumerConfig, build, python_name
-from odradek.client.core.fetch_requests import (
-    EARLIEST,
-    LATEST,
-    NAMES_UNTIL,
-    FetchAt,
-    fetch_ceiling,
-    fetch_request,
-)
-from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
-from odradek.client.core.metadata import LOOKS_BEFORE_GONE
+from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.ownership import Ownership, one_at_a_time
-from odradek.client.errors import (
-    IllegalArgumentError,
-    PartitionLostError,
-    TopicRecreatedError,
-)
+from odradek.client.errors import IllegalArgumentError
 from odradek.client.raw_partitions import (
     MAX_TIMESTAMP,
     FoundTopic,
-    check_partitions,
     list_offsets,
-    look_again,
     look_up_offsets,
     look_up_topics,
     refresh,
@@ -40,18 +23,11 @@ from odradek.client.raw_partitions import (
 )
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
-from odradek.errors.codes import to_code
-from odradek.records.batch import BatchHeader
-from odradek.records.problems import TimestampRangeError
-from odradek.wire.api import ApiKey
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odradek.records.columns import ColumnDecoder
-
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DEFAULTS = {
@@ -69,29 +45,6 @@ class PartitionRange(NamedTuple):
     partition: int
     start_offset: int
     end_offset: int
-
-
-class _Reading:
-    """One range being read. `fetch_offset` runs ahead of what was decoded by one request.
-
-    Attributes:
-        cut_short: the rest of it is not there and has been given up (`fail_on_data_loss` is False); what was
-            decoded of it is still to be handed out.
-    """
-
-    __slots__ = ("aborted", "cut_short", "decoder", "end", "fail_on_data_loss", "fetch_offset", "tp")
-
-    def __init__(self, tp: TopicPartition, start: int, end: int, fail_on_data_loss: bool) -> None:
-        self.tp = tp
-        self.fetch_offset = start
-        self.end = end
-        self.fail_on_data_loss = fail_on_data_loss
-        self.cut_short = False
-        self.aborted = AbortedFilter(None)
-        self.decoder: ColumnDecoder | None = None
-
-    def wanted(self, header: BatchHeader, batch: memoryview) -> bool:
-        return not (self.aborted.active and self.aborted.drops(header, batch))
 
 
 class RawReader:
@@ -220,17 +173,18 @@ class RawReader:
         topic_ids: Mapping[str, bytes] | None,
         columns: dict[str, Any],
     ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+        from odradek.client.raw_fetching import Fetching, Reading
         from odradek.records.columns import ColumnDecoder
 
         committed = self._config.isolation_level == "read_committed"
-        readings: dict[TopicPartition, _Reading] = {}
+        readings: dict[TopicPartition, Reading] = {}
         for topic, partition, start, end in ranges:
             tp = TopicPartition(topic, partition)
             if tp in readings:
                 raise IllegalArgumentError(f"{tp} is asked for twice; name it in one range, or in two calls")
             if start >= end:
                 continue
-            reading = readings[tp] = _Reading(tp, start, end, fail_on_data_loss)
+            reading = readings[tp] = Reading(tp, start, end, fail_on_data_loss)
             reading.decoder = ColumnDecoder(
                 from_offset=start,
                 until_offset=end,
@@ -243,7 +197,7 @@ class RawReader:
         if not readings:
             return
         ids = {topic: wanted for topic, wanted in (topic_ids or {}).items() if wanted != ZERO_UUID}
-        yield from _Fetching(self._config, self._cluster, readings, ids, wait_for_end).run()
+        yield from Fetching(self._config, self._cluster, readings, ids, wait_for_end).run()
 
     @one_at_a_time
     def connect(self) -> None:
@@ -351,296 +305,3 @@ class RawReader:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-class _Fetching:
-    """The loop behind `fetch_columns_many`."""
-
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        cluster: BlockingCluster,
-        readings: dict[TopicPartition, _Reading],
-        topic_ids: Mapping[str, bytes],
-        wait_for_end: bool,
-    ) -> None:
-        self._config = config
-        self._wait_for_end = wait_for_end
-        self._cluster = cluster
-        self._left = readings
-        self._topic_ids = topic_ids
-        self._named: set[TopicPartition] = set()
-        self._asked: dict[int, tuple[BlockingConnection, list[_Reading]]] = {}
-        self._retrying: Retrying = cluster.retrying(f"reading {', '.join(map(str, readings))}")
-
-    def run(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        check_partitions(self._cluster, self._left, self._topic_ids)
-        handed_out = False
-        try:
-            while self._left:
-                try:
-                    self._ask()
-                    answers = self._receive()
-                except KafkaError as problem:
-                    self._drop_connections()
-                    self._retrying.failed(problem)
-                    self._refresh()
-                    continue
-                # What came is walked first, so that the next request is on its way while rows are decoded.
-                ready = [self._take(reading, data) for reading, data in answers]
-                if any(reading is not None for reading in ready):
-                    self._retrying.progress()
-                try:
-                    self._ask()
-                except KafkaError:
-                    self._drop_connections()
-                for (reading, data), taken in zip(answers, ready, strict=True):
-                    if taken is not None:
-                        for rows in self._decode(reading, data):
-                            handed_out = True
-                            yield rows
-                for rows in self._rest_of_cut_short():
-                    handed_out = True
-                    yield rows
-            self._check_named()
-        except TopicRecreatedError as problem:
-            problem.rows_in_doubt = handed_out and bool(self._named)
-            raise
-        finally:
-            self._drop_connections()
-
-    def _ask(self) -> None:
-        """Send a request to every leader to which none is on its way."""
-        busy = {reading.tp for _, readings in self._asked.values() for reading in readings}
-        metadata = self._cluster.metadata
-        by_node: dict[int, list[_Reading]] = {}
-        epochs: dict[TopicPartition, int] = {}
-        for tp, reading in self._left.items():
-            if tp in busy or reading.fetch_offset >= reading.end:
-                continue
-            leader = self._cluster.leader(tp)
-            if leader is None:
-                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
-            if leader not in self._asked:
-                by_node.setdefault(leader, []).append(reading)
-                # Another leader may be known soon: the one before must not be asked in that one's epoch.
-                epochs[tp] = metadata.leader_epoch(tp)
-        for node, readings in by_node.items():
-            readings.sort(key=lambda reading: reading.tp.topic)
-            connection = self._cluster.connection(node)
-            ids = {reading.tp.topic: self._id_of(reading.tp.topic) for reading in readings}
-            version = connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values()))
-            if version <= NAMES_UNTIL:
-                self._about_to_name(readings)
-            request = fetch_request(
-                (
-                    FetchAt(
-                        r.tp,
-                        r.fetch_offset,
-                        epochs[r.tp],
-                        self._config.max_partition_fetch_bytes,
-                    )
-                    for r in readings
-                ),
-                ids,
-                max_wait_ms=self._config.fetch_max_wait_ms,
-                min_bytes=self._config.fetch_min_bytes,
-                max_bytes=self._config.fetch_max_bytes,
-                isolation=self._config.isolation,
-                # No rack: it reads from leaders alone, which send those elsewhere that name one.
-            )
-            connection.send(request, version)
-            self._asked[node] = (connection, readings)
-
-    def _id_of(self, topic: str) -> bytes:
-        """The id that is asked for; else the one that the topic has."""
-        known = self._cluster.metadata.topic_id(topic)
-        return self._topic_ids.get(topic, known) if known != ZERO_UUID else known
-
-    def _about_to_name(self, readings: Iterable[_Reading]) -> None:
-        """Ask for the topics' ids before the first Fetch that names topics, where the broker does not compare
-        ids, and after the last one (`_check_named`). If they are the same, all came from the same topic.
-        """
-        new = {r.tp for r in readings if r.tp.topic in self._topic_ids} - self._named
-        if new:
-            refresh(self._cluster, {tp.topic for tp in new})
-            check_partitions(self._cluster, new, self._topic_ids)
-            self._named |= new
-
-    def _check_named(self) -> None:
-        while self._named:
-            try:
-                refresh(self._cluster, {tp.topic for tp in self._named})
-            except KafkaError as problem:
-                self._retrying.failed(problem)
-                continue
-            check_partitions(self._cluster, self._named, self._topic_ids)
-            return
-
-    def _receive(self) -> list[tuple[_Reading, Any]]:
-        """Wait for at least one broker; returns (reading, its part of the answer)."""
-        if not self._asked:
-            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-        asked = {node: connection for node, (connection, _) in self._asked.items()}
-        out: list[tuple[_Reading, Any]] = []
-        for node in await_any(self._cluster, asked, self._config.request_timeout_ms):
-            connection, readings = self._asked.pop(node)
-            _, response = connection.receive()
-            if response.error_code:
-                raise error_for(response.error_code)
-            by_tp = {reading.tp: reading for reading in readings}
-            names = {self._id_of(tp.topic): tp.topic for tp in by_tp}
-            for topic in response.responses:
-                name = topic.topic or names.get(bytes(topic.topic_id), "")
-                for data in topic.partitions:
-                    reading = by_tp.get(TopicPartition(name, data.partition_index))
-                    if reading is not None:
-                        out.append((reading, data))
-        return out
-
-    def _take(self, reading: _Reading, data: Any) -> _Reading | None:
-        """Look at an answer without decoding it. Returns the reading if there is something to decode."""
-        code = to_code(data.error_code)
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._look_for(reading)
-            return None
-        if code != ErrorCode.NONE:
-            self._retrying.failed(error_for(code, f"{reading.tp}: {code.message}"))
-            self._refresh()
-            return None
-        start = reading.fetch_offset
-        if data.records is not None:
-            reading.fetch_offset = end_of_fetched(data.records, start)
-            if reading.fetch_offset == start and len(data.records):
-                raise batch_too_large(reading.tp, start)
-        if reading.fetch_offset == start:
-            self._retrying.idle(
-                f"{reading.tp} has nothing at offset {start} yet; its high watermark is {data.high_watermark}"
-            )
-            if not self._wait_for_end and data.high_watermark <= start:
-                self._look_for(reading)
-            return None
-        return reading
-
-    def _decode(self, reading: _Reading, data: Any) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        decoder = reading.decoder
-        assert decoder is not None
-        reading.aborted = AbortedFilter(data.aborted_transactions)
-        topic, partition = reading.tp
-        try:
-            for rows in decoder.feed(data.records):
-                yield topic, partition, rows
-        except TimestampRangeError as problem:
-            raise TimestampRangeError(problem.offset, problem.timestamp, f"{reading.tp}: ") from problem
-        if decoder.finished or reading.fetch_offset >= reading.end:
-            rest = decoder.flush()
-            if rest is not None:
-                yield topic, partition, rest
-            del self._left[reading.tp]
-
-    def _rest_of_cut_short(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        """Hand out what was decoded of ranges whose rest was given up, and be done with them."""
-        for reading in [reading for reading in self._left.values() if reading.cut_short]:
-            assert reading.decoder is not None
-            rest = reading.decoder.flush()
-            if rest is not None:
-                yield (*reading.tp, rest)
-            del self._left[reading.tp]
-
-    def _look_for(self, reading: _Reading) -> None:
-        """Find out what is left of a range of which the leader has nothing at the offset to read on at.
-
-        What lies before the log's start is gone for good. That the log ends at that offset, or before, is
-        believed when several answers say so, as whoever is asked may not be the leader any more, or not yet
-        have what it will lead. Else the same is asked again.
-
-        Raises `PartitionLostError` if part of the range is not there (`fail_on_data_loss`); if it shall not
-        be raised, the range begins behind the gap, or is `cut_short`.
-        """
-        tp = reading.tp
-        self._drop_connections()
-        for look in range(1, LOOKS_BEFORE_GONE + 1):
-            first = self._bound(tp, EARLIEST)
-            if reading.fetch_offset < first:
-                self._skip(reading, first, self._bound(tp, LATEST))
-                return
-            if self._is_written(reading):
-                self._retrying.idle(f"{tp} does not give out what it has at offset {reading.fetch_offset}")
-                self._retrying.pause()
-                return
-            if look < LOOKS_BEFORE_GONE:
-                self._retrying.pause()
-                self._refresh()
-        self._skip(reading, first, self._bound(tp, LATEST))
-
-    def _bound(self, tp: TopicPartition, which: int) -> int:
-        return list_offsets(self._cluster, self._config.isolation, {tp: which})[tp]
-
-    def _is_written(self, reading: _Reading) -> bool:
-        """Return whether the leader has anything at the offset to read on at, be it not replicated yet.
-
-        Brokers tell readers no log end offset. But a fetch from an offset beyond it is out of range, and one
-        from anywhere up to it is not.
-        """
-        tp = reading.tp
-        while True:
-            try:
-                leader = self._cluster.leader(tp)
-                if leader is None:
-                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
-                connection = self._cluster.connection(leader)
-                ids = {tp.topic: self._id_of(tp.topic)}
-                epoch = self._cluster.metadata.leader_epoch(tp)
-                response = connection.call(
-                    fetch_request(
-                        [FetchAt(tp, reading.fetch_offset + 1, epoch, 1)],
-                        ids,
-                        max_wait_ms=0,
-                        min_bytes=0,
-                        max_bytes=1,
-                        isolation=self._config.isolation,
-                    ),
-                    at_most=fetch_ceiling(ids.values()),
-                )
-                answers = [data for topic in response.responses for data in topic.partitions]
-                code = to_code(response.error_code or (answers[0].error_code if answers else 0))
-                if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    return False
-                if not answers:  # it is throttled
-                    code = ErrorCode.REQUEST_TIMED_OUT
-                if code == ErrorCode.NONE:
-                    return True
-                raise error_for(code, f"{tp}: {code.message}")
-            except KafkaError as problem:
-                self._drop_connections()
-                self._retrying.failed(problem)
-                self._refresh()
-
-    def _skip(self, reading: _Reading, first: int, last: int) -> None:
-        """Go on behind what is not there, or not at all; or raise. The log holds `first` to `last`."""
-        what = f"offset {reading.fetch_offset} of the range up to {reading.end} is not in the log"
-        if reading.fail_on_data_loss:
-            raise PartitionLostError(
-                f"{reading.tp}: {what}, which now holds {first} to {last}: records were deleted, the topic "
-                "was made anew, or the range was to end where nothing has been written"
-            )
-        log.warning("%s: %s, which now holds %d to %d; it is skipped", reading.tp, what, first, last)
-        self._retrying.progress()
-        assert reading.decoder is not None
-        if reading.fetch_offset < first < reading.end:
-            reading.fetch_offset = first
-            # The batch that holds `first` comes whole, with records that count as deleted.
-            reading.decoder.next_offset = first
-        else:
-            reading.fetch_offset = reading.end
-            reading.cut_short = True
-
-    def _refresh(self) -> None:
-        self._drop_connections()
-        look_again(self._cluster, self._left, self._topic_ids)
-
-    def _drop_connections(self) -> None:
-        """Forget what was asked; a connection that owes an answer cannot be used for anything else."""
-        for connection, _ in self._asked.values():
-            connection.close()
-        self._asked.clear()

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from odradek.errors import KafkaError
 from odradek.records import scalars
@@ -450,6 +449,9 @@ def _timestamp_buffer(column: Any, default: int) -> Any:
     if column is None or pa.types.is_null(column.type):
         return None
     if pa.types.is_timestamp(column.type):
+        # Where needed: a process that reads would wait 40 ms for its first batch.
+        import pyarrow.compute as pc
+
         # Truncated to milliseconds, but never wrapped.
         wanted = pc.CastOptions(pa.timestamp("ms", tz=column.type.tz), allow_time_truncate=True)
         column = pc.cast(column, options=wanted).view(pa.int64())

@@ -1,6 +1,5 @@
 """Options by name, whatever their case, as numbers, booleans, durations and choices. Pure."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -81,7 +80,9 @@ class Given:
         for name in sorted(self._values):
             if name in allowed or name.startswith(("kafka.", "__")):
                 continue
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, names, n=1, cutoff=0.6)
             # Those of TLS are many, and Kafka's own names.
             common = ", ".join(one for one in names.values() if ".ssl." not in one)
             hint = f"did you mean '{names[near[0]]}'?" if near else f"Known are {common}."

@@ -33,13 +33,11 @@ from odradek.spark.offsets import (
     timestamps_from_json,
 )
 from odradek.spark.option_values import Given
-from odradek.spark.where.conditions import Where
-from odradek.spark.where.parser import parse_where
-from odradek.util.java_regex import JavaPatternError, compile_java
 
 if TYPE_CHECKING:
     from odradek.spark.formats.columns import TypedRead
     from odradek.spark.formats.options import SideOptions
+    from odradek.spark.where.conditions import Where
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -118,7 +116,7 @@ class SourceOptions:
     fetch_offset_tries: int = 3
     fetch_offset_retry_interval_ms: int = 1000
     commit_offsets_to_group: str | None = None
-    where: Where | None = None
+    where: "Where | None" = None
     notes: tuple[str, ...] = ()
     typed: "TypedRead | None" = None
 
@@ -234,10 +232,12 @@ def _records_per_partition(given: Given) -> tuple[int | None, int | None]:
     return fewest, most
 
 
-def _where(given: Given, streaming: bool) -> Where | None:
+def _where(given: Given, streaming: bool) -> "Where | None":
     text = given.text("where")
     if text is None:
         return None
+    from odradek.spark.where.parser import parse_where
+
     return parse_where(text, None if streaming else time.time_ns() // 1000)
 
 
@@ -319,6 +319,8 @@ def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition,
             raise ValueError(
                 "Pattern to subscribe is empty as specified value for option 'subscribePattern' is ''"
             )
+        from odradek.util.java_regex import JavaPatternError, compile_java
+
         try:
             compile_java(value)
         except JavaPatternError as error:

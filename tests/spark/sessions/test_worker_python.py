@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import os
+import site
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +48,20 @@ def test_a_session_on_a_cluster_after_one_on_this_machine_has_the_python_itself(
     worker_python.choose(environment, "local[2]")
     worker_python.choose(environment, "yarn")
     assert told(environment) == {sys.executable}
+
+
+@pytest.mark.parametrize("prefixes", [1, 2])
+def test_a_pyspark_of_the_system_is_found_by_an_environment_that_sees_the_system(
+    prefixes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = tmp_path / "system"
+    monkeypatch.setattr(site, "PREFIXES", [sys.prefix, str(system)][:prefixes])
+    package = Path(site.getsitepackages([str(system)])[0]) / "pyspark" / "__init__.py"
+    spec = importlib.machinery.ModuleSpec("pyspark", None, origin=str(package))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    environment: dict[str, str] = {}
+    worker_python.choose(environment, "local[2]")
+    assert told(environment) == {str(PROGRAM) if prefixes == 2 else sys.executable}
 
 
 def test_a_python_that_somebody_has_named_for_the_driver_stays() -> None:

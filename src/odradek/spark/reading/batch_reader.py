@@ -11,7 +11,6 @@ from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange, split
 from odradek.spark.reading.joined import bind_late, read_task, tasks_of
 from odradek.spark.reading.offset_reader import OffsetReader
-from odradek.spark.where.cuts import cut_and_tell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +37,8 @@ class BatchReader(DataSourceReader):
             starts, ends = offset_reader.bounds(options.start, options.end)
             ranges = self._ranges(starts, ends)
             if options.where is not None:
+                from odradek.spark.where.cuts import cut_and_tell
+
                 ranges = cut_and_tell(ranges, options.where, offset_reader)
         finally:
             offset_reader.close()

@@ -14,11 +14,12 @@ from odradek.client.types import TopicPartition
 from odradek.spark.offsets import SourceOffset
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import MANY, SMALL, OffsetRange, join
-from odradek.spark.reading.late_binding import Others, bindings, partitions_may_come, ranges_now
 from odradek.spark.reading.task import RangeToRead, read_range, task_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.spark.reading.late_binding import Others
 
 
 @dataclass
@@ -29,7 +30,7 @@ class RangesToRead(InputPartition):
     """
 
     ranges: tuple[RangeToRead, ...]
-    others: Others | None = None
+    others: "Others | None" = None
 
 
 def tasks_of(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputPartition]:
@@ -55,6 +56,8 @@ def bind_late(
     options: SourceOptions, ends: SourceOffset, tasks: Sequence[InputPartition]
 ) -> list[InputPartition]:
     """Return the tasks of a batch that ends at `ends` with what they look up when they run."""
+    from odradek.spark.reading.late_binding import Others, bindings, partitions_may_come
+
     by_task = [_ranges_of(task) for task in tasks]
     pieces = [one for ranges in by_task for one in ranges]
     found = bindings(options, ends, [one.range for one in pieces])
@@ -79,7 +82,7 @@ def _ranges_of(task: InputPartition) -> tuple[RangeToRead, ...]:
 
 
 def _bound(
-    options: SourceOptions, ranges: Sequence[RangeToRead], others: Others | None
+    options: SourceOptions, ranges: Sequence[RangeToRead], others: "Others | None"
 ) -> Iterable[RangeToRead]:
     """The ranges as they are now."""
     if others is None and not any(one.binding for one in ranges):
@@ -87,6 +90,8 @@ def _bound(
             with task_reader(options) as reader:
                 reader.learn_topics({one.topic for one in ranges})
         return ranges
+    from odradek.spark.reading.late_binding import ranges_now
+
     with task_reader(options) as reader:
         now = ranges_now(options, reader, [(one.range, one.binding) for one in ranges], others)
     return map(RangeToRead.of, now)

@@ -34,7 +34,6 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
-from odradek.spark.where.cuts import cut
 from odradek.wire.primitives import ZERO_UUID, uuid_to_text
 
 if TYPE_CHECKING:
@@ -256,7 +255,11 @@ def _ranges_of_others(options: SourceOptions, reader: "RawReader", others: Other
             for tp, start in sorted(starts.offsets.items())
         ]
         ranges = [r for r in ranges if r.size and not _is_past(options, r)]
-        return cut(ranges, options.where, brokers) if options.where is not None else ranges
+        if options.where is None:
+            return ranges
+        from odradek.spark.where.cuts import cut
+
+        return cut(ranges, options.where, brokers)
 
 
 def _moves(limit: Limit, tp: TopicPartition, special: int) -> bool:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from odradek.client import RawReader
 from odradek.client.errors import NoBrokersAvailableError
 from odradek.client.types import TopicPartition
 from odradek.errors import (
@@ -38,10 +37,10 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
-from odradek.util.java_regex import compile_java
 from odradek.wire.primitives import ZERO_UUID, uuid_to_text
 
 if TYPE_CHECKING:
+    from odradek.client import RawReader
     from odradek.client.raw_partitions import FoundTopic
 
 log = logging.getLogger(__name__)
@@ -64,7 +63,7 @@ class OffsetReader:
         self,
         options: SourceOptions,
         sleep: Callable[[float], None] = time.sleep,
-        reader: RawReader | None = None,
+        reader: "RawReader | None" = None,
     ) -> None:
         self._options = options
         self._sleep = sleep
@@ -251,6 +250,8 @@ class OffsetReader:
     def _topics(self) -> "dict[str, FoundTopic]":
         options = self._options
         if options.pattern:
+            from odradek.util.java_regex import compile_java
+
             pattern = compile_java(options.pattern)
             found = self._client().look_up_topics()
             topics = {name: topic for name, topic in found.items() if pattern.search(name)}
@@ -267,7 +268,7 @@ class OffsetReader:
                 raise error_for(topic.error, f"topic '{name}': {topic.error.message}")
         return topics
 
-    def _client(self) -> RawReader:
+    def _client(self) -> "RawReader":
         if self._reader is None:
             # Who has once been reached will be so again.
             patience_ms = math.inf if self._reached else first_contact_ms(self._options.client)

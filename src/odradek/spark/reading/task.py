@@ -16,7 +16,6 @@ from odradek.spark.connections import borrowed_reader
 from odradek.spark.errors import DataLossError, ReadError, made_again
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
-from odradek.spark.reading.late_binding import Binding
 from odradek.spark.schema import arrow_schema
 from odradek.wire.primitives import ZERO_UUID, uuid_from_text, uuid_to_text
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from odradek.client import RawReader
     from odradek.spark.formats.shape import TypedShape
+    from odradek.spark.reading.late_binding import Binding
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class RangeToRead(InputPartition):
     start: int
     end: int
     topic_id: str = ""
-    binding: Binding | None = None
+    binding: "Binding | None" = None
 
     @classmethod
     def of(cls, range_: OffsetRange) -> "RangeToRead":

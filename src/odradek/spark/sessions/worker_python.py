@@ -60,7 +60,8 @@ def _usable(environment: MutableMapping[str, str]) -> bool:
     home = environment.get("SPARK_HOME")
     if home and Path(home).resolve() != package.resolve():
         return False
-    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    # Those of the base too, where an environment was made with `--system-site-packages`.
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
     if site.ENABLE_USER_SITE:
         installed.add(site.getusersitepackages())
     return str(package.parent) in installed

@@ -1,0 +1,72 @@
+"""The modules that a stream's process loads: Spark starts one for each stream; it plans and never reads."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from odradek.testing import Broker
+
+pytest.importorskip("pyspark")
+
+PROGRAM = """
+import json, sys
+import pyspark.sql.streaming.python_streaming_source_runner
+import pyarrow as pa
+
+by_spark = set(sys.modules)
+
+def loaded():
+    names = [name for name in sys.modules if name not in by_spark]
+    by_spark.update(names)
+    return names
+
+from odradek.spark.source import OdradekDataSource
+
+options = {"kafka.bootstrap.servers": sys.argv[1], "subscribe": "t", "startingOffsets": "earliest"}
+source = OdradekDataSource(options)
+reader = source.streamReader(source.schema())
+start = reader.initialOffset()
+reader.prepareForTriggerAvailableNow()
+end = reader.latestOffset(start, reader.getDefaultReadLimit())
+tasks = reader.partitions(start, end)
+planning = loaded()
+rows = sum(batch.num_rows for task in tasks for batch in reader.read(task))
+print(json.dumps([planning, loaded(), rows]))
+"""
+
+ONLY_WHERE_RECORDS_ARE = (
+    "odradek.records.batch",
+    "odradek.records.compression",
+    "odradek._kernel",
+    "lz4",
+    "cramjam",
+)
+ONLY_WHERE_ASKED_FOR = (
+    "ssl",
+    "difflib",
+    "pyarrow.compute",
+    "odradek.util.java_regex",
+    "odradek.spark.where.parser",
+    "odradek.spark.where.conditions",
+    "odradek.spark.reading.late_binding",
+    "odradek.client.raw_writer",
+)
+
+
+def test_a_planner_loads_nothing_of_records_and_a_task_nothing_that_it_does_not_use() -> None:
+    with Broker() as broker:
+        from odradek.client import Producer
+
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for _ in range(3):
+                producer.send("t", value=b"x")
+        words = [sys.executable, "-c", PROGRAM, broker.bootstrap_servers]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    planning, reading, rows = json.loads(done.stdout)
+    assert rows == 3
+    assert "odradek.client.raw_reader" in planning
+    assert "odradek.client.raw_fetching" in reading
+    assert set(planning).isdisjoint((*ONLY_WHERE_RECORDS_ARE, *ONLY_WHERE_ASKED_FOR))
+    assert set(reading).isdisjoint(ONLY_WHERE_ASKED_FOR)
