@@ -342,17 +342,79 @@ def test_available_now_ends_while_a_topic_is_hidden() -> None:
     assert not query.step()
 
 
-def test_without_an_id_a_topic_that_is_gone_is_forgotten() -> None:
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize(
+    ("comes_back_with", "read"),
+    [
+        (6, [*range(6)]),
+        (9, [*range(9)]),
+        (5, [*range(6), *range(5)]),
+        (0, [*range(6)]),
+    ],
+)
+def test_without_an_id_a_topic_that_reaches_its_place_is_the_same(
+    comes_back_with: int, read: list[int], crash: bool
+) -> None:
     topic = SimulatedTopic()
     topic.append(0, 6)
     query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false"))
     query.step()
     topic.hidden = True
+    if crash:
+        query.crash()
+    for _ in range(3):
+        assert not query.step()
+    topic.hidden = False
+    topic.bounds[T0] = (0, comes_back_with)
+    query.log_next_batch()
+    if crash:
+        query.crash()
+    for _ in range(3):
+        query.step()
+    topic.append(0, 1)
+    while query.step():
+        pass
+    assert query.offsets_read(T0) == [*read, comes_back_with]
+
+
+def test_without_an_id_a_topic_that_comes_back_shorter_waits_for_enough_data() -> None:
+    topic = SimulatedTopic(2)
+    topic.append(0, 6)
+    given = {"minOffsetsPerTrigger": "4", "maxTriggerDelay": "10s"}
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false", **given))
+    query.step()
+    topic.hidden = True
     query.step()
     topic.hidden = False
-    topic.bounds[T0] = (0, 9)  # another one, for all that anybody can tell
+    topic.bounds[T0] = (0, 3)
+    topic.append(1, 2)
+    for _ in range(3):
+        while query.step():
+            pass
+        query.now_ms += 10_000
+    assert (query.offsets_read(T0), query.offsets_read(T1)) == ([*range(6), *range(3)], [0, 1])
+
+
+def test_without_an_id_a_topic_that_comes_back_shorter_fails_the_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topic = SimulatedTopic()
+    topic.append(0, 6)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest"))
     query.step()
-    assert query.offsets_read(T0) == [*range(6), *range(9)]
+    topic.hidden = True
+    with pytest.raises(DataLossError, match="may not be described"):
+        query.step()
+    before = list(query.logged_ends)
+    topic.hidden = False
+    topic.bounds[T0] = (0, 5)
+    with pytest.raises(DataLossError, match="6"):
+        query.step()
+    topic.bounds[T0] = (0, 8)
+    query.crash()
+    query.step()
+    assert query.logged_ends[:-1] == before
+    assert query.offsets_read(T0) == list(range(8))
 
 
 def test_a_batch_waits_for_enough_data() -> None:
@@ -470,11 +532,12 @@ def test_whatever_happens_each_offset_is_read_once(
         max_size=40,
     ),
     st.none() | st.integers(1, 4),
+    st.sampled_from([OLD, ""]),
 )
 def test_with_retention_and_hidden_topics_nothing_is_read_twice_and_what_is_there_once(
-    script: list[tuple[str, int]], limit: int | None
+    script: list[tuple[str, int]], limit: int | None, topic_id: str
 ) -> None:
-    topic = SimulatedTopic(1, OLD)
+    topic = SimulatedTopic(1, topic_id)
     limits = {"maxOffsetsPerTrigger": limit} if limit else {}
     query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false", **limits))
     deleted = 0

@@ -13,17 +13,19 @@ The invariants of a query's reading side, whatever happens to its driver:
   records flow from batch 1 on. Where the start asked for anew is past the end that batch 0 was given, that
   partition has nothing to read in batch 0.
 - A partition that appears while the query runs is read from its beginning.
-- A partition that no answer names any more keeps its place in the checkpoint, if its topic has an id: it may
-  be hidden (its description forbidden for a while, a broker that does not know it yet) and come back, and the
-  id tells then whether it is the same. That is lost data too, told before anything is written down. Without
-  an id it is forgotten, since nothing would tell it from another one of its name.
+- A partition that no answer names any more keeps its place in the checkpoint: it may be hidden (its
+  description forbidden for a while, a broker that does not know it yet) and come back. That is lost data
+  too, told before anything is written down. When it comes back, its topic's id tells whether it is the same.
+  Without an id, a log that reaches its place is taken for the same one; one that ends before it is lost data,
+  and where that does not fail the query, a batch leaves it out, so that the next one has it from its
+  beginning.
 - A topic with another id than the checkpoint has was deleted and made again. That is lost data; where it
   does not fail the query, all partitions of the topic count as having just appeared. A task is told the id
   that its offsets belong to, so that none reads one topic by the other's.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Protocol
 
 from odradek.client.types import TopicPartition
@@ -78,6 +80,8 @@ class StreamPlanner:
         self._asked_for_initial = False
         self._last_end: SourceOffset | None = None
         self._absent: frozenset[TopicPartition] = frozenset()
+        self._forgotten: frozenset[TopicPartition] = frozenset()
+        """Those that came back shorter than they were read, until no checkpoint has their places."""
         self._told: set[tuple[str, str]] = set()
         self.newest: SourceOffset | None = None
         """The ends seen by the last `next_end`, for progress reports."""
@@ -191,16 +195,45 @@ class StreamPlanner:
         if absent - self._absent:
             self._lost(
                 f"Partitions {show(absent)} have been deleted, or may not be described any more. Their "
-                "places are kept where topics have ids, for the case that they come back."
+                "places are kept for the case that they come back."
             )
-        for tp in sorted(self._absent - absent):
-            log.warning("%s is there again", tp)
+        self._look_at_returned(start, newest, self._absent - absent)
         self._absent = frozenset(absent)
-        kept = {tp: start.offsets[tp] for tp in absent if tp.topic in start.topic_ids}
-        if not kept:
+        kept = {tp: start.offsets[tp] for tp in absent}
+        ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept if tp.topic in start.topic_ids}
+        ends = {tp: end for tp, end in newest.offsets.items() if tp not in self._forgotten}
+        if not kept and len(ends) == len(newest.offsets):
             return newest
-        ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept}
-        return SourceOffset({**newest.offsets, **kept}, {**ids, **newest.topic_ids})
+        return SourceOffset({**ends, **kept}, {**ids, **newest.topic_ids})
+
+    def _look_at_returned(
+        self, start: SourceOffset, newest: SourceOffset, returned: Set[TopicPartition]
+    ) -> None:
+        """Find those of the partitions that are there again which are not what they were.
+
+        Raises `DataLossError` if there are such, and that shall fail the query.
+        """
+        self._forgotten &= start.offsets.keys()
+        shorter = set()
+        for tp in sorted(returned & start.offsets.keys() & newest.offsets.keys()):
+            place, end = start.offsets[tp], newest.offsets[tp]
+            if tp.topic in start.topic_ids:
+                log.warning("%s is there again", tp)
+            elif end >= place:
+                log.warning(
+                    "%s is there again, and is gone on with at %d. Its brokers tell no topic ids (before "
+                    "Kafka 2.8): if it was deleted and made again, its first records are not read",
+                    tp,
+                    place,
+                )
+            else:
+                self._lost(
+                    f"Partition {tp} is there again and ends at {end}, but had been read up to {place}: it "
+                    "was deleted and made again, or its log was cut. With failOnDataLoss=false it is read "
+                    "from its beginning."
+                )
+                shorter.add(tp)
+        self._forgotten |= shorter
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         """The tasks of the batch from `start` to `end`. Raises `DataLossError` if offsets are gone."""
