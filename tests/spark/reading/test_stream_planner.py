@@ -395,28 +395,6 @@ def test_without_an_id_a_topic_that_comes_back_shorter_waits_for_enough_data() -
     assert (query.offsets_read(T0), query.offsets_read(T1)) == ([*range(6), *range(3)], [0, 1])
 
 
-def test_without_an_id_a_topic_that_comes_back_shorter_fails_the_query(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    topic = SimulatedTopic()
-    topic.append(0, 6)
-    query = SimulatedQuery(topic, options(startingOffsets="earliest"))
-    query.step()
-    topic.hidden = True
-    with pytest.raises(DataLossError, match="may not be described"):
-        query.step()
-    before = list(query.logged_ends)
-    topic.hidden = False
-    topic.bounds[T0] = (0, 5)
-    with pytest.raises(DataLossError, match="6"):
-        query.step()
-    topic.bounds[T0] = (0, 8)
-    query.crash()
-    query.step()
-    assert query.logged_ends[:-1] == before
-    assert query.offsets_read(T0) == list(range(8))
-
-
 def test_a_batch_waits_for_enough_data() -> None:
     topic = SimulatedTopic()
     query = SimulatedQuery(

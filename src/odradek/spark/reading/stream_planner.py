@@ -211,7 +211,7 @@ class StreamPlanner:
     ) -> None:
         """Find those of the partitions that are there again which are not what they were.
 
-        Raises `DataLossError` if there are such, and that shall fail the query.
+        Only of a query that goes on where data is lost: others have failed when a partition was missed.
         """
         self._forgotten &= start.offsets.keys()
         shorter = set()
