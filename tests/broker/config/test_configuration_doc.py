@@ -64,8 +64,8 @@ never advertised: with `--host 0.0.0.0` it is the host of the file's `advertised
 machine's name; in `listeners` alone it is refused, as by Kafka.
 
 **●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes
-nothing yet; the broker warns when it is given. *Update*: `read-only` at the start only;
-`per-broker` and `cluster-wide` while it runs.
+nothing yet; the broker warns when it is given, at the start or while it runs (`config has no effect here`).
+*Update*: `read-only` at the start only; `per-broker` and `cluster-wide` while it runs.
 
 DescribeConfigs lists what the release has that the broker is, else what 4.3 has, and what was given besides:
 names, values, types, sources and order are Kafka's, compared with recorded answers of each release from 0.11

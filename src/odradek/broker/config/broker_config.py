@@ -171,15 +171,9 @@ class BrokerConfig(ConfigAttributes):
 
     def without_effect(self) -> list[str]:
         """Given names that Kafka knows and that change nothing here, sorted: to be warned about."""
-        from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS, EFFECTIVE_FOR_LISTENERS
+        from odradek.broker.config.effect import brokers_without_effect
 
-        known = (name for name in self.given if find_key(name) is not None)
-        return sorted(
-            name
-            for name in known
-            if name not in EFFECTIVE_BROKER_CONFIGS
-            and not (base_name(name) != name and base_name(name) in EFFECTIVE_FOR_LISTENERS)
-        )
+        return brokers_without_effect(self.given)
 
     # --- derived values -----------------------------------------------------------------------------------
 

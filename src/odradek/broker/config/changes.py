@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from odradek.broker.config.effect import warn_of_change
 from odradek.broker.config.names import KNOWN, is_about_a_listener
 from odradek.broker.config.reconfiguration import check_change
 from odradek.broker.requests.authorization import CLUSTER, Operation
@@ -175,7 +176,8 @@ def _change_topic(context: RequestContext, name: str, change: ConfigChange, vali
             check_name(name)
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
     try:
-        configs = change(controller.config_of(f"topics/{name}"), TOPIC_CONFIGS)
+        present = controller.config_of(f"topics/{name}")
+        configs = change(present, TOPIC_CONFIGS)
         _check_lengths(configs)
     except ConfigError as error:
         raise _refused(context, str(error)) from error
@@ -188,6 +190,7 @@ def _change_topic(context: RequestContext, name: str, change: ConfigChange, vali
         raise InvalidConfigurationError(str(error)) from error
     if not validate_only:
         controller.alter_config(f"topics/{name}", configs)
+        warn_of_change(f"topics/{name}", present, configs)
 
 
 def _check_lengths(configs: Mapping[str, str]) -> None:
@@ -224,3 +227,4 @@ def _change_broker(context: RequestContext, name: str, change: ConfigChange, val
         except ConfigError as error:
             raise InvalidRequestError(str(error)) from error
         controller.alter_config(entity, kept)
+        warn_of_change(entity, present, kept)

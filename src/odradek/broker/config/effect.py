@@ -1,11 +1,18 @@
 """The configs that this release acts upon. All others are read, checked, kept and shown, and change nothing.
 
-A broker warns of those that are given and have no effect; docs/configuration.md marks those that have one.
+A broker warns of those that are given and have no effect, at its start and while it runs;
+docs/configuration.md marks those that have one.
 """
 
 from __future__ import annotations
 
-from odradek.cluster.configs.topic_config import SYNONYMS
+import logging
+from collections.abc import Iterable, Mapping
+
+from odradek.broker.config.names import base_name, find_key
+from odradek.cluster.configs.topic_config import SYNONYMS, TOPIC_CONFIGS
+
+log = logging.getLogger("odradek.broker.config")
 
 EFFECTIVE_TOPIC_CONFIGS = frozenset(
     {
@@ -262,3 +269,34 @@ EFFECTIVE_FOR_LISTENERS = frozenset(
     or name in ("connections.max.reauth.ms", "max.connections", "max.connection.creation.rate")
 )
 """Those that may stand under a listener's prefix, for it alone."""
+
+
+def brokers_without_effect(names: Iterable[str]) -> list[str]:
+    """Return those of a broker's configs that Kafka knows and that change nothing here, sorted."""
+    known = (name for name in names if find_key(name) is not None)
+    return sorted(
+        name
+        for name in known
+        if name not in EFFECTIVE_BROKER_CONFIGS
+        and not (base_name(name) != name and base_name(name) in EFFECTIVE_FOR_LISTENERS)
+    )
+
+
+def topics_without_effect(names: Iterable[str]) -> list[str]:
+    """Return those of a topic's configs that Kafka knows and that change nothing here, sorted."""
+    return sorted(name for name in names if name in TOPIC_CONFIGS and name not in EFFECTIVE_TOPIC_CONFIGS)
+
+
+def warn_of_change(entity: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Log the configs that somebody has set to another value while the broker runs, and that change nothing.
+
+    Args:
+        entity: what they are configs of, as paths in the metadata store name it: `topics/clicks`,
+            `brokers/0`, `brokers/<default>`.
+        before: its configs until now.
+        after: its configs from now on.
+    """
+    changed = [name for name, value in after.items() if before.get(name) != value]
+    find = topics_without_effect if entity.startswith("topics/") else brokers_without_effect
+    for name in find(changed):
+        log.warning("config has no effect here name=%s of=%s", name, entity)

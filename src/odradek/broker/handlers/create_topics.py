@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import handler
 from odradek.broker.config.changes import is_before
 from odradek.broker.config.description import describe_topic_configs
+from odradek.broker.config.effect import warn_of_change
 from odradek.broker.event_loop.slices import Steps, begin, wait
 from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.broker.metadata.waits import lacks_leaders, wait_for_leaders
@@ -115,6 +116,7 @@ def _create(
             results[new.name] = _created(context, outcome, request.validate_only)
             if not request.validate_only:
                 counts[new.name] = len(outcome.assignment)
+                warn_of_change(f"topics/{new.name}", {}, outcome.configs)
     return CreateTopicsResponse(topics=_in_kafkas_order(context, request, results))
 
 
