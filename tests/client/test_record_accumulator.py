@@ -75,7 +75,7 @@ def test_partitions_without_a_leader_are_named() -> None:
     accumulator = make(linger_ms=0.0)
     put(accumulator, A, 0.0)
     found = accumulator.ready(0.0, lambda tp: None)
-    assert (found.nodes, found.unknown_leaders) == (set(), {"t"})
+    assert (found.nodes, {tp.topic for tp in found.leaderless}) == (set(), {"t"})
 
 
 def test_draining_takes_a_batch_per_partition_up_to_the_request_size_and_goes_round() -> None:

@@ -19,7 +19,16 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening, known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
-from odradek.client.core.outages import Outages, hung_up_hint, mute_hint, unreachable, without_address
+from odradek.client.core.outages import (
+    MUTE_MS,
+    ORDINARY_MS,
+    Outages,
+    hung_up_hint,
+    mute_hint,
+    silent,
+    unreachable,
+    without_address,
+)
 from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -31,7 +40,7 @@ from odradek.client.errors import (
     nobody_reached,
 )
 from odradek.client.types import TopicPartition
-from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
+from odradek.errors import ErrorCode, KafkaError, NetworkError, OdradekError, ProtocolError, error_for
 from odradek.sasl.client_authenticator import RENEW_AT, Work
 from odradek.security.tls_failures import is_tls_failure
 from odradek.wire.api import ApiKey
@@ -58,6 +67,7 @@ class BlockingConnection:
         is_dead: asked when an answer is due and nothing has come for `patience_ms`, and from time to time
             until something comes; whether the broker is to be given up.
         patience_ms: after how long.
+        outages: where it is told of a peer that says nothing.
     """
 
     def __init__(
@@ -68,9 +78,11 @@ class BlockingConnection:
         approach: Approach = Opening.ASK,
         is_dead: Callable[[], bool] | None = None,
         patience_ms: float = SILENCE_MS,
+        outages: Outages | None = None,
     ) -> None:
         self.address = f"{host}:{port}"
         self.is_dead = is_dead
+        self._outages = outages or Outages(config.client_id)
         self.patience_ms = patience_ms
         self._host = host
         self._renew_at_ms = math.inf
@@ -80,24 +92,41 @@ class BlockingConnection:
         self.state = ConnectionState(config.client_id or None, approach, mechanism, self.address)
         self.hung_up = False
         self._config = config
-        self.closed = False
         self._process = os.getpid()
         self._uses = 0
         self._tls: ssl.SSLSocket | None = None
+        self.closed = True
         try:
             self._socket: socket.socket = socket.create_connection(
                 (host, port), config.socket_connection_setup_timeout_ms / 1000
             )
+            self.closed = False
             context = config.security.ssl_context()
             if context is not None:
-                # Closes the socket if it fails.
-                self._socket = self._tls = context.wrap_socket(self._socket, server_hostname=host)
+                self._socket = self._tls = context.wrap_socket(
+                    self._socket, server_hostname=host, do_handshake_on_connect=False
+                )
+                self._shake_tls_hands(self._tls)
         except OSError as problem:
-            self.closed = True
+            self.close()
             if is_tls_failure(problem):
                 raise self._ssl_error(problem) from problem
             raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _shake_tls_hands(self, tls: ssl.SSLSocket) -> None:
+        began = now_ms()
+        deadline = began + self._config.socket_connection_setup_timeout_ms
+        while True:
+            tls.settimeout(max(1.0, min(MUTE_MS, deadline - now_ms())) / 1000)
+            try:
+                tls.do_handshake()
+                return
+            except TimeoutError:  # what has been said stays said: the next call goes on with it
+                why = mute_hint(now_ms() - began, self._config.security.protocol)
+                if now_ms() >= deadline:
+                    raise TimeoutError(why) from None
+                self._outages.failed(unreachable(self.address), why, now_ms())
 
     @classmethod
     def open(
@@ -108,12 +137,13 @@ class BlockingConnection:
         known: KnownBrokers | None = None,
         is_dead: Callable[[], bool] | None = None,
         patience_ms: float = SILENCE_MS,
+        outages: Outages | None = None,
     ) -> BlockingConnection:
         """Connect and shake hands.
 
         Args:
             known: what is known of brokers that do not know ApiVersions; is added to.
-            is_dead, patience_ms: see the class.
+            is_dead, patience_ms, outages: see the class.
 
         Raises `ConnectionFailedError`, and `KafkaError` if the broker refuses.
         """
@@ -123,7 +153,7 @@ class BlockingConnection:
         while approach is not None:
             connection = None
             try:
-                connection = cls(host, port, config, approach, is_dead, patience_ms)
+                connection = cls(host, port, config, approach, is_dead, patience_ms, outages)
                 connection._shake_hands()
             except ConnectionFailedError as problem:
                 # The first reason is the one to tell: what follows are only tries to find an old broker.
@@ -267,6 +297,7 @@ class BlockingConnection:
                         why = mute_hint(self._config.request_timeout_ms, self._config.security.protocol)
                     raise TimeoutError(why)
                 if now >= look:
+                    self.tell_of_silence(now - heard)
                     self._give_up_if_dead(now - heard)
                     look = now_ms() + next_look_ms(now - heard)
                 self._socket.settimeout(max(min(deadline, look) - now_ms(), 1.0) / 1000)
@@ -279,11 +310,22 @@ class BlockingConnection:
                     raise ConnectionResetError("the broker closed the connection")
                 have += got
                 heard = now_ms()
+                if self._outages:
+                    self._outages.ended(silent(self.address), heard)
                 look = heard + self.patience_ms
         except OSError as problem:
             self.hung_up = isinstance(problem, ConnectionError)
             self._broken(problem)
         return data
+
+    def tell_of_silence(self, silent_ms: float) -> None:
+        """Log a warning if a peer that owes an answer has said nothing for long."""
+        if silent_ms < self.patience_ms - SILENCE_MS + MUTE_MS:
+            return
+        what, why = silent(self.address), f"nothing has come for {silent_ms / 1000:.0f} s"
+        if self.state.versions is None:
+            what, why = unreachable(self.address), mute_hint(silent_ms, self._config.security.protocol)
+        self._outages.failed(what, why, now_ms())
 
     def _give_up_if_dead(self, silent_ms: float) -> None:
         if self.is_dead is not None and self.is_dead():
@@ -410,6 +452,7 @@ class BlockingCluster:
                 self._known_brokers,
                 lambda: bool(self.dead_of([node_id])),
                 self.patience_ms,
+                self._outages,
             )
         except OdradekError as problem:
             if not self.closed:
@@ -518,6 +561,10 @@ class BlockingCluster:
         """The leader's id, None while there is none."""
         return self.metadata.leader(tp)
 
+    def leaderless(self, tp: TopicPartition) -> KafkaError:
+        """Return the error for who needs the leader of a partition, and there is none."""
+        return error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: {self.metadata.no_leader(tp)}")
+
     def close(self) -> None:
         """Close all connections. A call under way raises `ClosedError`."""
         self.closed = True
@@ -547,10 +594,13 @@ class Retrying:
         self._what = what
         self._hopeless = hopeless
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._outages = Outages(config.client_id)
+        self._no_progress = f"{what} makes no progress"
         self.progress()
 
     def progress(self) -> None:
         """Something came: the time starts anew."""
+        self._outages.ended(self._no_progress, now_ms())
         self._failures = 0
         self._deadline = now_ms() + self._config.default_api_timeout_ms
 
@@ -566,6 +616,7 @@ class Retrying:
         self._check_usable()
         if not (isinstance(problem, KafkaError) and problem.retriable):
             raise problem
+        self.tell_if_it_lasts(problem)
         self._failures += 1
         delay = self._backoff.delay_ms(self._failures)
         if self._hopeless(problem, now_ms() + delay):
@@ -575,6 +626,13 @@ class Retrying:
                 f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {problem}"
             ) from problem
         time.sleep(delay / 1000)
+
+    def tell_if_it_lasts(self, problem: OdradekError) -> None:
+        """Log a warning when the step fails for longer than is ordinary. What cannot be reached is told
+        already.
+        """
+        if not isinstance(problem, NetworkError | NoBrokersAvailableError):
+            self._outages.failed(self._no_progress, problem, now_ms(), after_ms=ORDINARY_MS)
 
     def pause(self, at_most_ms: float = float("inf")) -> None:
         """Wait before the next try, which the caller bounds."""

@@ -29,7 +29,7 @@ from odradek.client.core.transactions.states import TxnState
 from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
 from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError
 from odradek.client.types import TopicPartition
-from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.errors import ErrorCode, KafkaError, LeaderNotAvailableError, OdradekError, error_for
 from odradek.errors.codes import to_code
 from odradek.records.batch import FLAGS_AT, TRANSACTIONAL_BIT
 from odradek.wire.api import ApiKey
@@ -135,7 +135,7 @@ class PipelinedProduce:
         batch = _Batch(tp, data, rows, sequence, now_ms(), (self._written,))
         try:
             self._send(batch)
-        except ConnectionFailedError:
+        except (ConnectionFailedError, LeaderNotAvailableError):
             self._again.append(batch)
         self._recover()
 
@@ -185,7 +185,7 @@ class PipelinedProduce:
     def _send(self, batch: _Batch) -> BlockingConnection:
         leader = self._cluster.leader(batch.tp)
         if leader is None:
-            raise ConnectionFailedError(f"{batch.tp} has no leader")
+            raise self._cluster.leaderless(batch.tp)
         connection = self._cluster.connection(leader)
         while len(self._sent.get(connection, ())) >= _IN_FLIGHT:
             self._receive(connection)
@@ -301,7 +301,7 @@ class PipelinedProduce:
         for connection in list(self._sent):
             self._receive_all(connection)
         waiting = sorted(self._again, key=_place)
-        retrying = self._cluster.retrying("writing")
+        retrying = self._cluster.retrying(f"writing to {waiting[0].tp}")
         while waiting:
             self._again.clear()
             batch = waiting[0]
@@ -332,6 +332,7 @@ class PipelinedProduce:
                 self._again.clear()
                 self._lost(error)
                 raise error
+            retrying.tell_if_it_lasts(problem)
             # The transaction before is just being completed.
             concurrent = problem.code == ErrorCode.CONCURRENT_TRANSACTIONS
             retrying.pause(FIRST_ADD_BACKOFF_MS if concurrent else float("inf"))

@@ -41,6 +41,8 @@ def _select(
         if readable:
             return [nodes[descriptor] for descriptor in readable]
         silent_ms = now_ms() - began
+        for connection in asked.values():
+            connection.tell_of_silence(silent_ms)
         if silent_ms < timeout_ms and (dead := cluster.dead_of(asked)):
             raise ConnectionFailedError(silent_and_dead(f"broker {dead[0]}", silent_ms))
         pause_ms = next_look_ms(silent_ms)

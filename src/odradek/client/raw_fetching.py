@@ -133,7 +133,7 @@ class Fetching:
                 continue
             leader = self._cluster.leader(tp)
             if leader is None:
-                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+                raise self._cluster.leaderless(tp)
             if leader not in self._asked:
                 by_node.setdefault(leader, []).append(reading)
                 # Another leader may be known soon: the one before must not be asked in that one's epoch.
@@ -300,7 +300,7 @@ class Fetching:
             try:
                 leader = self._cluster.leader(tp)
                 if leader is None:
-                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+                    raise self._cluster.leaderless(tp)
                 connection = self._cluster.connection(leader)
                 ids = {tp.topic: self._id_of(tp.topic)}
                 epoch = self._cluster.metadata.leader_epoch(tp)

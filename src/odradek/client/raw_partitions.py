@@ -186,7 +186,7 @@ def _ask_offsets(
     for tp, timestamp in left.items():
         leader = cluster.leader(tp)
         if leader is None:
-            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+            raise cluster.leaderless(tp)
         by_node.setdefault(leader, {})[tp] = timestamp
     problem: KafkaError | None = None
     for node, part in by_node.items():

@@ -33,6 +33,7 @@ from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.group_offsets import commit_request, committed_in, offset_fetch_request
 from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, metadata_topics
+from odradek.client.core.outages import Outages
 from odradek.client.core.ownership import Ownership, one_at_a_time
 from odradek.client.errors import IllegalStateError, UnsupportedByBrokerError
 from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
@@ -115,6 +116,7 @@ class SimpleConsumer:
             },
         )
         self._known = known_brokers(self._config)
+        self._outages = Outages(client_id)
         self._connection: BlockingConnection | None = None
         self._ownership = Ownership("this SimpleConsumer")
         self._process = os.getpid()
@@ -140,7 +142,9 @@ class SimpleConsumer:
 
     def _connected(self) -> BlockingConnection:
         if self._connection is None or self._connection.closed:
-            self._connection = BlockingConnection.open(self.host, self.port, self._config, self._known)
+            self._connection = BlockingConnection.open(
+                self.host, self.port, self._config, self._known, outages=self._outages
+            )
         return self._connection
 
     # Who serves what

@@ -270,7 +270,7 @@ class TopicAdmin(AdminBase):
                 leader = cluster.metadata.leader(tp)
                 if leader is None:
                     cluster.request_update()
-                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: {cluster.metadata.no_leader(tp)}")
                 by_node.setdefault(leader, {}).setdefault(tp.topic, []).append(
                     DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
                 )

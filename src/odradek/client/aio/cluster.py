@@ -23,8 +23,14 @@ from odradek.client.core.metadata import (
     asks_for_all,
     metadata_topics,
 )
-from odradek.client.core.outages import Outages, unreachable, without_address
+from odradek.client.core.outages import (
+    ORDINARY_MS,
+    Outages,
+    unreachable,
+    without_address,
+)
 from odradek.client.core.silence import SILENCE_MS
+from odradek.client.core.stuck_partitions import StuckPartitions
 from odradek.client.core.versions import NodeVersions
 from odradek.client.errors import (
     AuthenticationError,
@@ -43,9 +49,6 @@ from odradek.wire.api import ApiKey
 log = logging.getLogger("odradek.client")
 
 ConnectionKey = tuple[int, str]
-
-_ORDINARY_MS = 10_000.0
-"""How long what passes by itself may fail until it is told."""
 
 _NO_METADATA = "the cluster's metadata cannot be had"
 
@@ -86,6 +89,7 @@ class Cluster:
         self.on_update: list[Callable[[], None]] = []
         self.last_failure: Exception | None = None
         self.outages = Outages(config.client_id)
+        self.stuck = StuckPartitions(config.client_id)
         self._allow_auto_create = allow_auto_create
         self._patience_ms = may_wait_ms + SILENCE_MS
         self._wanted: dict[str, float] = {}
@@ -168,7 +172,9 @@ class Cluster:
             failures = self._failures.get(key, 0)
             timeout = self._setup_timeout.delay_ms(failures + 1)
             try:
-                connection = await connect(node.host, node.port, self.config, timeout, self._known_brokers)
+                connection = await connect(
+                    node.host, node.port, self.config, timeout, self._known_brokers, self.outages
+                )
             except OdradekError as problem:
                 self._failures[key] = failures + 1
                 self._not_before[key] = self.now_ms() + self._backoff.delay_ms(failures + 1)
@@ -482,7 +488,12 @@ class Cluster:
         What cannot be reached is told already.
         """
         if not isinstance(problem, NetworkError | NoBrokersAvailableError):
-            self.outages.failed(what, problem, self.now_ms(), after_ms=_ORDINARY_MS)
+            self.outages.failed(what, problem, self.now_ms(), after_ms=ORDINARY_MS)
+
+    def tell_leaderless(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nobody is known to lead these, of which something is wanted: tell it if that lasts."""
+        metadata = self.metadata
+        self.stuck.failed({tp: metadata.no_leader(tp) for tp in partitions}, self.now_ms())
 
     def why(self) -> str:
         """Return what is known of why something has not come: the last failure, or who has not answered."""

@@ -8,14 +8,15 @@ import os
 import random
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
 from odradek.client.core.inbound import InboundFrames
-from odradek.client.core.outages import hung_up_hint, mute_hint
+from odradek.client.core.outages import MUTE_MS, Outages, hung_up_hint, mute_hint, unreachable
 from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -337,13 +338,20 @@ class Connection(asyncio.BufferedProtocol):
 
 
 async def connect(
-    host: str, port: int, config: CommonConfig, timeout_ms: float, known: KnownBrokers | None = None
+    host: str,
+    port: int,
+    config: CommonConfig,
+    timeout_ms: float,
+    known: KnownBrokers | None = None,
+    outages: Outages | None = None,
 ) -> Connection:
     """Connect and shake hands.
 
     Args:
         timeout_ms: for all of it, the further connections included that an old broker takes.
         known: what is known of brokers that do not know ApiVersions; is added to.
+        outages: where it is told of a peer that says nothing for `MUTE_MS`, which may be long before
+            `timeout_ms`.
 
     Raises `ConnectionFailedError`, which names the address and the reason.
     """
@@ -355,7 +363,8 @@ async def connect(
     while approach is not None:
         connection = Connection(config, address, asyncio.get_running_loop(), approach)
         try:
-            await _open(connection, host, port, deadline, timeout_ms)
+            with _mute_is_told(connection, outages):
+                await _open(connection, host, port, deadline, timeout_ms)
         except ConnectionFailedError as problem:
             # The first reason is the one to tell: what follows are only tries to find an old broker.
             failed = failed or problem
@@ -367,6 +376,31 @@ async def connect(
     known.lost(address)
     assert failed is not None
     raise failed
+
+
+@contextmanager
+def _mute_is_told(connection: Connection, outages: Outages | None) -> Iterator[None]:
+    """Log a warning when a connection is still not usable after `MUTE_MS`."""
+    if outages is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def tell() -> None:
+        why = _not_connected(connection, MUTE_MS)
+        outages.failed(unreachable(connection.address), why, loop.time() * 1000)
+
+    timer = loop.call_later(MUTE_MS / 1000, tell)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _not_connected(connection: Connection, waited_ms: float) -> str:
+    if connection._transport is not None:
+        return mute_hint(waited_ms, connection._config.security.protocol)
+    return f"no connection within {waited_ms:.0f} ms"
 
 
 async def _open(connection: Connection, host: str, port: int, deadline: float, timeout_ms: float) -> None:
@@ -393,10 +427,7 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
             _tune(connection, connection._config)
             await connection.handshake()
     except TimeoutError:
-        why = f"no connection within {timeout_ms:.0f} ms"
-        if connection._transport is not None:
-            why = mute_hint(timeout_ms, connection._config.security.protocol)
-        error: OdradekError = ClientTimeoutError(f"{address}: {why}")
+        error: OdradekError = ClientTimeoutError(f"{address}: {_not_connected(connection, timeout_ms)}")
         connection.close(error)
         raise ConnectionFailedError(str(error)) from None
     except ssl.SSLError as problem:

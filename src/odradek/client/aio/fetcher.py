@@ -110,6 +110,7 @@ class Fetcher:
         now = self._cluster.now_ms()
         by_node: dict[int, list[Position]] = {}
         full: set[int] = set()
+        leaderless: list[TopicPartition] = []
         waiting = self._buffer.counts()
         for position in self._positions:
             if not position.fetchable:
@@ -119,7 +120,7 @@ class Fetcher:
                 continue
             node = self._node_for(position, now)
             if node is None:
-                self._cluster.request_update()
+                leaderless.append(position.tp)
                 continue
             if position.not_before_ms > now:
                 self._wake_later(position.not_before_ms - now)
@@ -127,6 +128,9 @@ class Fetcher:
             by_node.setdefault(node, []).append(position)
             if waiting.get(id(position), 0) > 1:
                 full.add(node)
+        if leaderless:
+            self._cluster.request_update()
+            self._cluster.tell_leaderless(leaderless)
         for node, positions in by_node.items():
             if node in self._busy or node in full:
                 continue
@@ -255,6 +259,7 @@ class Fetcher:
             return
         names = self._cluster.metadata.names_by_id
         came = False
+        refused: dict[TopicPartition, str] = {}
         for topic in response.responses:
             name = topic.topic or names.get(bytes(topic.topic_id), "")
             for data in topic.partitions:
@@ -264,7 +269,16 @@ class Fetcher:
                 position, turn, offset = entry
                 if position.turn != turn or position.fetch_offset != offset:
                     continue
+                code = to_code(data.error_code)
+                if code.retriable:
+                    refused[position.tp] = f"{code.name}: {code.message}"
                 came = self._take(position, data, response.node_endpoints) or came
+        stuck = self._cluster.stuck
+        if stuck:
+            # An answer within a session names those alone of which there is news.
+            stuck.went_well(asked.keys() - refused.keys(), self._cluster.now_ms())
+        if refused:
+            stuck.failed(refused, self._cluster.now_ms())
         if came:
             self._changed()
 

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from odradek.client.aio.cluster import Cluster
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
-from odradek.client.errors import ClientTimeoutError, ConnectionFailedError
+from odradek.client.core.outages import ORDINARY_MS, Outages
+from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError
 from odradek.client.types import OffsetAndTimestamp, TopicPartition
-from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -42,11 +43,14 @@ async def retry(
     backoff = Backoff(cluster.config.retry_backoff_ms, cluster.config.retry_backoff_max_ms)
     failures = 0
     last: KafkaError | None = None
+    outages, no_progress = Outages(cluster.config.client_id), f"{what} makes no progress"
     while True:
         left = deadline - cluster.now_ms()
         try:
             async with asyncio.timeout(max(0.0, left) / 1000):
-                return await step()
+                answer = await step()
+            outages.ended(no_progress, cluster.now_ms())
+            return answer
         except TimeoutError:
             raise ClientTimeoutError(
                 f"{what}: timed out after {timeout_ms:.0f} ms: {last or cluster.why()}"
@@ -55,6 +59,9 @@ async def retry(
             if not (problem.retriable or problem.code in also):
                 raise
             last = problem
+            if not isinstance(problem, NetworkError | NoBrokersAvailableError):
+                # What cannot be reached is told already.
+                outages.failed(no_progress, problem, cluster.now_ms(), after_ms=ORDINARY_MS)
             if problem.refreshes_metadata or isinstance(problem, ConnectionFailedError):
                 cluster.request_update()
         failures += 1
@@ -78,7 +85,7 @@ def by_leader(cluster: Cluster, partitions: Mapping[TopicPartition, T]) -> dict[
             if error is not None and not error.retriable:
                 raise error_for(error, f"topic {tp.topic!r}: {error.message}")
             cluster.request_update()
-            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader that is known")
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: {cluster.metadata.no_leader(tp)}")
         grouped.setdefault(leader, {})[tp] = value
     return grouped
 

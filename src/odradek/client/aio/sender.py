@@ -180,9 +180,10 @@ class Sender:
             expiry = self._accumulator.next_expiry_ms()
         if expiry is not None and (next_ms is None or expiry < next_ms):
             next_ms = expiry
-        if found.unknown_leaders:
-            self._cluster.want(found.unknown_leaders)
+        if found.leaderless:
+            self._cluster.want({tp.topic for tp in found.leaderless})
             self._cluster.request_update()
+            self._cluster.tell_leaderless(found.leaderless)
         if not found.nodes:
             return next_ms
         if sequences is not None and sequences.state is not IdState.READY:
@@ -368,12 +369,15 @@ class Sender:
         if code != ErrorCode.NONE:
             log.debug("%s: %s after %d tries: %s", batch.tp, code.name, batch.attempts + 1, verdict.name)
         if verdict is Verdict.WRITTEN:
+            if self._cluster.stuck:
+                self._cluster.stuck.went_well([batch.tp], self._cluster.now_ms())
             known = code == ErrorCode.NONE
             self._written(
                 batch, answer.base_offset if known else -1, answer.log_append_time_ms if known else -1
             )
         elif verdict is Verdict.RETRY:
             self.records_retried += batch.count
+            self._tell_stuck(batch, f"{code.name}: {code.message}")
         elif verdict is Verdict.FAIL:
             error, per_record = failure(batch, answer)
             self._spoils_transaction(error)
@@ -390,9 +394,13 @@ class Sender:
             )
         if verdict is Verdict.RETRY:
             self.records_retried += batch.count
+            self._tell_stuck(batch, str(problem))
             return
         self._spoils_transaction(problem)
         self._settle(batch, problem)
+
+    def _tell_stuck(self, batch: ProducerBatch, reason: str) -> None:
+        self._cluster.stuck.failed({batch.tp: reason}, self._cluster.now_ms())
 
     def _give_up(self, batch: ProducerBatch) -> None:
         with self._lock:
@@ -412,6 +420,8 @@ class Sender:
             why = f": {self._cluster.last_failure}"
         elif self._fatal is not None:
             why = f": {self._fatal}"
+        elif self._cluster.metadata.leader(batch.tp) is None:
+            why = f": {self._cluster.metadata.no_leader(batch.tp)}"
         error = DeliveryTimeoutError(
             f"{batch.count} record(s) for {batch.tp} were not acknowledged within {waited:.0f} ms "
             f"({batch.attempts + batch.in_flight} tries){why}"

@@ -187,6 +187,21 @@ class MetadataCache:
         state = self.partition(*tp)
         return state.leader if state is not None and state.leader in self.brokers else None
 
+    def no_leader(self, tp: TopicPartition | tuple[str, int]) -> str:
+        """Return for people why `leader` knows none: "it has no leader (replicas 1 and 2, in sync 2)"."""
+        topic, number = tp
+        error = self.errors.get(topic)
+        if error is not None:
+            return f"it has no leader that is known: {error.message}"
+        state = self.partition(topic, number)
+        if state is None:
+            return "the brokers do not name it"
+        if state.leader != NO_LEADER:
+            return f"its leader, broker {state.leader}, is not among the live brokers"
+        parts = [("replicas", state.replicas), ("in sync", state.isr), ("offline", state.offline)]
+        known = ", ".join(f"{what} {', '.join(map(str, nodes))}" for what, nodes in parts if nodes)
+        return f"it has no leader ({known})" if known else "it has no leader"
+
     def leader_epoch(self, tp: TopicPartition | tuple[str, int]) -> int:
         """The leader's epoch, -1 if unknown."""
         state = self.partition(*tp)

@@ -14,6 +14,12 @@ log = logging.getLogger("odradek.client")
 AGAIN_MS = 60_000.0
 """After so long it is told again."""
 
+ORDINARY_MS = 10_000.0
+"""For so long things fail that are nothing out of the ordinary: a coordinator moves, a leader is elected."""
+
+MUTE_MS = 5_000.0
+"""After so long it is told that a server which takes connections has not said anything."""
+
 
 @dataclass(slots=True)
 class _Outage:
@@ -98,3 +104,8 @@ def mute_hint(timeout_ms: float, protocol: str) -> str:
         f"connected, but it has said nothing within {timeout_ms:.0f} ms: is it a Kafka broker, and is its "
         f"security.protocol {protocol}?"
     )
+
+
+def silent(address: str) -> str:
+    """Return what `Outages` is told of a broker that owes an answer."""
+    return f"{address} does not answer"

@@ -30,12 +30,12 @@ class Readiness:
     Attributes:
         nodes: brokers for which something is ready to be sent.
         next_check_ms: when to look again, monotonic ms; None: when something happens.
-        unknown_leaders: topics whose leaders must be asked for.
+        leaderless: partitions with batches that nobody is known to lead.
     """
 
     nodes: set[int] = field(default_factory=set)
     next_check_ms: float | None = None
-    unknown_leaders: set[str] = field(default_factory=set)
+    leaderless: set[TopicPartition] = field(default_factory=set)
 
 
 class RecordAccumulator:
@@ -219,7 +219,7 @@ class RecordAccumulator:
             first = queue[0]
             node = leader_of(tp)
             if node is None:
-                found.unknown_leaders.add(tp.topic)
+                found.leaderless.add(tp)
                 continue
             if node in found.nodes:
                 continue
