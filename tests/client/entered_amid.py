@@ -7,6 +7,7 @@ and a callback come no deeper), the other one is entered; whatever does not end 
 
 from __future__ import annotations
 
+import gc
 import inspect
 import socket
 import threading
@@ -335,6 +336,29 @@ def in_another_thread(what: str, call: Callable[[], Any], began: Callable[[], An
     else:
         began()
     return result
+
+
+def in_a_finalizer(what: str, call: Callable[[], Any]) -> Any:
+    """Make a call while garbage is collected, from the `__del__` of what is collected, in this thread.
+
+    Returns: what came of it.
+    """
+    outcome: list[Any] = []
+
+    class Dying:
+        def __init__(self) -> None:
+            self.itself = self  # a cycle, which only the collector ends
+
+        def __del__(self) -> None:
+            outcome.append(attempt(call))
+
+    Dying()
+    gc.collect(0)
+    if not outcome:
+        gc.collect()  # a collection in between has made it old
+    if not outcome:
+        raise Failed(f"{what}: the finalizer has not run, or has failed with an error that is not ours")
+    return outcome[0]
 
 
 def in_io_thread(what: str, loop_thread: LoopThread, call: Callable[[], Any]) -> Any:

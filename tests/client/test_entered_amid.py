@@ -29,6 +29,10 @@ from .entered_amid import ASKS, ENDS, METHODS, TAKES, Amid, attempt, in_another_
 
 THREADED = [Producer, Admin, RawWriter]
 BLOCKING = [RawReader, SimpleConsumer, TransactionalWriter]
+NESTED = ["a handler", "a finalizer"]
+"""The ways into a client of the thread that is in it: a signal's handler, and a `__del__` that the garbage
+collector calls.
+"""
 #: What needs nobody else, and so cannot be entered amid.
 INSTANT = {
     Consumer: ASKS | {"wakeup", "__enter__"},
@@ -85,6 +89,8 @@ class Matrix:
 
             if entry == "a handler":
                 results.append(_kept(attempt(call)))
+            elif entry == "a finalizer":
+                results.append(_kept(amid.in_a_finalizer(what, call)))
             elif entry == "a thread":
                 waits = self.client is Consumer and ended(self.client, inner)
                 began = (lambda: until(lambda: made._thread._closer, what=what)) if waits else None
@@ -162,7 +168,7 @@ class Matrix:
         if entry == "the I/O thread":
             return None if isinstance(came, IllegalStateError | ClosedError) else "it would wait for itself"
         if outer in ENDS:
-            return None if isinstance(came, OdradekError) or entry == "a handler" else "it is being closed"
+            return None if isinstance(came, OdradekError) or entry in NESTED else "it is being closed"
         if entry == "a thread":
             return None if isinstance(came, ConcurrentModificationError) else "there are two owners"
         if inner in TAKES and type(came) is not IllegalStateError:
@@ -196,7 +202,7 @@ def pairs(client: type) -> list[tuple[list[str], list[str]]]:
     return [(names, names)]
 
 
-@pytest.mark.parametrize("entry", ["a handler", "a thread", "the I/O thread"])
+@pytest.mark.parametrize("entry", [*NESTED, "a thread", "the I/O thread"])
 @pytest.mark.parametrize("client", [Consumer, *THREADED], ids=lambda client: client.__name__)
 def test_of_clients_with_a_thread(client: type, entry: str) -> None:
     def all_pairs() -> list[str]:
@@ -210,7 +216,7 @@ def test_of_clients_with_a_thread(client: type, entry: str) -> None:
     assert outcome == []
 
 
-@pytest.mark.parametrize("entry", ["a handler", "a thread"])
+@pytest.mark.parametrize("entry", [*NESTED, "a thread"])
 @pytest.mark.parametrize("client", BLOCKING, ids=lambda client: client.__name__)
 def test_of_clients_on_a_socket(client: type, entry: str) -> None:
     names = sorted(METHODS[client])
@@ -250,6 +256,7 @@ def _close_by_the_owner_alone(patch: pytest.MonkeyPatch) -> None:
     [
         (_no_owner, Consumer, "a thread", "poll", "commit"),
         (_nested_takers, Consumer, "a handler", "commit", "poll"),
+        (_nested_takers, Consumer, "a finalizer", "commit", "poll"),
         (_nested_takers, SimpleConsumer, "a handler", "fetch", "leaders"),
         (_close_by_the_owner_alone, Consumer, "a handler", "poll", "close"),
     ],

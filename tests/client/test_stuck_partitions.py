@@ -148,7 +148,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def leaderless() -> Iterator[str]:
     """A broker of a cluster in which nobody leads t-0."""
-    versions = {
+    versions: dict[int, tuple[int, int]] = {
         ApiKey.METADATA: (5, 12),
         ApiKey.PRODUCE: (3, 9),
         ApiKey.FETCH: (4, 12),
@@ -161,8 +161,8 @@ def leaderless() -> Iterator[str]:
         yield broker.at
 
 
-QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
-FOR_EVER = {"default_api_timeout_ms": 600_000, **QUICK}
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
+FOR_EVER: dict[str, Any] = {"default_api_timeout_ms": 600_000, **QUICK}
 
 
 def consume(servers: str, told: Callable[[], bool]) -> None:
@@ -266,8 +266,11 @@ def connect_admin(servers: str, more: dict[str, Any]) -> tuple[Any, Callable[[],
     return admin, admin.list_topics
 
 
-PATIENT = {"socket_connection_setup_timeout_ms": 600_000, "socket_connection_setup_timeout_max_ms": 600_000}
-TLS = {"security_protocol": "SSL"}
+PATIENT: dict[str, Any] = {
+    "socket_connection_setup_timeout_ms": 600_000,
+    "socket_connection_setup_timeout_max_ms": 600_000,
+}
+TLS: dict[str, Any] = {"security_protocol": "SSL"}
 
 
 @pytest.mark.usefixtures("mute_soon")
