@@ -28,8 +28,8 @@ from odradek.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from waiting import joined, until
 
-from .conftest import until
 from .scripted import ScriptedBroker
 from .test_outages import mute
 
@@ -204,8 +204,7 @@ def in_the_background(
     finally:
         then()
         client.close()
-        thread.join(60)
-    assert not thread.is_alive()
+        joined(thread)
 
 
 def administer(servers: str, told: Callable[[], bool]) -> None:

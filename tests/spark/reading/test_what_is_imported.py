@@ -63,7 +63,7 @@ def test_a_planner_loads_nothing_of_records_and_a_task_nothing_that_it_does_not_
             for _ in range(3):
                 producer.send("t", value=b"x")
         words = [sys.executable, "-c", PROGRAM, broker.bootstrap_servers]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     planning, reading, rows = json.loads(done.stdout)
     assert rows == 3
     assert "odradek.client.raw_reader" in planning

@@ -21,7 +21,7 @@ from odradek.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-from .admin_world import World
+from ..admin_world import World
 
 TOPIC, BROKER = 2, 4
 Lines = Callable[[], list[str]]
