@@ -172,10 +172,29 @@ def _check(data_type: Any, schema: AvroType, path: str) -> None:
 
 def converter(schema: AvroType) -> Convert | None:
     """Return what makes of a value of Arrow's one that fastavro takes; None where they are the same."""
+    return _converter(schema, {})
+
+
+def _converter(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | None:
+    """As `converter`. A type is looked at once: it may be used many times, or in itself."""
+    if schema not in known:
+        made: list[Convert | None] = []
+
+        def inside(value: Any) -> Any:
+            convert = made[0]
+            return value if convert is None else convert(value)
+
+        known[schema] = inside
+        made.append(_made(schema, known))
+        known[schema] = made[0]
+    return known[schema]
+
+
+def _made(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | None:
     if schema.type == "union":
-        return _of_union(schema)
+        return _of_union(schema, known)
     if schema.type == "record":
-        inner = [(field.name, converter(field.type)) for field in schema.fields]
+        inner = [(field.name, _converter(field.type, known)) for field in schema.fields]
         needed = [(name, one) for name, one in inner if one is not None]
         if not needed:
             return None
@@ -190,13 +209,13 @@ def converter(schema: AvroType) -> Convert | None:
         return record
     if schema.type == "array":
         assert schema.items is not None
-        element = converter(schema.items)
+        element = _converter(schema.items, known)
         if element is None:
             return None
         return lambda value: [None if one is None else element(one) for one in value]
     if schema.type == "map":
         assert schema.items is not None
-        inner_value = converter(schema.items)
+        inner_value = _converter(schema.items, known)
         if inner_value is None:
             return dict
         return lambda value: {
@@ -205,14 +224,15 @@ def converter(schema: AvroType) -> Convert | None:
     return None
 
 
-def _of_union(schema: AvroType) -> Convert | None:
+def _of_union(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | None:
     members = union_members(schema)
     if len(members) == 1:
-        return converter(members[0])
+        return _converter(members[0], known)
     if widest(members):
         return None
     branches = [
-        (f"member{number}", one.name or one.type, converter(one)) for number, one in enumerate(members)
+        (f"member{number}", one.name or one.type, _converter(one, known))
+        for number, one in enumerate(members)
     ]
 
     def union(value: Any) -> Any:

@@ -13,7 +13,8 @@ from odradek.spark.formats import avro_steps as steps
 from odradek.spark.formats import kinds
 from odradek.spark.formats.avro_default import encode_default
 from odradek.spark.formats.avro_schema import NO_DEFAULT, AvroType, union_members, widest
-from odradek.spark.formats.errors import ResolutionError
+from odradek.spark.formats.bounds import MOST_STEPS
+from odradek.spark.formats.errors import ResolutionError, SchemaError
 from odradek.spark.formats.tree import Column, Description, numbered
 
 Step = tuple[int, int, int, int, tuple[int, ...], tuple[bytes | None, ...]]
@@ -56,9 +57,17 @@ _OPS = {
 
 
 def plan(writer: AvroType, reader: AvroType | None, description: Description) -> list[Step]:
-    """The steps that decode what `writer` wrote. Raises `ResolutionError`."""
+    """The steps that decode what `writer` wrote.
+
+    Raises:
+        ResolutionError: the columns cannot hold it.
+        SchemaError: they are too many steps: unions in unions' members, each resolved for each.
+    """
     planner = _Planner()
-    planner.resolve(writer, reader, numbered(description))
+    try:
+        planner.resolve(writer, reader, numbered(description))
+    except RecursionError:
+        raise SchemaError(f"the Avro schema '{_named(writer)}' is nested too deep") from None
     # What was begun for a branch that is refused is never run.
     return [step or (steps.REFUSED, -1, 0, 0, (), ()) for step in planner.steps]
 
@@ -85,6 +94,9 @@ class _Planner:
         return number
 
     def _reserve(self) -> int:
+        if len(self.steps) >= MOST_STEPS:
+            # No `ResolutionError`, which would have the next branch tried.
+            raise SchemaError(f"reading it takes more than {MOST_STEPS:,} steps, which is the most")
         self.steps.append(None)
         return len(self.steps) - 1
 

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from odradek.spark.formats import kinds
+from odradek.spark.formats.bounds import ColumnCount
 from odradek.spark.formats.errors import SchemaError
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -90,9 +91,12 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroType:
     `references`: schemas whose named types it uses, those first that others use.
     """
     reader = _Reader()
-    for one in references:
-        reader.read(_from_json(one), "")
-    return reader.read(_from_json(text), "")
+    try:
+        for one in references:
+            reader.read(_from_json(one), "")
+        return reader.read(_from_json(text), "")
+    except RecursionError:
+        raise SchemaError("the Avro schema has types that are nested too deep") from None
 
 
 def _from_json(text: str) -> Any:
@@ -199,11 +203,13 @@ def _with_logical(found: AvroType, given: dict[str, Any]) -> AvroType:
 
 
 def spark_type(schema: AvroType) -> Any:
-    """The type of a column for `schema`. Raises `SchemaError` where there is none."""
-    return _spark_type(schema, ())
+    """The type of a column for `schema`. Raises `SchemaError` where there is none, or it is too large."""
+    name = f"the Avro schema '{schema.name}'" if schema.name else f"the Avro {schema.type}"
+    return _spark_type(schema, (), ColumnCount(name))
 
 
-def _spark_type(schema: AvroType, inside: tuple[AvroType, ...]) -> Any:
+def _spark_type(schema: AvroType, inside: tuple[AvroType, ...], count: ColumnCount) -> Any:
+    count.add(len(inside))
     if schema in inside:
         raise SchemaError(
             f"the Avro record '{schema.name}' contains itself, which no column can. Leave the "
@@ -221,28 +227,30 @@ def _spark_type(schema: AvroType, inside: tuple[AvroType, ...]) -> Any:
     if schema.type == "record":
         return spark.StructType(
             [
-                spark.StructField(one.name, _spark_type(one.type, within), nullable=True)
+                spark.StructField(one.name, _spark_type(one.type, within, count), nullable=True)
                 for one in schema.fields
             ]
         )
     if schema.type == "array":
         assert schema.items is not None
-        return spark.ArrayType(_spark_type(schema.items, within), containsNull=True)
+        return spark.ArrayType(_spark_type(schema.items, within, count), containsNull=True)
     if schema.type == "map":
         assert schema.items is not None
-        return spark.MapType(spark.StringType(), _spark_type(schema.items, within), valueContainsNull=True)
+        return spark.MapType(
+            spark.StringType(), _spark_type(schema.items, within, count), valueContainsNull=True
+        )
     if schema.type == "union":
         members = union_members(schema)
         if not members:
             raise SchemaError("an Avro union of nothing but null has no column")
         if len(members) == 1:
-            return _spark_type(members[0], within)
+            return _spark_type(members[0], within, count)
         wide = widest(members)
         if wide is not None:
             return _PLAIN[wide]
         return spark.StructType(
             [
-                spark.StructField(f"member{number}", _spark_type(one, within), nullable=True)
+                spark.StructField(f"member{number}", _spark_type(one, within, count), nullable=True)
                 for number, one in enumerate(members)
             ]
         )

@@ -15,6 +15,7 @@ from pyspark.sql import types as spark
 
 from odradek.spark.columns import ALL_COLUMNS, BASE_COLUMNS, HEADERS
 from odradek.spark.formats import options as typed_options
+from odradek.spark.formats.bounds import ColumnCount
 from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.layouts import Layout, layout_of, older_layouts
 from odradek.spark.formats.options import PERMISSIVE, Malformed, SideOptions
@@ -143,8 +144,11 @@ def _with_layouts(given: Given, sides: dict[str, SideOptions], layouts: dict[str
         if with_headers and not any(source == HEADERS for _, source, _ in items):
             items.append((HEADERS, HEADERS, None))
     columns = []
+    counts: dict[str, ColumnCount] = {}
     for name, source, member in items:
         columns.append(TypedColumn(name, source, member, _type(source, member, layouts, headers_map)))
+        if source in layouts:
+            _count(columns[-1], counts.setdefault(source, ColumnCount(f"the {source}'s schema")))
     _refuse_twice(columns)
     judged = malformed != Malformed() or any(one.source == CORRUPT for one in columns)
     used = []
@@ -217,6 +221,23 @@ def _type(source: str, member: str | None, layouts: dict[str, Layout], headers_m
         return layout.whole() if member is None else layout.member(member)
     except SchemaError as problem:
         raise ValueError(f"{source}.schema: {problem}") from None
+
+
+def _count(column: TypedColumn, count: ColumnCount) -> None:
+    """Count a column that is a whole key or value, or a member of one, with all that is in it."""
+    try:
+        waiting = [column.type]
+        while waiting:
+            one = waiting.pop()
+            count.add(0)
+            if isinstance(one, spark.StructType):
+                waiting += [field.dataType for field in one.fields]
+            elif isinstance(one, spark.ArrayType):
+                waiting.append(one.elementType)
+            elif isinstance(one, spark.MapType):
+                waiting += [one.keyType, one.valueType]
+    except SchemaError as problem:
+        raise ValueError(f"{column.source}.schema: {problem}") from None
 
 
 def _refuse_twice(columns: list[TypedColumn]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
+from odradek.spark.formats.bounds import ColumnCount
 from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.protobuf_text import compile_text
 
@@ -202,11 +203,11 @@ def _renamed(data: bytes, name: str) -> bytes:
 
 
 def spark_type(message: Any) -> Any:
-    """The struct of a message type. Raises `SchemaError` for one that contains itself."""
-    return _message_type(message, ())
+    """The struct of a message type. Raises `SchemaError` for one that contains itself, or is too large."""
+    return _message_type(message, (), ColumnCount(f"the protobuf message '{message.full_name}'"))
 
 
-def _message_type(message: Any, inside: tuple[str, ...]) -> Any:
+def _message_type(message: Any, inside: tuple[str, ...], count: ColumnCount) -> Any:
     if message.full_name in inside:
         raise SchemaError(
             f"the protobuf message '{message.full_name}' contains itself, which no column can. Leave the "
@@ -214,16 +215,26 @@ def _message_type(message: Any, inside: tuple[str, ...]) -> Any:
         )
     within = (*inside, message.full_name)
     return spark.StructType(
-        [spark.StructField(one.name, field_type(one, within), nullable=True) for one in message.fields]
+        [
+            spark.StructField(one.name, _field_type(one, within, count), nullable=True)
+            for one in message.fields
+        ]
     )
 
 
-def field_type(field: Any, inside: tuple[str, ...] = ()) -> Any:
-    """The type of a field's column."""
+def field_type(field: Any) -> Any:
+    """The type of a field's column. Raises `SchemaError` as `spark_type` does."""
+    return _field_type(field, (), ColumnCount(f"the protobuf field '{field.full_name}'"))
+
+
+def _field_type(field: Any, inside: tuple[str, ...], count: ColumnCount) -> Any:
     if is_map(field):
+        count.add(len(inside))
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return spark.MapType(single_type(key, inside), single_type(value, inside), valueContainsNull=False)
-    single = single_type(field, inside)
+        return spark.MapType(
+            _single_type(key, inside, count), _single_type(value, inside, count), valueContainsNull=False
+        )
+    single = _single_type(field, inside, count)
     return spark.ArrayType(single, containsNull=False) if is_repeated(field) else single
 
 
@@ -244,8 +255,13 @@ def is_map(field: Any) -> bool:
     return bool(field.type == MESSAGE and is_repeated(field) and field.message_type.GetOptions().map_entry)
 
 
-def single_type(field: Any, inside: tuple[str, ...] = ()) -> Any:
-    """The type of one of a field's values."""
+def single_type(field: Any) -> Any:
+    """The type of one of a field's values. Raises `SchemaError` as `spark_type` does."""
+    return _single_type(field, (), ColumnCount(f"the protobuf field '{field.full_name}'"))
+
+
+def _single_type(field: Any, inside: tuple[str, ...], count: ColumnCount) -> Any:
+    count.add(len(inside))
     if field.type == GROUP:
         raise SchemaError(f"the protobuf field '{field.full_name}' is a group, which has no column")
     if field.type != MESSAGE:
@@ -254,4 +270,4 @@ def single_type(field: Any, inside: tuple[str, ...] = ()) -> Any:
         return spark.TimestampType()
     if field.message_type.full_name == SPAN:
         return spark.DayTimeIntervalType(0, 3)
-    return _message_type(field.message_type, inside)
+    return _message_type(field.message_type, inside, count)
