@@ -1,42 +1,57 @@
-"""Conversions in threads keep the order of what is appended."""
+"""Conversions for one partition are appended one after another."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
-
-import pytest
 
 from odradek.broker.conversion.conversions import Conversions
-from waiting import until_async
+from odradek.broker.event_loop.slices import Steps, take_or_wait
+
+KEY = ("t", 0)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_key_is_busy_until_whoever_asked_has_had_the_result(fails: bool) -> None:
-    """What comes between the end of the work and the append of its result must wait for that append."""
+def test_one_comes_after_the_other() -> None:
+    """What comes between the end of a turn and those who wait for it waits, too."""
 
     async def main() -> None:
         conversions = Conversions()
-        work: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        conversions.run = lambda _: work  # type: ignore[assignment, method-assign]
         appended: list[str] = []
-        result = conversions.run_in_order(["t"], lambda: None)
+        held: dict[str, asyncio.Future[None]] = {}
 
-        def append(done: asyncio.Future[Any]) -> None:
-            done.exception()
-            appended.append("first")
+        def convert(name: str) -> Steps[None]:
+            yield from conversions.come(KEY)
+            turn = conversions.take_turn(KEY)
+            held[name] = asyncio.get_running_loop().create_future()
+            yield held[name]
+            appended.append(name)
+            conversions.give_turn(turn)
 
-        result.add_done_callback(append)
-        seen: list[tuple[int, bool]] = []
-        # A request that the loop takes up right behind the end of the work.
-        work.add_done_callback(lambda _: seen.append((len(appended), conversions.is_busy(["t"]))))
-        if fails:
-            work.set_exception(ValueError())
-        else:
-            work.set_result(None)
-        await until_async(lambda: appended, "the append behind the conversion", every_s=0)
-        assert seen == [(0, True)]
-        await asyncio.sleep(0)
-        assert not conversions.is_busy(["t"])
+        running = [take_or_wait(convert("first")), take_or_wait(convert("second"))]
+        assert list(held) == ["first"]
+        held["first"].set_result(None)
+        while not appended:
+            await asyncio.sleep(0)
+        running.append(take_or_wait(convert("third")))
+        for _ in range(20):
+            waiting = [one for one in held.values() if not one.done()]
+            assert len(waiting) <= 1
+            for one in waiting:
+                one.set_result(None)
+            await asyncio.sleep(0)
+        assert sorted(appended) == ["first", "second", "third"]
+        assert appended[0] == "first"
+        await asyncio.gather(*(one for one in running if one is not None))
+        assert not conversions.latest
+
+    asyncio.run(main())
+
+
+def test_other_partitions_are_not_waited_for() -> None:
+    async def main() -> None:
+        conversions = Conversions()
+        turn = conversions.take_turn(KEY)
+        assert list(conversions.come(("t", 1))) == []
+        conversions.give_turn(turn)
+        assert list(conversions.come(KEY)) == []
 
     asyncio.run(main())

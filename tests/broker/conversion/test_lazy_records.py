@@ -14,9 +14,13 @@ import pytest
 
 from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.conversion.lazy_records import LazyRecords
+from odradek.broker.conversion.unpacking import Unpacking
 from odradek.errors import CorruptRecordError
-from waiting import until_async, within
+from odradek.util.clock import ManualClock
+from odradek.util.timers import ManualTimers
+from waiting import within
 
+from ..dispatching import PEER
 from ..net import run
 
 
@@ -103,15 +107,18 @@ def test_nobody_is_told_of_a_conversion_for_a_peer_that_has_gone() -> None:
     async def main() -> None:
         told: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
-        conversions = Conversions()
+        clock = ManualClock()
+        unpacking = Unpacking(clock, ManualTimers(clock), 0)
 
         def convert() -> None:
             raise CorruptRecordError("torn")
 
-        result = conversions.run_in_order(["t"], convert)
+        result = unpacking.run(convert, lambda _: 0, PEER)
+        assert unpacking.is_busy
         result.cancel()
-        await until_async(lambda: not conversions.is_busy(["t"]), "the end of the conversion", every_s=0)
-        conversions.stop()
+        while unpacking.is_busy:
+            await asyncio.sleep(0)
+        unpacking.stop()
         gc.collect()
         assert told == []
 

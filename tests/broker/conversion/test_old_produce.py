@@ -89,7 +89,7 @@ def test_what_is_converted_in_a_thread_keeps_its_place(codec: Codec, tmp_path: P
                 assert (answer.error_code, answer.index, answer.base_offset) == (0, index, ends[index])
                 ends[index] += count
             assert ends == [4001, 4001]
-            assert not broker.conversions.is_busy([("t", 0), ("t", 1)])
+            assert not broker.conversions.latest
             records, _ = await stored(client)
             assert [record.value for record in records[:2000]] == large
             client.close()
@@ -115,12 +115,11 @@ def test_a_failure_behind_a_conversion_is_answered(
                 return waiting
 
             if cause == "conversion":
-                in_order = broker.conversions.run_in_order
-                monkeypatch.setattr(broker.conversions, "run_in_order", lambda keys, _: in_order(keys, fail))
+                monkeypatch.setattr(broker.replicas.get("t", 0).log, "prepare", fail)
             elif cause == "append":
                 monkeypatch.setattr(broker.replicas, "by_topic", None)
             elif cause == "cancelled":
-                monkeypatch.setattr(broker.conversions, "run_in_order", cancelled)
+                monkeypatch.setattr(broker.unpacking, "run", cancelled)
             else:
                 follow(broker, broker.replicas.get("t", 0))
                 timers: Any = SimpleNamespace(call_later=fail)

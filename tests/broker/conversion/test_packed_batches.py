@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +13,23 @@ import fastcrc
 import pytest
 
 from odradek.broker.app import Broker
+from odradek.broker.conversion import preparation
 from odradek.broker.conversion.fetch import MOST_UNPACKED_BYTES
-from odradek.broker.conversion.packed import QUICK_UNPACKED_BYTES
-from odradek.broker.conversion.unpacking import Unpacking
+from odradek.broker.conversion.packed import QUICK_UNPACKED_BYTES, UNCOUNTED_BYTES
+from odradek.broker.conversion.unpacking import ROOM_BYTES, Unpacking
+from odradek.broker.event_loop.slices import Slicer, is_in_steps
+from odradek.broker.handlers.produce import handle
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.peer import Peer
 from odradek.errors.codes import ErrorCode
+from odradek.log.partition.format_conversion import Prepared
+from odradek.log.partition.partition_log import PartitionLog
 from odradek.records.compression import Codec
 from odradek.replication.lookups import MAX_TIMESTAMP
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
+from odradek.wire.api import ApiKey
+from odradek.wire.headers import RequestHeader
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.list_offsets import (
@@ -31,19 +41,23 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 
 from .. import attacks, live, many_items
 from ..net import run, settle
-from .unpacked import LARGE_BYTES, PACKED, TIME_MS, counting_unpacked, large_batch
+from .unpacked import LARGE_BYTES, PACKED, TIME_MS, counting_unpacked, large_batch, large_set
 
 
 class HeldUnpacking:
     """Unpacks when it is told to."""
 
+    room = ROOM_BYTES
+
     def __init__(self) -> None:
         self.jobs: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
-    def run(self, work: Callable[[], Any], cost: Callable[[Any], int]) -> asyncio.Future[Any]:
+    def run(self, work: Callable[[], Any], cost: Callable[[Any], int], peer: Peer) -> asyncio.Future[Any]:
         future = asyncio.get_running_loop().create_future()
         self.jobs.append((work, future))
         return future
+
+    def use_room(self, unpacked_bytes: int) -> None: ...
 
     def go_on(self) -> None:
         work, future = self.jobs.pop(0)
@@ -174,6 +188,149 @@ def test_the_loop_unpacks_little_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     run(main, loop="asyncio")
 
 
+def charging(broker: Broker) -> list[int]:
+    """What each piece of work costs from now on."""
+    charged: list[int] = []
+    run_in_thread = broker.unpacking.run
+
+    def counted(work: Any, cost: Any, peer: Peer) -> Any:
+        def charge(result: Any) -> int:
+            charged.append(cost(result))
+            return charged[-1]
+
+        return run_in_thread(work, charge, peer)
+
+    broker.unpacking.run = counted  # type: ignore[method-assign]
+    return charged
+
+
+OLD_CODECS = [codec for codec in PACKED if codec is not Codec.ZSTD]
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("stored_as", ["0.9.0", "0.10.2", "2.8"])
+def test_message_sets_are_unpacked_beside_the_loop(
+    version: int, stored_as: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many a request brings, into a topic of whichever format; and each is charged."""
+    partitions = 3
+
+    async def main() -> None:
+        async with live.running(tmp_path, inter_broker_protocol_version="2.8") as broker:
+            live.create_topic(broker, "t", partitions, configs={"message.format.version": stored_as})
+            client = await live.connect(broker)
+            charged = charging(broker)
+            for codec in OLD_CODECS:
+                before = ends(broker, partitions)
+                charged.clear()
+                with counting_unpacked(monkeypatch) as unpacked:
+                    records = large_set(1 if version == 2 else 0, codec)
+                    answer = await client.call(produce(*[records] * partitions), version)
+                assert codes(answer) == [0] * partitions
+                assert ends(broker, partitions) == [end + 16 for end in before]
+                assert unpacked.most == 0, codec
+                assert unpacked.beside >= partitions * LARGE_BYTES
+                assert len(charged) == partitions
+                assert min(charged) >= LARGE_BYTES
+            client.close()
+
+    run(main, loop="asyncio")
+
+
+def test_message_sets_that_become_large_are_converted_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than are held at once."""
+    partitions, size = 40, 900_000
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            live.create_topic(broker, "t", partitions, configs={"compression.type": "uncompressed"})
+            client = await live.connect(broker)
+            records = large_set(1, Codec.GZIP, size)
+            with counting_unpacked(monkeypatch) as unpacked:
+                answer = await client.call(produce(*[records] * partitions), 2)
+            assert codes(answer) == [0] * partitions
+            assert unpacked.most <= 2 * QUICK_UNPACKED_BYTES
+            assert unpacked.beside >= 0.9 * partitions * size  # a few go quickly
+            client.close()
+
+    run(main, loop="asyncio")
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_batches_of_today_in_an_old_request_are_unpacked_beside_the_loop(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions = 4
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            live.create_topic(broker, "t", partitions)
+            client = await live.connect(broker)
+            for codec in OLD_CODECS:
+                with counting_unpacked(monkeypatch) as unpacked:
+                    answer = await client.call(produce(*[large_batch(codec)] * partitions), version)
+                assert codes(answer) == [0] * partitions
+                assert unpacked.most <= 2 * QUICK_UNPACKED_BYTES, codec
+            client.close()
+
+    run(main, loop="asyncio")
+
+
+def test_what_is_made_of_a_request_is_held_for_few_partitions_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Little that is stored unpacked, in many partitions: what is appended is let go of first."""
+    partitions, size = 40, 200_000
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            live.create_topic(broker, "t", partitions, configs={"compression.type": "uncompressed"})
+            monkeypatch.setattr(preparation, "MOST_PREPARED_BYTES", 3 * size)
+            held: list[int] = []
+            append_prepared = PartitionLog.append_prepared
+
+            def seen(log: PartitionLog, *args: Any, **more: Any) -> Any:
+                held.append(
+                    sum(
+                        len(one.records)
+                        for one in gc.get_objects()
+                        if isinstance(one, Prepared) and len(one.records) > size
+                    )
+                )
+                return append_prepared(log, *args, **more)
+
+            monkeypatch.setattr(PartitionLog, "append_prepared", seen)
+            client = await live.connect(broker)
+            records = live.batch([bytes(size)], codec=Codec.GZIP)
+            assert codes(await client.call(produce(*[records] * partitions), 9)) == [0] * partitions
+            assert ends(broker, partitions) == [1] * partitions
+            assert len(held) == partitions
+            assert size < max(held) < 5 * size
+            client.close()
+
+    run(main, loop="asyncio")
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_what_a_batch_in_another_codec_costs_is_what_it_unpacks_to(codec: Codec, tmp_path: Path) -> None:
+    """Not the most that it might have: producers in another codec than their topic's would wait for that."""
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            live.create_topic(broker, "t", configs={"compression.type": "uncompressed"})
+            charged = charging(broker)
+            client = await live.connect(broker)
+            records = live.batch([bytes(300_000)], codec=codec)
+            assert codes(await client.call(produce(records), 9)) == [0]
+            assert len(charged) == 1
+            assert 300_000 <= charged[0] < 310_000
+            client.close()
+
+    run(main)
+
+
 @pytest.mark.fuzz
 def test_no_field_of_a_request_has_the_loop_unpack_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -216,22 +373,30 @@ def test_a_batch_may_unpack_to_so_much(codec: Codec, tmp_path: Path) -> None:
     run(main)
 
 
+def connected(name: str) -> Peer:
+    peer = Peer("127.0.0.1", 1, name, "PLAINTEXT")
+    peer.is_open = True
+    return peer
+
+
+def work(name: str) -> Callable[[], str]:
+    return lambda: name
+
+
+def of(size: int) -> Callable[[str | None], int]:
+    return lambda result: size
+
+
 def test_what_is_unpacked_in_a_second_is_bounded() -> None:
     async def main() -> None:
         clock = ManualClock()
         timers = ManualTimers(clock)
         unpacking = Unpacking(clock, timers, 1_000)
-
-        def work(name: str) -> Callable[[], str]:
-            return lambda: name
-
-        def of(size: int) -> Callable[[str | None], int]:
-            return lambda result: size
-
+        peer = connected("one")
         # A second's bytes ahead are given; then each waits until those before it are paid for.
-        first = unpacking.run(work("a"), of(1_500))
+        first = unpacking.run(work("a"), of(1_500), peer)
         assert await first == "a"
-        second, third = unpacking.run(work("b"), of(500)), unpacking.run(work("c"), of(500))
+        second, third = unpacking.run(work("b"), of(500), peer), unpacking.run(work("c"), of(500), peer)
         for _ in range(5):
             await asyncio.sleep(0)
         assert not second.done() and not third.done()
@@ -241,17 +406,116 @@ def test_what_is_unpacked_in_a_second_is_bounded() -> None:
         timers.advance(1)
         assert await second == "b"
         assert await third == "c"  # it began beside the second
-        last = unpacking.run(work("d"), of(0))
+        last = unpacking.run(work("d"), of(0), peer)
         timers.advance(5_000)
         assert await last == "d"
-        broken = unpacking.run(lambda: 1 / 0, of(7))
+        broken = unpacking.run(lambda: 1 / 0, of(7), peer)
         with pytest.raises(ZeroDivisionError):
             await broken
-        waiting = unpacking.run(work("e"), of(9_000))
+        waiting = unpacking.run(work("e"), of(9_000), peer)
         assert await waiting == "e"
-        dropped = unpacking.run(work("f"), of(1))
+        dropped = unpacking.run(work("f"), of(1), peer)
         unpacking.stop()
         assert dropped.cancelled()
+
+    run(main)
+
+
+def test_a_round_of_the_loop_has_room_for_so_much() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        unpacking = Unpacking(clock, ManualTimers(clock), 0)
+        whole = unpacking.room
+        unpacking.use_room(700_000)
+        unpacking.use_room(700_000)
+        assert unpacking.room == 0
+        await asyncio.sleep(0)
+        assert unpacking.room == whole
+        unpacking.use_room(1)
+        assert unpacking.room == whole - 1
+
+    run(main)
+
+
+def test_many_connections_together_have_the_loop_unpack_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sends what alone would be unpacked at once."""
+    size, count = 900_000, 12
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            live.create_topic(broker, "t", count)
+            records = live.batch([bytes(size)], codec=Codec.GZIP)
+            peers = [connected(str(number)) for number in range(count)]
+            header = RequestHeader(
+                api_key=int(ApiKey.PRODUCE), api_version=9, correlation_id=1, client_id="client"
+            )
+            answered: list[Any] = []
+
+            def handle_all() -> None:  # in one round of the loop
+                for peer in peers:
+                    context = RequestContext(broker, header, peer, broker.clock.now_ms())
+                    answered.append(handle(context, produce(records)))
+
+            with counting_unpacked(monkeypatch) as unpacked:
+                broker.loop.call_soon(handle_all)
+                await settle(lambda: len(answered) == count)
+                slicer = Slicer()
+                late = [slicer.run(one) for one in answered if is_in_steps(one)]
+                assert len(late) == count - 1
+                await asyncio.gather(*filter(asyncio.isfuture, late))
+            assert unpacked.most <= QUICK_UNPACKED_BYTES + count * UNCOUNTED_BYTES
+            assert ends(broker) == [count]
+
+    run(main, loop="asyncio")
+
+
+def test_peers_have_their_work_unpacked_by_turns() -> None:
+    """One that sends much at once does not hold up those that send little."""
+
+    async def main() -> None:
+        clock = ManualClock()
+        timers = ManualTimers(clock)
+        unpacking = Unpacking(clock, timers, 1_000)
+        many, few = connected("many"), connected("few")
+        await unpacking.run(work("first"), of(2_000), many)
+        done: list[str] = []
+
+        def ask(name: str, peer: Peer) -> asyncio.Future[str]:
+            return unpacking.run(lambda: done.append(name) or name, of(1_000), peer)
+
+        asked = [ask(f"many-{number}", many) for number in range(20)] + [ask("few", few)]
+        for _ in asked:
+            timers.advance(1_000)
+            await settle(lambda: not unpacking.is_busy)
+        assert await asyncio.gather(*asked)
+        assert done.index("few") <= 3
+        assert [name for name in done if name != "few"] == [f"many-{number}" for number in range(20)]
+
+    run(main)
+
+
+def test_the_work_of_peers_that_have_gone_is_left_and_costs_nobody() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        timers = ManualTimers(clock)
+        unpacking = Unpacking(clock, timers, 1_000)
+        here = connected("here")
+        await unpacking.run(work("first"), of(3_000), here)
+        gone = [connected(f"gone-{number}") for number in range(100)]
+        left = [unpacking.run(work("never"), of(1_000), peer) for peer in gone]
+        asked = unpacking.run(work("asked"), of(1_000), here)
+        for peer in gone:
+            peer.is_open = False
+        # What they sent is let go of when others come, not only when its turn would be.
+        more = [connected(f"more-{number}") for number in range(150)]
+        waiting = [unpacking.run(work("later"), of(0), peer) for peer in more]
+        assert all(future.cancelled() for future in left)
+        timers.advance(2_000)
+        assert await asked == "asked"
+        timers.advance(1_000)
+        assert set(await asyncio.gather(*waiting)) == {"later"}
 
     run(main)
 

@@ -15,6 +15,7 @@ from odradek.records import compression
 from odradek.records.builder import BatchBuilder
 from odradek.records.codecs import TooLargeError
 from odradek.records.compression import Codec
+from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.util.clock import SystemClock
 
 LARGE_BYTES = 16 * 1024 * 1024
@@ -31,6 +32,15 @@ def large_batch(codec: Codec) -> bytes:
     """A batch in order that unpacks to much."""
     builder = BatchBuilder(codec=codec)
     builder.append(TIME_MS, None, bytes(LARGE_BYTES), ())
+    return bytes(builder.build())
+
+
+@cache
+def large_set(magic: int, codec: Codec, size: int = LARGE_BYTES) -> bytes:
+    """A message set in one wrapper that unpacks to so many bytes, of 16 messages."""
+    builder = MessageSetBuilder(magic, codec)
+    for _ in range(16):
+        builder.append(TIME_MS, None, bytes(size // 16))
     return bytes(builder.build())
 
 

@@ -110,14 +110,14 @@ class Model:
         self._sent: list[tuple[int, list[tuple[int, bytes]]]] = []
         self.trace: list[str] = []
         broker.transactions.add = broker.transactions.verify = self._ask  # type: ignore[method-assign, assignment]
-        broker.conversions.run = self._convert  # type: ignore[method-assign, assignment]
+        broker.unpacking.run = self._convert  # type: ignore[method-assign, assignment]
 
     def _ask(self, name: str, producer: int, epoch: int, partitions: list[tuple[str, int]]) -> Any:
         answer: asyncio.Future[Any] = self.broker.loop.create_future()
         self.asked.append(lambda error: answer.set_result(dict.fromkeys(partitions, error)))
         return answer
 
-    def _convert(self, work: Callable[[], Any]) -> Any:
+    def _convert(self, work: Callable[[], Any], cost: Any, peer: Peer) -> Any:
         done: asyncio.Future[Any] = self.broker.loop.create_future()
         self.converting.append(lambda: done.set_result(work()))
         return done

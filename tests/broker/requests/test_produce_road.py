@@ -16,6 +16,7 @@ from odradek.broker.handlers.produce import handle
 from odradek.broker.requests.context import RequestContext
 from odradek.errors import CoordinatorNotAvailableError
 from odradek.errors.codes import ErrorCode
+from odradek.log.partition import appending
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.batch import iter_records
 from odradek.records.compression import Codec
@@ -29,7 +30,6 @@ from odradek.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from waiting import until_async
 
 from ..conversion.test_old_produce import OLD_BROKER, message_set
 from ..dispatching import PEER
@@ -43,12 +43,12 @@ def held_back(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[Callable[
     """Conversions run when the test says so: what is to be called for each."""
     held: list[Callable[[], None]] = []
 
-    def run_later(work: Callable[[], Any]) -> asyncio.Future[Any]:
+    def run_later(work: Callable[[], Any], cost: object, peer: object) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = broker.loop.create_future()
         held.append(lambda: future.set_result(work()))
         return future
 
-    monkeypatch.setattr(broker.conversions, "run", run_later)
+    monkeypatch.setattr(broker.unpacking, "run", run_later)
     return held
 
 
@@ -70,32 +70,75 @@ def values(broker: Broker, index: int = 0) -> list[bytes]:
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_no_produce_overtakes_a_conversion_of_its_partition(
+def test_no_produce_overtakes_a_conversion_that_has_its_offsets(
     tmp_path: Path, acks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In a topic of an older format; else it would have to be converted again, on the loop."""
+
     async def main() -> None:
-        async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
+        async with running(tmp_path, **OLD_BROKER) as broker:
+            create_topic(broker, "t", 2, configs={"message.format.version": "0.10.2"})
             held = held_back(broker, monkeypatch)
             old, new = await connect(broker), await connect(broker)
             old.send(produce("t", message_set(2, Codec.NONE, LARGE)), 2)
             await settle(lambda: len(held) == 1)
-            new.send(produce("t", batch([b"behind"]), acks=acks), 9)
+            new.send(produce("t", batch([b"x" * 90_000]), acks=acks), 9)
             assert (await append(await connect(broker), "t", batch([b"beside"]), index=1)).base_offset == 0
-            assert values(broker) == []
-
-            def go_on() -> bool:
-                for one in held[:1]:
-                    held.remove(one)
-                    one()
-                return not held
-
-            await until_async(go_on, "the pieces that are held back", every_s=0)
+            log = broker.replicas.get("t", 0).log
+            assert (log.log_end_offset, len(held)) == (0, 1)
+            held.pop()()
+            await settle(lambda: len(held) == 1)
+            assert log.log_end_offset == 1
+            held.pop()()
+            with monkeypatch.context() as patch:
+                # What has been converted is appended as it is.
+                patch.setattr(appending, "prepare", None)
+                await settle(lambda: log.log_end_offset == 2)
             assert (await old.receive()).responses[0].partition_responses[0].base_offset == 0
             if acks:
                 assert (await new.receive()).responses[0].partition_responses[0].base_offset == 1
-            await settle(lambda: values(broker) == [*LARGE, b"behind"])
-            assert values(broker, 1) == [b"beside"]
+            assert not broker.conversions.latest
+
+    run(main)
+
+
+def test_others_append_while_a_conversion_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a topic of today, where what is converted gets its offsets with the append."""
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            held = held_back(broker, monkeypatch)
+            old = await connect(broker)
+            old.send(produce("t", message_set(2, Codec.NONE, LARGE)), 2)
+            await settle(lambda: len(held) == 1)
+            assert (await append(await connect(broker), "t", batch([b"first"]))).base_offset == 0
+            held.pop()()
+            assert (await old.receive()).responses[0].partition_responses[0].base_offset == 1
+            assert values(broker) == [b"first", *LARGE]
+
+    run(main)
+
+
+def test_a_conversion_for_a_peer_that_goes_lets_the_next_one_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path, **OLD_BROKER) as broker:
+            create_topic(broker, "t", configs={"message.format.version": "0.10.2"})
+            held = held_back(broker, monkeypatch)
+            old, other = await connect(broker), await connect(broker)
+            old.send(produce("t", message_set(2, Codec.NONE, LARGE)), 2)
+            await settle(lambda: len(held) == 1)
+            other.send(produce("t", message_set(2, Codec.NONE, [b"small"])), 2)
+            await settle(lambda: broker.slicer.is_busy is False)
+            old.abort()
+            await settle(lambda: len(broker.listeners[0].connections) == 1)
+            held.pop()()
+            assert (await other.receive()).responses[0].partition_responses[0].error_code == 0
+            assert not broker.conversions.latest
 
     run(main)
 
@@ -232,11 +275,11 @@ def test_a_frame_that_is_used_again_during_a_conversion(
             create_topic(broker, "t")
             held = held_back(broker, monkeypatch)
             waiting = [
-                lent(broker, produce("t", message_set(2, Codec.NONE, LARGE)), 2),
+                Slicer().run(lent(broker, produce("t", message_set(2, Codec.NONE, LARGE)), 2)),
                 lent(broker, produce("t", batch([b"behind"])), 9),
             ]
-            while held:
-                held.pop(0)()
+            await settle(lambda: len(held) == 1)
+            held.pop()()
             for number, one in enumerate(waiting):
                 (answer,) = answers_of(await one)
                 assert (answer.error_code, answer.base_offset) == (0, number)

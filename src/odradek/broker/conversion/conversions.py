@@ -1,18 +1,20 @@
-"""Records that are converted between message formats: in threads, a few at a time, answered in order.
+"""Records that are converted between message formats: threads for what is sent, turns for what is appended.
 
 Converting takes long where it concerns megabytes (decompress, rewrite, compress), and the loops over records
-are compiled and leave the interpreter's lock alone: so they run beside the event loop. What is converted at
-once is bounded by the number of threads; the rest waits as the request that it came in.
+are compiled and leave the interpreter's lock alone: so they run beside the event loop. What is fetched is
+converted piece by piece in the threads here (`odradek.broker.conversion.lazy_records`); what is produced, and
+the first piece of what is fetched, in those of `odradek.broker.conversion.unpacking`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from odradek.util.futures import end_like
+if TYPE_CHECKING:
+    from odradek.broker.event_loop.slices import Steps
 
 T = TypeVar("T")
 
@@ -24,25 +26,43 @@ class Conversions:
     """Runs conversions of one broker. All methods are called from the event loop.
 
     Attributes:
-        latest: of each key in work the future that comes last; empty while nothing is waited for, which
-            every produce looks at.
+        latest: of each partition for which records are converted, and have not been appended yet, what ends
+            with that; of topics of an older format only, as there what is converted has its offsets.
     """
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
         self._turns = 0
-        self.latest: dict[Hashable, asyncio.Future[Any]] = {}
+        self.latest: dict[tuple[str, int], asyncio.Future[None]] = {}
+        self._keys: dict[asyncio.Future[None], tuple[str, int]] = {}
 
     def next_turn(self) -> int:
         """Return a number that is another one each time."""
         self._turns += 1
         return self._turns
 
-    def is_busy(self, keys: Sequence[Hashable]) -> bool:
-        """Return whether something with one of these keys is in work, so that what comes now has to wait for
-        it.
-        """
-        return bool(self.latest) and any(key in self.latest for key in keys)
+    def come(self, key: tuple[str, int]) -> Steps[None]:
+        """Wait until nothing is converted for a partition."""
+        while True:
+            running = self.latest.get(key)
+            if running is None:
+                return
+            yield running
+
+    def take_turn(self, key: tuple[str, int]) -> asyncio.Future[None]:
+        """Have all others wait in `come` until `give_turn` is called with what this returns."""
+        assert key not in self.latest, key
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.latest[key] = turn
+        self._keys[turn] = key
+        return turn
+
+    def give_turn(self, turn: asyncio.Future[None]) -> None:
+        """Let the next one come."""
+        del self.latest[self._keys.pop(turn)]
+        # Steps that nobody takes any more end with the process, when there is no loop to tell.
+        if not turn.get_loop().is_closed():
+            turn.set_result(None)
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run `work` in a thread; the future is cancelled where a stop comes before it has begun."""
@@ -50,43 +70,6 @@ class Conversions:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="conversion")
         return loop.run_in_executor(self._threads, work)
-
-    def run_in_order(self, keys: Sequence[Hashable], work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run `work` in a thread; the result comes after those of all earlier calls with one of these keys.
-
-        Callbacks of an earlier result have run when those of a later one do. An exception out of `work` is
-        the future's; it is cancelled as that of `run` is.
-        """
-        loop = asyncio.get_running_loop()
-        result: asyncio.Future[T] = loop.create_future()
-        latest = self.latest
-        waits = {latest[key] for key in keys if key in latest}
-        running = self.run(work)
-        waits.add(running)
-        left = len(waits)
-
-        def one_is_done(_: object) -> None:
-            nonlocal left
-            left -= 1
-            if left:
-                return
-            give_out()
-            # Behind the callbacks of the result: what comes before they have run must still wait for them.
-            loop.call_soon(forget)
-
-        def forget() -> None:
-            for key in keys:
-                if latest.get(key) is result:
-                    del latest[key]
-
-        def give_out() -> None:
-            end_like(running, result)
-
-        for key in keys:
-            latest[key] = result
-        for one in waits:
-            one.add_done_callback(one_is_done)
-        return result
 
     def stop(self) -> None:
         """Begin nothing more; what runs goes on to its end."""

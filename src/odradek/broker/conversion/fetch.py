@@ -23,6 +23,7 @@ from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
+    from odradek.broker.requests.peer import Peer
     from odradek.broker.services import BrokerServices
     from odradek.replication.partition import Partition
 
@@ -77,9 +78,10 @@ def cut_off(records: Any, size: int, converting: bool) -> Any:
 
 
 def convert_answers(
-    broker: BrokerServices, work: list[ToConvert], done: Callable[[], Any]
+    broker: BrokerServices, peer: Peer, work: list[ToConvert], done: Callable[[], Any]
 ) -> Any | asyncio.Future[Any]:
-    """Convert the records of some answers in place, or as they will be sent; then the result of `done`.
+    """Convert the records of some answers to a peer, in place or as they will be sent; then return the result
+    of `done`.
 
     Returns:
         The result, or a future of it.
@@ -100,7 +102,7 @@ def convert_answers(
                 one.answer.records = b""
         return MOST_UNPACKED_BYTES - budget.left
 
-    return then(broker.unpacking.run(convert_all, lambda unpacked: unpacked or 0), lambda _: done())
+    return then(broker.unpacking.run(convert_all, lambda unpacked: unpacked or 0, peer), lambda _: done())
 
 
 def _is_packed(one: ToConvert) -> bool:

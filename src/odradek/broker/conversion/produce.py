@@ -1,22 +1,22 @@
-"""The conversion of produced records beside the event loop, before they are appended, and which need it."""
+"""Which records of a Produce request have to be converted, and for which of them that takes long."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, FLAGS_AT, MAGIC_AT, MAGIC_V2
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import MESSAGE_ATTRIBUTES_AT
-from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.messages.produce import ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.log.partition.format_conversion import Prepared
     from odradek.replication.partition import Partition
 
-PreparedRecords = dict[tuple[str, int], "Prepared | KafkaError"]
+PreparedRecords = dict[tuple[str, int], "Prepared | Exception"]
 """What has been made of the records of a partition, or why they are refused."""
 
 FIRST_VERSION_OF_BATCHES: Final = 3
@@ -33,8 +33,7 @@ may be. Of zstd nothing is, which knows no bound."""
 
 _ZSTD: Final = int(Codec.ZSTD)
 
-AHEAD_BYTES = 32 * 1024 * 1024
-"""How much of one request is converted before the first of it is appended."""
+_NOTHING_HERE: Final[dict[int, Any]] = {}
 
 
 def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
@@ -44,20 +43,12 @@ def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
     return context.broker.image.topic_name(topic.topic_id)
 
 
-def partitions_of_topic(
-    context: RequestContext, topic: TopicProduceData
-) -> Iterator[tuple[Partition, tuple[str, int], PartitionProduceData]]:
-    """The partitions of a topic that are here and may be written to, each with its key and what is for it."""
-    broker = context.broker
-    name = topic_name(context, topic)
-    if name is None or not context.may_write(name):
-        return
-    for data in topic.partition_data:
-        if not data.records:
-            continue
-        partition = broker.replicas.try_get(name, data.index)
-        if partition is not None:
-            yield partition, (name, data.index), data
+def partitions_by_index(context: RequestContext, name: str | None) -> Mapping[int, Partition]:
+    """The partitions of a topic that are here and may be written to; none where the topic is not known."""
+    if name is None:
+        return _NOTHING_HERE
+    here: dict[int, Partition] | None = context.broker.replicas.by_topic.get(name)
+    return here if here is not None and context.may_write(name) else _NOTHING_HERE
 
 
 def converts(context: RequestContext, request: ProduceRequest) -> bool:
@@ -91,14 +82,23 @@ def takes_long(partition: Partition, records: Any) -> bool:
     return size > (QUICK_PACKED_BYTES if codec or old else QUICK_BYTES)
 
 
-def take_long(items: list[tuple[Partition, tuple[str, int], Any]]) -> bool:
-    """Return whether one of these is more than a few records to convert, or all of them are."""
+def converts_long(context: RequestContext, request: ProduceRequest) -> bool:
+    """Return whether a request has more than a few records to convert, or waits for other conversions."""
+    if not converts(context, request):
+        return False
+    latest = context.broker.conversions.latest
     size = 0
-    for partition, _, records in items:
-        if takes_long(partition, records):
-            return True
-        if len(records) > MAGIC_AT and records[MAGIC_AT] < MAGIC_V2:
-            size += len(records)
+    for topic in request.topic_data:
+        name = topic_name(context, topic)
+        here = partitions_by_index(context, name)
+        for data in topic.partition_data:
+            partition, records = here.get(data.index), data.records
+            if partition is None or not records:
+                continue
+            if takes_long(partition, records) or (name, data.index) in latest:
+                return True
+            if len(records) > MAGIC_AT and records[MAGIC_AT] < MAGIC_V2:
+                size += len(records)
     return size > QUICK_PACKED_BYTES
 
 
@@ -107,25 +107,3 @@ def without_frames(error: KafkaError) -> KafkaError:
     been unpacked."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-def prepare_all(
-    items: list[tuple[Partition, tuple[str, int], Any]], now_ms: int, produce_version: int
-) -> PreparedRecords:
-    """Convert what takes long, in another thread than the event loop's."""
-    prepared: PreparedRecords = {}
-    size = 0
-    for partition, key, records in items:
-        if size > AHEAD_BYTES:
-            break
-        is_as_the_log = produce_version >= FIRST_VERSION_OF_BATCHES and partition.log.rules.holds_batches
-        if key in prepared or is_as_the_log:
-            continue
-        try:
-            one = partition.log.prepare(records, now_ms=now_ms, produce_version=produce_version)
-        except KafkaError as error:
-            prepared[key] = without_frames(error)
-            continue
-        size += len(one.records) + (len(one.placed.records) if one.placed is not None else 0)
-        prepared[key] = one
-    return prepared

@@ -289,7 +289,9 @@ class _Fetch:
             return empty
         if not self.reading.converting:
             return self.respond_at_once()
-        response: _Response = convert_answers(self.broker, self.reading.converting, self.respond_at_once)
+        response: _Response = convert_answers(
+            self.broker, self.context.peer, self.reading.converting, self.respond_at_once
+        )
         return response
 
     def throttled(self) -> FetchResponse | None:

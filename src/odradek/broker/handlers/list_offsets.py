@@ -182,7 +182,9 @@ def _searched(context: RequestContext, search: Search) -> Steps[OffsetLookup]:
             if candidate.is_quick:
                 found = candidate.search()
             else:
-                running = context.broker.unpacking.run(candidate.search_and_count, _unpacked_bytes)
+                running = context.broker.unpacking.run(
+                    candidate.search_and_count, _unpacked_bytes, context.peer
+                )
                 found = (yield from wait(running)).found
             candidate = search.send(found)
     except StopIteration as end:

@@ -12,10 +12,10 @@
 - 0-2 hold message sets, of magic 0 (0, 1) or 1 (2), which are converted to the topic's format; an empty one
   is answered as done, with the offset -1. 1 and later are told of throttling, 2 and later the append time.
   Likewise batches are converted for topics of an older format (`message.format.version`), which take neither
-  idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT). What takes long is converted in another
-  thread (`odradek.broker.conversion.produce`); what comes for the same partition meanwhile waits for it.
-- A batch that unpacks to much is unpacked in another thread (`odradek.broker.conversion.packed`); the
-  connection's next requests wait for it.
+  idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT).
+- What takes long to convert, and a batch that unpacks to much, is looked at in another thread
+  (`odradek.broker.conversion.preparation`), right before it is appended; the connection's next requests wait
+  for that.
 - Transactional batches: see `odradek.broker.transactions.produce`.
 - What one connection produces is appended in the order in which it came, whatever each request waits for
   (`odradek.broker.requests.append_turn`).
@@ -26,20 +26,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mypy_extensions import mypyc_attr
 
 from odradek.broker.apis.registry import handler
-from odradek.broker.conversion.packed import accept_quickly, has_packed, unpack
-from odradek.broker.conversion.produce import (
-    PreparedRecords,
-    converts,
-    partitions_of_topic,
-    prepare_all,
-    take_long,
-    topic_name,
-)
+from odradek.broker.conversion.packed import accept_quickly, has_packed
+from odradek.broker.conversion.preparation import Preparation
+from odradek.broker.conversion.produce import PreparedRecords, converts, converts_long, topic_name
 from odradek.broker.event_loop.slices import AT_ONCE, Steps, take_or_wait, wait
 from odradek.broker.metadata.leader_hints import LeaderHints
 from odradek.broker.replicas.append_errors import append_failed, closing_without_acks
@@ -77,8 +71,6 @@ if TYPE_CHECKING:
     from odradek.broker.transactions.gate import Admission
     from odradek.log.partition.appending import AppendInfo
     from odradek.replication.partition import Partition
-
-PARTITIONS_BETWEEN_PAUSES: Final = 16
 
 ADMIN_CLIENT_ID = "__admin_client"
 
@@ -127,16 +119,15 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
     if (
         (admission is None or not isinstance(admission, asyncio.Future))
         and context.peer.unappended is None
-        and not context.broker.conversions.latest
         and not converts(context, request)
     ):
         prepared = accept_quickly(context, request)
         if prepared is not None:
             work = _Appends(context, request, admission, prepared)
             return work.answer([work.append_topic(topic) for topic in topics])
-    elif not has_packed(request):
+    elif not has_packed(request) and not converts_long(context, request):
         return take_or_wait(_produce_in_steps(context, request, admission, _turn(context), in_slices=False))
-    # What is unpacked in a thread holds the connection, too: its requests are appended as they came.
+    # What goes to a thread holds the connection, too: its requests are appended as they came.
     own_records(request)
     return _produce_in_steps(context, request, admission, _turn(context), in_slices=True)
 
@@ -187,56 +178,64 @@ def _produce_in_steps(
             admitted = admission
         if in_slices:
             yield
-        prepared: PreparedRecords = {}
-        if context.broker.conversions.latest or converts(context, request):
-            prepared = yield from _convert(context, request)
-        if in_slices:
-            prepared = yield from unpack(context, request, prepared)
         if turn.has_to_wait:
             own_records(request)
             yield from turn.come()
-        work = _Appends(context, request, admitted, prepared)
-        responses: list[TopicProduceResponse] = []
-        for topic in request.topic_data:
-            if not in_slices:
-                responses.append(work.append_topic(topic))
-                continue
-            answers: list[PartitionProduceResponse] = []
-            responses.append(_topic_response(topic, answers))
-            partitions = topic.partition_data
-            for at in range(0, len(partitions), PARTITIONS_BETWEEN_PAUSES):
-                answers += work.append(topic, partitions[at : at + PARTITIONS_BETWEEN_PAUSES])
-                yield
-            yield
-        return work.answer(responses)
+        if in_slices:
+            return (yield from _append_in_slices(context, request, admitted))
+        if context.broker.conversions.latest:
+            yield from _come_to_each(context, request)
+        work = _Appends(context, request, admitted, {})
+        return work.answer([work.append_topic(topic) for topic in request.topic_data])
     finally:
         turn.end()
 
 
+def _append_in_slices(
+    context: RequestContext, request: ProduceRequest, admission: Admission | None
+) -> Steps[ProduceResponse | Promise | None]:
+    """Look at a few partitions' records, append them, and so on."""
+    preparation = Preparation(context)
+    work = _Appends(context, request, admission, preparation.prepared)
+    responses: list[TopicProduceResponse] = []
+    try:
+        for topic in request.topic_data:
+            answers: list[PartitionProduceResponse] = []
+            responses.append(_topic_response(topic, answers))
+            partitions = topic.partition_data
+            at = 0
+            while at < len(partitions):
+                end = yield from preparation.look(topic, at, work.twice)
+                answers += work.append(topic, partitions[at:end])
+                preparation.appended()
+                at = end
+                yield
+            yield
+    finally:
+        preparation.appended()
+    return work.answer(responses)
+
+
+def _come_to_each(context: RequestContext, request: ProduceRequest) -> Steps[None]:
+    """Wait until nothing is converted for any of a request's partitions."""
+    own_records(request)
+    conversions = context.broker.conversions
+    while True:
+        for topic in request.topic_data:
+            name = topic_name(context, topic)
+            for data in topic.partition_data:
+                if name is not None and (name, data.index) in conversions.latest:
+                    yield from conversions.come((name, data.index))
+                    break
+            else:
+                continue
+            break
+        else:
+            return
+
+
 def _topic_response(topic: TopicProduceData, answers: list[PartitionProduceResponse]) -> TopicProduceResponse:
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-
-
-def _convert(context: RequestContext, request: ProduceRequest) -> Steps[PreparedRecords]:
-    """Convert in a thread what takes long, and wait for earlier conversions for the same partitions."""
-    items: list[tuple[Partition, tuple[str, int], Any]] = []
-    for topic in request.topic_data:
-        for item in partitions_of_topic(context, topic):
-            items.append(item)
-            yield
-        yield
-    conversions = context.broker.conversions
-    keys = [key for _, key, _ in items]
-    sent = [(partition, key, data.records) for partition, key, data in items]
-    if not conversions.is_busy(keys) and not take_long(sent):
-        return {}
-    own_records(request)
-    version, now_ms = context.api_version, context.now_ms
-    owned = [(partition, key, data.records) for partition, key, data in items]
-    prepared: PreparedRecords = yield from wait(
-        conversions.run_in_order(keys, lambda: prepare_all(owned, now_ms, version))
-    )
-    return prepared
 
 
 _Key = tuple[str, bytes, int]
@@ -262,6 +261,7 @@ class _Appends:
     Attributes:
         pending: what the replicas are still to follow, with acks=all.
         failed: whether a partition was refused.
+        twice: what is refused because the request names it twice.
     """
 
     __slots__ = (
@@ -270,10 +270,10 @@ class _Appends:
         "_context",
         "_prepared",
         "_request",
-        "_twice",
         "_version",
         "failed",
         "pending",
+        "twice",
     )
 
     def __init__(
@@ -290,8 +290,7 @@ class _Appends:
         self._context = context
         self._prepared = prepared
         self._request = request
-        self._twice = _named_twice(request.topic_data)
-        """What is refused because the request names it twice."""
+        self.twice = _named_twice(request.topic_data)
         self._version = context.api_version
 
     def append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
@@ -309,7 +308,7 @@ class _Appends:
             self.failed = True
             refusal = refusal or UnknownTopicIdError()
             return [_failed(data.index, refusal.code, refusal.message) for data in partitions]
-        twice = self._twice
+        twice = self.twice
         if not twice:
             return self._append_each(name, partitions)
         answers: list[PartitionProduceResponse] = []
@@ -374,7 +373,7 @@ class _Appends:
         prepared = None
         if self._prepared:
             found = self._prepared.get((name, index))
-            if isinstance(found, KafkaError):
+            if isinstance(found, Exception):
                 partition.require_leader()
                 raise found
             prepared = found

@@ -161,6 +161,11 @@ class AppendableLog(SyncedLog):
             produce_version=produce_version,
         )
 
+    def is_current(self, prepared: Prepared) -> bool:
+        """Return whether `append_prepared` takes this as it is, and does not make it anew."""
+        placed = prepared.placed
+        return prepared.rules is self.rules and (placed is None or placed.first_offset == self.log_end_offset)
+
     def append_prepared(
         self, prepared: Prepared, *, leader_epoch: int, origin: Origin = _CLIENT, now_ms: int
     ) -> AppendInfo:
@@ -174,7 +179,7 @@ class AppendableLog(SyncedLog):
         self, prepared: Prepared, leader_epoch: int, origin: Origin, now_ms: int
     ) -> AppendInfo:
         rules, placed = self.rules, prepared.placed
-        if prepared.rules is not rules or (placed is not None and placed.first_offset != self.log_end_offset):
+        if not self.is_current(prepared):
             prepared = prepare(
                 rules,
                 prepared.source,

@@ -35,6 +35,7 @@ class Prepared(NamedTuple):
         placed: or messages with their offsets.
         entries, newest: of these the size and offset of each, and the largest timestamp.
         accepted: or nothing of these, as the source is stored as it came.
+        unpacked_bytes: how many bytes of records were gone through for it; 0 where that is not known.
     """
 
     rules: AppendRules
@@ -46,6 +47,7 @@ class Prepared(NamedTuple):
     entries: Sequence[tuple[int, int]] = ()
     newest: TimestampOffset = TimestampOffset(NO_TIMESTAMP, -1)
     accepted: AcceptedBatch | None = None
+    unpacked_bytes: int = 0
 
 
 def prepare(
@@ -68,26 +70,31 @@ def prepare(
     Raises:
         KafkaError: as `validate_message_set`, `validate_batches` and the conversions do.
     """
+    unpacked_bytes = 0
     old = produce_version is not None and produce_version < 3
     if old and (not len(records) or is_message_set(records)):
         messages = validate_message_set(
             records, now_ms=now_ms, produce_version=produce_version, **rules.limits
         )
+        unpacked_bytes = len(messages.flat)
         if not messages.message_count:
             return Prepared(rules, records, produce_version)
         if rules.magic == MAGIC_V2:
             batch, headers = messages_to_batch(
                 messages, codec=rules.codec, level=rules.level, max_message_bytes=rules.max_message_bytes
             )
-            return Prepared(rules, records, produce_version, batch, headers)
+            return Prepared(rules, records, produce_version, batch, headers, unpacked_bytes=unpacked_bytes)
         place = partial(place_messages, messages)
     elif rules.magic == MAGIC_V2:
         accepted = rules.accept(records, now_ms, produce_version) if from_client else None
         if accepted is not None:
+            unpacked_bytes = max(accepted.unpacked_bytes, len(records))
             if rules.keeps(accepted):
-                return Prepared(rules, records, produce_version, accepted=accepted)
+                return Prepared(
+                    rules, records, produce_version, accepted=accepted, unpacked_bytes=unpacked_bytes
+                )
             made, headers = rules.recoded(records, [accepted.header(records)])
-            return Prepared(rules, records, produce_version, made, headers)
+            return Prepared(rules, records, produce_version, made, headers, unpacked_bytes=unpacked_bytes)
         made, headers = rules.validated(
             records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
         )
@@ -106,13 +113,25 @@ def prepare(
         now_ms=now_ms,
         max_message_bytes=rules.max_message_bytes,
     )
-    return _placed(rules, records, produce_version, placed)
+    return _placed(rules, records, produce_version, placed, unpacked_bytes)
 
 
 def _placed(
-    rules: AppendRules, source: Buffer, produce_version: int | None, placed: PlacedMessages
+    rules: AppendRules,
+    source: Buffer,
+    produce_version: int | None,
+    placed: PlacedMessages,
+    unpacked_bytes: int,
 ) -> Prepared:
     entries = [(header.size, header.offset) for header, _ in iter_messages(placed.records)]
     offset = placed.offset_of_max_timestamp
     newest = TimestampOffset(placed.max_timestamp, offset if offset >= 0 else placed.last_offset)
-    return Prepared(rules, source, produce_version, placed=placed, entries=entries, newest=newest)
+    return Prepared(
+        rules,
+        source,
+        produce_version,
+        placed=placed,
+        entries=entries,
+        newest=newest,
+        unpacked_bytes=unpacked_bytes,
+    )
