@@ -98,6 +98,83 @@ def test_work_in_slices_takes_turns_and_work_of_large_frames_goes_one_by_one() -
     in_a_loop(main)
 
 
+class Visitor:
+    """Has things to do that each take 0.6 of a slice, as a connection with many requests does."""
+
+    def __init__(self, slicer: Slicer, name: str, count: int, done: list[Any], pass_time: Any) -> None:
+        self.slicer = slicer
+        self.name = name
+        self.left = count
+        self._done = done
+        self._pass_time = pass_time
+
+    def come(self) -> None:
+        """Have a look whether it may be done now, as for what is read from a socket."""
+        until = self.slicer.begin_slice()
+        if self.slicer.is_over(until):
+            self.slicer.wait_turn(self.go_on, again=False)
+        else:
+            self.go_on()
+
+    def go_on(self) -> None:
+        until = self.slicer.begin_slice()
+        while self.left:
+            self.left -= 1
+            self._done.append(self.name)
+            self._pass_time()
+            if self.left and self.slicer.is_over(until):
+                self.slicer.wait_turn(self.go_on, again=True)
+                return
+
+
+def test_a_round_of_the_loop_has_one_slice_for_all_who_come() -> None:
+    async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
+        for name in "abcde":
+            Visitor(slicer, name, 4, done, pass_time).come()
+        assert done == ["a", "a"]
+        rounds = []
+        while len(done) < 20:
+            before = len(done)
+            await asyncio.sleep(0)
+            rounds.append(len(done) - before)
+        # Never more than a slice's work in a round, and work in each.
+        assert set(rounds) == {2}
+        # Those who have not had a turn come before those who have, and all get on.
+        assert set(done[:10]) == set("abcde")
+        assert sorted(done) == sorted("abcde" * 4)
+        assert not slicer._newcomers and not slicer._returning
+
+    in_a_loop(main)
+
+
+def test_who_comes_new_does_not_wait_for_all_who_come_again() -> None:
+    async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
+        for number in range(20):
+            Visitor(slicer, f"hostile-{number}", 50, done, pass_time).come()
+        while len(done) < 60:
+            await asyncio.sleep(0)
+        slicer.is_over(slicer.begin_slice())
+        before = len(done)
+        Visitor(slicer, "honest", 1, done, pass_time).come()
+        while "honest" not in done:
+            await asyncio.sleep(0)
+        assert len(done) - before <= 6
+
+    in_a_loop(main)
+
+
+def test_those_who_come_again_get_on_while_others_come() -> None:
+    async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
+        Visitor(slicer, "old", 10, done, pass_time).come()
+        for number in range(30):
+            Visitor(slicer, f"new-{number}", 1, done, pass_time).come()
+            Visitor(slicer, f"other-{number}", 1, done, pass_time).come()
+            await asyncio.sleep(0)
+        assert done.count("old") == 10
+
+    in_a_loop(main)
+
+
 def test_a_failure_is_raised_or_is_the_futures() -> None:
     async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
         def failing(count: int) -> Steps[None]:

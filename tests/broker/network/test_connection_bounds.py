@@ -189,6 +189,9 @@ class World:
     def is_over(self, until: float) -> bool:
         return self.is_slow
 
+    def wait_turn(self, go_on: Callable[[], None], *, again: bool) -> None:
+        self.loop.call_soon(go_on)
+
     def opened(self, connection: Connection) -> None: ...
 
     def closed(self, connection: Connection) -> None:

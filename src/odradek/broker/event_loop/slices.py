@@ -6,6 +6,11 @@ the event loop's other callbacks, then the next slice.
 
 Work of a large frame makes twenty times the frame's bytes of objects, so one such piece of work is in hand at
 a time, in the order in which they came. Other work takes turns with it, and with each other.
+
+Many connections that each have much to do would add up: what they take up in one round of the loop is one
+slice, of all of them together. Who comes when it is over waits for a turn (`Slicer.wait_turn`); those who
+have not had one go first. Only what is many requests, or a long one, looks at the clock: a small one is
+answered at once.
 """
 
 from __future__ import annotations
@@ -30,6 +35,9 @@ Steps = Generator[Any, None, R]
 
 SLICE_S = 0.010
 """How long one slice may take, in seconds, before other connections get their turn."""
+
+NEWCOMERS_IN_A_ROW = 4
+"""So many who have not had a turn go before one who has, so that the latter get on, too."""
 
 
 class NobodyWaits(Exception):
@@ -204,6 +212,14 @@ class Slicer:
         self._others: deque[_Work] = deque()
         self._turn_of_large = False
         self._asked = False
+        self._until = 0.0
+        """When the slice of this round of the loop ends."""
+        self._is_late = False
+        """Whether it has been seen to be over; the next round is asked for then."""
+        self._newcomers: deque[Callable[[], None]] = deque()
+        self._returning: deque[Callable[[], None]] = deque()
+        """Who waits for a turn: without and with one behind them."""
+        self._newcomers_in_a_row = 0
 
     @property
     def is_busy(self) -> bool:
@@ -211,12 +227,55 @@ class Slicer:
         return bool(self._large or self._others)
 
     def begin_slice(self) -> float:
-        """Return when a slice that begins now ends, for `is_over`: for many things that are no steps."""
-        return self._clock() + SLICE_S
+        """Return when the slice of this round ends, for `is_over`: for many things that are no steps."""
+        if not self._is_late:
+            now = self._clock()
+            if now >= self._until:
+                # Nobody has seen the last one end, so that nobody waits.
+                self._until = now + SLICE_S
+        return self._until
 
     def is_over(self, until: float) -> bool:
-        """Return whether it is time for others."""
-        return self._clock() >= until
+        """Return whether it is time for others: those who go on then call `wait_turn`."""
+        if self._clock() < until:
+            return False
+        self._end_round()
+        return True
+
+    def _end_round(self) -> None:
+        if not self._is_late:
+            self._is_late = True
+            asyncio.get_running_loop().call_soon(self._begin_round)
+
+    def wait_turn(self, go_on: Callable[[], None], *, again: bool) -> None:
+        """Have `go_on` called when it has a turn, in a later round.
+
+        Args:
+            go_on: works until `is_over`.
+            again: whether it comes from a turn; those who do not go first.
+        """
+        (self._returning if again else self._newcomers).append(go_on)
+        self._end_round()
+
+    def _begin_round(self) -> None:
+        """Give turns to those who wait, as long as a slice: one at least."""
+        self._is_late = False
+        self._until = until = self._clock() + SLICE_S
+        # Those who come while this goes on have the next round.
+        for _ in range(len(self._newcomers) + len(self._returning)):
+            self._next_turn()()
+            if self.is_over(until):
+                return
+        if self._newcomers or self._returning:
+            self._end_round()
+
+    def _next_turn(self) -> Callable[[], None]:
+        """Take out who is next."""
+        if self._newcomers and not (self._returning and self._newcomers_in_a_row >= NEWCOMERS_IN_A_ROW):
+            self._newcomers_in_a_row += 1
+            return self._newcomers.popleft()
+        self._newcomers_in_a_row = 0
+        return self._returning.popleft()
 
     def run(self, steps: Steps[R], *, large: bool = False) -> R | asyncio.Future[R]:
         """Begin work, and end it if one slice is enough.

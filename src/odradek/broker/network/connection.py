@@ -5,7 +5,7 @@ The state is in three places, each bounded:
 - `FrameReceiver`: a frame that has not arrived whole yet; it grows with what arrives;
 - `_unprocessed`: whole frames that wait because the peer does not read its responses or is throttled, because
   too many requests of this connection are unanswered, because the broker as a whole holds too many bytes, or
-  because those before them have taken a slice of time, and others have their turn.
+  because those before them, or those of other connections, have taken a slice of time.
   While anything is here, nothing more is read from the socket; nor while the next frame would have to wait
   here. Whatever makes room calls `resume_soon`, for the frames as for the socket: when the last frame has
   been taken up nothing waits here, and the socket may still be paused;
@@ -60,6 +60,9 @@ MAX_UNANSWERED_BYTES: Final = 8 * 1024 * 1024
 
 WRITE_HIGH_WATER: Final = 1024 * 1024
 """Bytes of responses that may wait for the peer before no more of its requests are taken up."""
+
+QUICK_FRAME_BYTES: Final = 4 * 1024
+"""A request that is no longer, and comes alone, is worked on at once, whatever others have to do."""
 
 GATHERED_BYTES: Final = 64 * 1024
 """Bytes of answers that may be kept until the requests of a read have been worked off."""
@@ -264,16 +267,17 @@ class Connection:
         self._borrowing = True
         self._has_others = has_others = len(frames) > 1
         slicer = self._dispatcher.slicer
-        until = slicer.begin_slice() if has_others else 0.0
+        may_take_long = has_others or len(frames[0]) > QUICK_FRAME_BYTES
+        until = slicer.begin_slice() if may_take_long else 0.0
         begun = self._turn.begin()
         try:
             for position, frame in enumerate(frames):
-                is_over = position > 0 and slicer.is_over(until)
+                is_over = may_take_long and slicer.is_over(until)
                 if is_over or not self._may_process():
                     self._unprocessed.extend(map(receiver.own, frames[position:]))
                     self._update_reading()
                     if is_over:
-                        self.resume_soon()
+                        self._wait_turn(again=position > 0)
                     break
                 if not self._process(frame):
                     break
@@ -516,6 +520,12 @@ class Connection:
             self._is_asked = True
             self._loop.call_soon(self._resume_as_asked)
 
+    def _wait_turn(self, *, again: bool) -> None:
+        """Go on when it is this connection's turn; `again`: after one that it has just had."""
+        if not self._is_asked:
+            self._is_asked = True
+            self._dispatcher.slicer.wait_turn(self._resume_as_asked, again=again)
+
     def _resume_as_asked(self) -> None:
         self._is_asked = False
         self.resume_processing()
@@ -533,7 +543,7 @@ class Connection:
                 if not self._process(unprocessed.popleft()):
                     return
                 if unprocessed and slicer.is_over(until):
-                    self.resume_soon()
+                    self._wait_turn(again=True)
                     break
         finally:
             self._resuming = False
