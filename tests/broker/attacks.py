@@ -3,11 +3,12 @@
 `many_items` does it with the arrays: many elements. Here are the other ways in which a field may be more than
 it seems: `tagged` puts unknown tagged fields into each struct, wherever it is nested, and into the header;
 `sized` makes each text and each piece of bytes as long as it may be; `packed` fills each field that may be
-compressed with little that unpacks to much.
+compressed with little that unpacks to much; `by_chance` does some of all that at once, in any version.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,3 +149,47 @@ def packed(key: int, topic_id: bytes, batch: Callable[[Codec], bytes]) -> Iterat
             setattr(holder, field.name, before)
 
     yield from _each(key, topic_id, change)
+
+
+def by_chance(
+    key: int, topic_id: bytes, chance: random.Random, items: int, batch: Callable[[Codec], bytes]
+) -> Attack:
+    """A request of which some structs are many, have tags that nobody knows, or large fields.
+
+    Args:
+        chance: which, and of which version.
+        items: how many elements and tags more than a whole request has, all of them together.
+        batch: what may be in a field of bytes or records.
+    """
+    version = chance.choice(list(SERVED[key].versions))
+    message = _fill(request_class(key), version, topic_id)
+    done = []
+    if request_class(key).is_flexible(version):
+        for path, holder in places(message, version):
+            if chance.random() < 0.3:
+                count = chance.randint(0, items)
+                items -= count
+                holder._unknown_tags = {10_000 + 3 * number: b"" for number in range(count)}
+                done.append(f"{path} {count} tags")
+    for path, holder in list(places(message, version)):
+        for field in holder.FIELDS:
+            if version not in field.versions or chance.random() < 0.5:
+                continue
+            one = field.element if field.kind == "array" else field
+            value: Any = getattr(holder, field.name)
+            if one.kind == "string":
+                value = "x" * chance.choice([0, 1, 255, 256, 32_767])
+            elif one.kind in ("bytes", "records"):
+                value = chance.choice([batch(chance.choice(list(Codec))), bytes(LONG_BYTES), b""])
+            if field.kind == "array":
+                count = chance.randint(0, items)
+                items -= count
+                if one.kind in ("string", "bytes", "records"):
+                    value = [value] if count else []
+                elif value:
+                    value = [value[0]] * (count + 1)
+            elif value is getattr(holder, field.name):
+                continue
+            setattr(holder, field.name, value)
+            done.append(f"{path}/{field.name} {len(value)}")
+    return f"{request_class(key).__name__} v{version}: {', '.join(done)}", frame_of(key, version, message)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ import pytest
 from compiled_walk import only_interpreted
 from odradek.broker.apis.registry import SERVED
 from odradek.broker.app import Broker
+from odradek.broker.conversion.packed import QUICK_UNPACKED_BYTES
 from odradek.broker.event_loop import slices
 from odradek.broker.process.warm_up import BESIDES_HANDLERS
 from odradek.wire.api import ApiKey
@@ -34,8 +36,10 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from seeds import each_seed
 
 from .. import attacks, live, many_items
+from ..conversion.unpacked import counting_unpacked, large_batch
 from ..net import run
 
 pytestmark = only_interpreted
@@ -148,6 +152,8 @@ async def raw(broker: Broker, frame: bytes) -> bytes:
         if not size:
             return b""  # refused for its length
         return await reader.readexactly(int.from_bytes(size, "big"))
+    except ConnectionResetError:
+        return b""  # refused before all of it had been read
     finally:
         writer.transport.abort()
 
@@ -219,6 +225,31 @@ def test_no_field_of_a_request_holds_the_loop(
                 topic_id = broker.image.topic_id(many_items.TOPIC)
                 found += await attacked(broker, attacks.tagged(key, topic_id, COUNT), monkeypatch)
                 found += await attacked(broker, attacks.sized(key, topic_id), monkeypatch)
+        assert not found, "\n".join(found)
+
+    run(main, loop="asyncio")
+
+
+@each_seed(3)
+def test_no_mixture_holds_the_loop(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of all that at once, in any version; and what it brings is unpacked in small pieces."""
+
+    async def main() -> None:
+        chance = random.Random(seed)
+        found: list[str] = []
+        async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
+            broker.groups.ensure_topic()
+            for key in chance.sample(many_items.apis(), 12):
+                if broker.image.topic(many_items.TOPIC) is None:
+                    live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
+                topic_id = broker.image.topic_id(many_items.TOPIC)
+                items = FEW.get(key, COUNT)
+                attack = attacks.by_chance(key, topic_id, chance, items, large_batch)
+                most = LONGER.get(key, MOST_LINES)
+                with counting_unpacked(monkeypatch) as unpacked:
+                    found += await attacked(broker, [attack], monkeypatch, most)
+                if unpacked.most > 2 * QUICK_UNPACKED_BYTES:
+                    found.append(f"{attack[0]}: {unpacked.most} bytes unpacked")
         assert not found, "\n".join(found)
 
     run(main, loop="asyncio")
