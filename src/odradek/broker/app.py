@@ -317,7 +317,6 @@ class Broker:
         )
         publisher.set_replication_quotas()
         publisher.follow_quotas(self.image.configs)
-        self._undo.push("conversions", self.conversions.stop)
         self._undo.push("unpacking", self.unpacking.stop)
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng

@@ -7,12 +7,11 @@ import errno
 import gc
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.conversion.lazy_records import LazyRecords
 from odradek.broker.conversion.unpacking import Unpacking
 from odradek.errors import CorruptRecordError
@@ -22,6 +21,17 @@ from waiting import within
 
 from ..dispatching import PEER
 from ..net import run
+
+
+class Threads:
+    """Those of a broker, for one peer."""
+
+    def __init__(self) -> None:
+        clock = ManualClock()
+        self.unpacking = Unpacking(clock, ManualTimers(clock), 0)
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        return self.unpacking.run(work, lambda _: 0, PEER)
 
 
 async def take(records: LazyRecords) -> bytes:
@@ -40,12 +50,12 @@ def failing(error: Exception) -> Iterator[bytes]:
 
 def test_pieces_come_in_order() -> None:
     async def main() -> None:
-        conversions = Conversions()
+        threads = Threads()
         ended: list[bool] = []
-        records = LazyRecords(iter([b"one", b"two"]), 6, conversions, lambda: ended.append(True))
+        records = LazyRecords(iter([b"one", b"two"]), 6, threads, lambda: ended.append(True))
         assert [await take(records), len(records), ended] == [b"one", 3, []]
         assert [await take(records), len(records), ended] == [b"two", 0, [True]]
-        conversions.stop()
+        threads.unpacking.stop()
 
     run(main)
 
@@ -53,13 +63,13 @@ def test_pieces_come_in_order() -> None:
 @pytest.mark.parametrize("error", [CorruptRecordError("torn"), OSError(errno.EIO, "gone")])
 def test_what_is_wrong_with_the_records_is_raised(error: Exception) -> None:
     async def main() -> None:
-        conversions = Conversions()
-        records = LazyRecords(failing(error), 6, conversions)
+        threads = Threads()
+        records = LazyRecords(failing(error), 6, threads)
         assert await take(records) == b"one"
         with pytest.raises(type(error)) as raised:
             await take(records)
         assert raised.value is error
-        conversions.stop()
+        threads.unpacking.stop()
 
     run(main)
 
@@ -69,12 +79,12 @@ def test_an_unforeseen_failure_is_one_that_senders_know(caplog: pytest.LogCaptur
     half an answer sent."""
 
     async def main() -> None:
-        conversions = Conversions()
-        records = LazyRecords(failing(ZeroDivisionError("a bug")), 6, conversions)
+        threads = Threads()
+        records = LazyRecords(failing(ZeroDivisionError("a bug")), 6, threads)
         assert await take(records) == b"one"
         with pytest.raises(OSError, match="records could not be converted: a bug"):
             await take(records)
-        conversions.stop()
+        threads.unpacking.stop()
 
     with caplog.at_level(logging.ERROR):
         run(main)
@@ -83,20 +93,20 @@ def test_an_unforeseen_failure_is_one_that_senders_know(caplog: pytest.LogCaptur
 
 def test_what_a_stop_lets_go_of_is_not_begun_again() -> None:
     async def main() -> None:
-        conversions = Conversions()
+        threads = Threads()
         held = threading.Event()
         # Both threads are busy, so that the piece is not begun.
-        busy = [conversions.run(lambda: held.wait(60)) for _ in range(2)]
-        records = LazyRecords(iter([b"one"]), 3, conversions)
+        busy = [threads.run(lambda: held.wait(60)) for _ in range(2)]
+        records = LazyRecords(iter([b"one"]), 3, threads)
         ready = asyncio.Event()
         assert records.take(ready.set) is None
-        conversions.stop()
+        threads.unpacking.stop()
         held.set()
         await asyncio.gather(*busy)
         await within(ready.wait(), "the next piece")
         with pytest.raises(OSError, match="stops"):
             records.take(ready.set)
-        assert conversions._threads is None
+        assert threads.unpacking._threads is None
 
     run(main)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -582,6 +583,33 @@ def test_a_fetch_that_is_converted_unpacks_beside_the_loop(
                 answer = await client.call(request, 3)
                 seen |= {one.partition_index for one in answer.responses[0].partitions if len(one.records)}
             assert seen == set(range(partitions))
+            client.close()
+
+    run(main, loop="asyncio")
+
+
+def test_all_of_a_fetch_that_is_converted_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what is converted while the answer is being sent."""
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            live.create_topic(broker, "t")
+            client = await live.connect(broker)
+            # The first is larger than a piece, so that the second is converted while it is sent.
+            few = live.batch([random.Random(0).randbytes(300_000)], codec=Codec.GZIP)
+            for records in (few, large_batch(Codec.GZIP)):
+                assert codes(await client.call(produce(records), 9)) == [0]
+            wanted = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=2**20)]
+            request = FetchRequest(
+                max_wait_ms=0, min_bytes=1, max_bytes=2**20, topics=[FetchTopic(topic="t", partitions=wanted)]
+            )
+            charged = charging(broker)
+            with counting_unpacked(monkeypatch) as unpacked:
+                answer = await client.call(request, 3)
+            assert len(answer.responses[0].partitions[0].records) > 300_000
+            assert unpacked.most == 0
+            assert unpacked.beside >= LARGE_BYTES
+            assert sum(charged) >= unpacked.beside
             client.close()
 
     run(main, loop="asyncio")

@@ -1,29 +1,23 @@
-"""Records that are converted between message formats: threads for what is sent, turns for what is appended.
+"""Records that are converted between message formats: whose turn it is, partition by partition.
 
 Converting takes long where it concerns megabytes (decompress, rewrite, compress), and the loops over records
-are compiled and leave the interpreter's lock alone: so they run beside the event loop. What is fetched is
-converted piece by piece in the threads here (`odradek.broker.conversion.lazy_records`); what is produced, and
-the first piece of what is fetched, in those of `odradek.broker.conversion.unpacking`.
+are compiled and leave the interpreter's lock alone: so they run beside the event loop, in the threads of
+`odradek.broker.conversion.unpacking`. What is produced is converted right before it is appended
+(`odradek.broker.conversion.preparation`), what is fetched piece by piece while it is sent
+(`odradek.broker.conversion.lazy_records`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.broker.event_loop.slices import Steps
 
-T = TypeVar("T")
-
-THREADS = 2
-"""How many conversions run at once."""
-
 
 class Conversions:
-    """Runs conversions of one broker. All methods are called from the event loop.
+    """Gives turns to the conversions of one broker. All methods are called from the event loop.
 
     Attributes:
         latest: of each partition for which records are converted, and have not been appended yet, what ends
@@ -31,7 +25,6 @@ class Conversions:
     """
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
         self._turns = 0
         self.latest: dict[tuple[str, int], asyncio.Future[None]] = {}
         self._keys: dict[asyncio.Future[None], tuple[str, int]] = {}
@@ -63,16 +56,3 @@ class Conversions:
         # Steps that nobody takes any more end with the process, when there is no loop to tell.
         if not turn.get_loop().is_closed():
             turn.set_result(None)
-
-    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run `work` in a thread; the future is cancelled where a stop comes before it has begun."""
-        loop = asyncio.get_running_loop()
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="conversion")
-        return loop.run_in_executor(self._threads, work)
-
-    def stop(self) -> None:
-        """Begin nothing more; what runs goes on to its end."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None

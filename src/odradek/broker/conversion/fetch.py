@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from odradek.broker.conversion.lazy_records import LazyRecords
 from odradek.errors import KafkaError
@@ -23,12 +23,15 @@ from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
+    from odradek.broker.conversion.unpacking import Unpacking
     from odradek.broker.requests.peer import Peer
     from odradek.broker.services import BrokerServices
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
+
+T = TypeVar("T")
 
 AT_ONCE_BYTES = 4 * 1024
 """So much of the log is converted on the spot, where nothing of it is compressed."""
@@ -89,20 +92,46 @@ def convert_answers(
     budget = Budget(MOST_UNPACKED_BYTES)
     if sum(len(one.answer.records) for one in work) <= AT_ONCE_BYTES and not any(map(_is_packed, work)):
         for one in work:
-            _convert(broker, one, budget, lazily=False)
+            _convert(broker, one, budget)
         return done()
     # Each time another partition comes first, so that none is left out for ever.
     first = broker.conversions.next_turn() % len(work)
 
-    def convert_all() -> int:
+    threads = _ChargedThreads(broker.unpacking, peer, budget)
+
+    def convert_all() -> None:
         for one in work[first:] + work[:first]:
             if budget.left > 0:
-                _convert(broker, one, budget, lazily=True)
+                _convert(broker, one, budget, threads)
             else:
                 one.answer.records = b""
-        return MOST_UNPACKED_BYTES - budget.left
 
-    return then(broker.unpacking.run(convert_all, lambda unpacked: unpacked or 0, peer), lambda _: done())
+    return then(threads.run(convert_all), lambda _: done())
+
+
+class _ChargedThreads:
+    """Threads for the conversion of one response, whose peer they are charged to.
+
+    Args:
+        unpacking: whose threads they are.
+        peer: who has asked.
+        budget: what the conversions take from.
+    """
+
+    def __init__(self, unpacking: Unpacking, peer: Peer, budget: Budget) -> None:
+        self._unpacking = unpacking
+        self._peer = peer
+        self._budget = budget
+        self._left = budget.left
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run `work` in a thread, when its time has come; see `Unpacking.run`."""
+        return self._unpacking.run(work, self._cost, self._peer)
+
+    def _cost(self, _: object) -> int:
+        """Return what has been taken from the budget since this was asked last."""
+        before, self._left = self._left, self._budget.left
+        return before - self._left
 
 
 def _is_packed(one: ToConvert) -> bool:
@@ -115,7 +144,10 @@ def _is_packed(one: ToConvert) -> bool:
         return True
 
 
-def _convert(broker: BrokerServices, one: ToConvert, budget: Budget, *, lazily: bool) -> None:
+def _convert(
+    broker: BrokerServices, one: ToConvert, budget: Budget, threads: _ChargedThreads | None = None
+) -> None:
+    """Convert an answer's records; where there are `threads`, the rest of what is large while it is sent."""
     answer, partition, offset, magic = one
     records = answer.records
     source = (records.pread, len(records)) if records.__class__ is FileRange else records
@@ -127,8 +159,8 @@ def _convert(broker: BrokerServices, one: ToConvert, budget: Budget, *, lazily: 
 
     try:
         conversion = DownConversion(source, magic, first_offset=offset, budget=budget)
-        if lazily and conversion.size > PIECE_BYTES:
-            answer.records = LazyRecords(conversion.pieces(), conversion.size, broker.conversions, count)
+        if threads is not None and conversion.size > PIECE_BYTES:
+            answer.records = LazyRecords(conversion.pieces(), conversion.size, threads, count)
         else:
             answer.records = b"".join(conversion.pieces())
             count()

@@ -10,12 +10,17 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from odradek.errors import KafkaError
 
-if TYPE_CHECKING:
-    from odradek.broker.conversion.conversions import Conversions
+
+class Threads(Protocol):
+    """What the pieces are made in."""
+
+    def run(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        """Run `work` in a thread; the future is cancelled where it will not be."""
+        ...
 
 
 log = logging.getLogger(__name__)
@@ -27,22 +32,22 @@ class LazyRecords:
     Args:
         pieces: gives that many bytes in all; walked in threads, and closed there or never.
         size: how many.
-        conversions: whose threads they are.
+        threads: which.
         on_end: called when the last piece has been made.
     """
 
-    __slots__ = ("_conversions", "_failed", "_left", "_on_end", "_on_ready", "_piece", "_pieces", "_running")
+    __slots__ = ("_failed", "_left", "_on_end", "_on_ready", "_piece", "_pieces", "_running", "_threads")
 
     def __init__(
         self,
         pieces: Iterator[bytes],
         size: int,
-        conversions: Conversions,
+        threads: Threads,
         on_end: Callable[[], None] | None = None,
     ) -> None:
         self._pieces = pieces
         self._left = size
-        self._conversions = conversions
+        self._threads = threads
         self._on_end = on_end
         self._piece: bytes | None = None
         self._failed: BaseException | None = None
@@ -77,7 +82,7 @@ class LazyRecords:
     def _begin(self) -> None:
         if not self._running:
             self._running = True
-            self._conversions.run(self._next).add_done_callback(self._made)
+            self._threads.run(self._next).add_done_callback(self._made)
 
     def _next(self) -> None:
         try:
@@ -95,8 +100,8 @@ class LazyRecords:
     def _made(self, done: asyncio.Future[None]) -> None:
         self._running = False
         if done.cancelled():
-            # The threads are gone, and a piece that is asked for again would bring new ones.
-            self._failed = OSError(errno.ECANCELED, "the broker stops")
+            # The threads are gone, or the peer is: nothing more is made.
+            self._failed = OSError(errno.ECANCELED, "the broker stops, or the peer has gone")
         on_ready, self._on_ready = self._on_ready, None
         if on_ready is not None:
             on_ready()

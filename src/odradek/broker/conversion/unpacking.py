@@ -7,8 +7,8 @@ unpack in a second is bounded, too (`odradek.unpacked.bytes.per.second`): who se
 others with large batches, but nobody with small ones. Those who wait take turns: of each connection one piece
 of work is done, then it is the next one's turn.
 
-What producers of old formats send is converted here, too, and so is what consumers of old formats fetch, up
-to the first batch of each partition (`odradek.broker.conversion.fetch`).
+What producers of old formats send is converted here, too, and so is what consumers of old formats fetch
+(`odradek.broker.conversion.fetch`).
 """
 
 from __future__ import annotations
