@@ -6,6 +6,7 @@ import asyncio
 
 from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.event_loop.slices import Steps, take_or_wait
+from waiting import until_async
 
 KEY = ("t", 0)
 
@@ -29,8 +30,7 @@ def test_one_comes_after_the_other() -> None:
         running = [take_or_wait(convert("first")), take_or_wait(convert("second"))]
         assert list(held) == ["first"]
         held["first"].set_result(None)
-        while not appended:
-            await asyncio.sleep(0)
+        await until_async(lambda: appended, "the first append", every_s=0)
         running.append(take_or_wait(convert("third")))
         for _ in range(20):
             waiting = [one for one in held.values() if not one.done()]

@@ -17,7 +17,7 @@ from odradek.broker.conversion.unpacking import Unpacking
 from odradek.errors import CorruptRecordError
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
-from waiting import within
+from waiting import until_async, within
 
 from ..dispatching import PEER
 from ..net import run
@@ -126,8 +126,7 @@ def test_nobody_is_told_of_a_conversion_for_a_peer_that_has_gone() -> None:
         result = unpacking.run(convert, lambda _: 0, PEER)
         assert unpacking.is_busy
         result.cancel()
-        while unpacking.is_busy:
-            await asyncio.sleep(0)
+        await until_async(lambda: not unpacking.is_busy, "the end of the conversion", every_s=0)
         unpacking.stop()
         gc.collect()
         assert told == []
