@@ -186,10 +186,11 @@ class World:
             self.settle()
         return controller
 
-    def kill(self, broker: int) -> None:
-        """A process is gone, and its session is found to be over."""
-        del self.controllers[broker]
-        self.stores.pop(broker).expire()
+    def kill(self, *brokers: int) -> None:
+        """Processes are gone, and their sessions are found to be over, those of several at once."""
+        for broker in brokers:
+            del self.controllers[broker]
+            self.stores.pop(broker).expire()
         self.settle()
 
     def settle(self) -> None:

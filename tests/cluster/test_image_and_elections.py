@@ -113,15 +113,35 @@ def test_controlled_shutdown() -> None:
     assert elections.controlled_shutdown(LED, {1, 2, 3}, {2, 3}, 9) is None
 
 
+LED_BY_NOBODY = LED._replace(leader=-1)
+ALONE = LED._replace(isr=(2,))
+
+
+@pytest.mark.parametrize(
+    ("partition", "broker", "expected"),
+    [
+        (LED, 3, _state(2, 8, (2,))),
+        (LED, 2, _state(-1, 8, (2, 3))),
+        (LED, 1, None),
+        (LED_BY_NOBODY, 2, None),
+        (LED_BY_NOBODY, 3, None),
+        (ALONE, 2, _state(-1, 8, (2,))),
+    ],
+)
+def test_without_a_replica(partition: PartitionImage, broker: int, expected: PartitionState | None) -> None:
+    assert elections.without_replica(partition, broker, 9) == expected
+
+
 @pytest.mark.parametrize(
     ("partition", "broker", "expected"),
     [
         (LED, 3, _state(2, 8, (2,))),
         (LED, 2, _state(-1, 8, (3,))),
         (LED, 1, None),
-        (LED._replace(isr=(2,)), 2, _state(-1, 8, (2,))),
-        (LED._replace(isr=(2,), leader=-1), 2, None),
+        (LED_BY_NOBODY, 3, _state(-1, 8, (2,))),
+        (ALONE, 2, _state(-1, 8, (2,))),
+        (ALONE._replace(leader=-1), 2, None),
     ],
 )
-def test_without_a_replica(partition: PartitionImage, broker: int, expected: PartitionState | None) -> None:
-    assert elections.without_replica(partition, broker, 9) == expected
+def test_without_a_log(partition: PartitionImage, broker: int, expected: PartitionState | None) -> None:
+    assert elections.without_log(partition, broker, 9) == expected

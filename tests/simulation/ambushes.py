@@ -242,6 +242,54 @@ async def quick_return(cluster: SimulatedCluster, partitions: Sequence[tuple[str
         controller.start()
 
 
+async def dead_isr(cluster: SimulatedCluster, partitions: Sequence[tuple[str, int]]) -> None:
+    """All of an ISR die at once, while the controller lives; the follower is back first, with an empty disk.
+
+    The leader has everything, and is the one to lead when it is back.
+
+    Args:
+        cluster: all of them.
+        partitions: the first of them that fits is taken.
+    """
+
+    def find() -> tuple[Machine, Any] | None:
+        controller = cluster.controller()
+        leaders = [one for key in partitions if (one := cluster.leader(*key)) is not None]
+        if controller is None:
+            return None
+        fitting = (one for one in leaders if one.broker_id != controller.number and len(one.replicas) > 2)
+        return next(((controller, one) for one in fitting), None)
+
+    controller, replica = await _until(find)
+    topic, index = replica.key
+    replicas = replica.replicas
+    dying = [one for one in replicas if one != controller.number]
+    cluster.administer(lambda controller: controller.reassign(topic, index, dying))
+    await _until(lambda: sorted(replica.replicas) == sorted(replica.isr) == sorted(dying))
+    leader = cluster.machines[replica.broker_id]
+    (follower,) = (cluster.machines[one] for one in dying if one != leader.number)
+    if cluster.observer.would_lose(follower.host) or cluster.controller() is not controller:
+        return
+    for one in (leader, follower):
+        one.pause(False)
+        one.kill()
+    # Not one after the other: whoever is given the lead in between may commit without the first.
+    leader.expire()
+    follower.expire()
+    follower.empty(follower.folders)
+    cluster.observer.disk_emptied(follower.host, follower.folders)
+    try:
+        await asyncio.sleep(FETCH_WAIT_S)
+        follower.start()
+        with suppress(TimeoutError):
+            await _until(lambda: follower.is_started, UNSEEN_S)
+        cluster.world.note(f"{topic}-{index}: {follower.host} is back, with an empty disk")
+    finally:
+        follower.start()
+        leader.start()
+    cluster.administer(lambda controller: controller.reassign(topic, index, replicas))
+
+
 def _has_unsynced(replica: Any) -> bool:
     """Return whether something that is committed would not be there after a loss of power."""
     return bool(replica.log.recovery_point < replica.log.high_watermark)

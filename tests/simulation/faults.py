@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cluster.controller.admin import NewTopic
 
-from .ambushes import PATIENCE_S, deposed_deletion, late_fetch, late_return, quick_return
+from .ambushes import PATIENCE_S, dead_isr, deposed_deletion, late_fetch, late_return, quick_return
 from .store_sessions import STORE
 from .topics import PARTITIONS, PASSING
 
@@ -244,6 +244,13 @@ def _quick_return(cluster: SimulatedCluster, fault: Fault) -> Undo:
     return _nothing
 
 
+def _dead_isr(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    names = _partitions()
+    first = fault.amount % len(names)
+    cluster.lie_in_wait(dead_isr(cluster, names[first:] + names[:first]))
+    return _nothing
+
+
 def _nothing() -> None:
     pass
 
@@ -278,6 +285,7 @@ QUICK_RETURN = "quick-return"
 LATER: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float, float]] = {
     FOLDER: (_break_folder, 0.15, UNTIL_S),
     "empty-disk": (_empty_disk, 0.2, UNTIL_S - 5 - FIRST_FOR_S),
+    "dead-isr": (_dead_isr, 0.15, UNTIL_S - PATIENCE_S),
 }
 """Those that were added later, how many seeds have one, and until when: all others stay as they are."""
 

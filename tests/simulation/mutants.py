@@ -155,6 +155,11 @@ def _leads_with_nothing() -> AbstractContextManager[Any]:
     return mock.patch.object(LogManager, "lacks", lambda *args: False)
 
 
+def _dead_isr_shrinks() -> AbstractContextManager[Any]:
+    """A dead leader leaves its ISR though nobody is there to lead, as with Kafka's controllers."""
+    return mock.patch.object(elections, "without_replica", elections.without_log)
+
+
 def _made_elsewhere() -> AbstractContextManager[Any]:
     """What lies in a folder that has failed is made again, empty, in another one."""
     return mock.patch.object(LogManager, "_require_room_for", lambda *args: None)
@@ -213,6 +218,7 @@ MUTANTS: dict[str, Mutant] = {
     "made-elsewhere": _made_elsewhere,
     "unmissed": _unmissed,
     "leads-with-nothing": _leads_with_nothing,
+    "dead-isr-shrinks": _dead_isr_shrinks,
     "no-stable-offset": _no_stable_offset,
     "no-sequences": _no_sequences,
     "inferred-success": _inferred_success,

@@ -24,6 +24,7 @@ FOUND_BY = {
     "made-elsewhere": 4,
     "unmissed": 1,
     "leads-with-nothing": 2,
+    "dead-isr-shrinks": 1,
     "no-stable-offset": 1,
     "no-sequences": 1,
     "inferred-success": 3,

@@ -17,7 +17,6 @@ from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, Parti
 from odradek.cluster.nodes import (
     LEADER_RECOVERED,
     LEADER_RECOVERING,
-    NO_LEADER,
     PartitionState,
     ReplicaAssignment,
     TopicNode,
@@ -172,7 +171,7 @@ def replicas_offline(
             live = [other for other in image.brokers if (other, name, index) not in offline]
             state = elections.offline(partition, live, epoch, unclean=unclean(name))
         if state is None:
-            state = elections.without_replica(partition, broker, epoch)
+            state = elections.without_log(partition, broker, epoch)
         if state is None:
             continue
         before = image.topics[name].partitions[index]
@@ -228,9 +227,9 @@ def brokers_changed(
 ) -> Decision:
     """Brokers have come, gone or come back: give leaders to what has lost or never had one.
 
-    Partitions whose leader is gone get the first live replica in sync. Where none is, the leader is noted as
-    none and the ISR keeps its last members. Followers that are gone leave the ISR. With `electable` not every
-    live broker may lead.
+    Partitions whose leader is gone get the first live replica in sync, and those that are gone leave the ISR.
+    Where none is, the leader is noted as none and the ISR stays whole: whoever of it comes back first leads.
+    With `electable` not every live broker may lead.
     """
     changed = {b: broker for b, broker in live.items() if image.brokers.get(b) != broker}
     gone = frozenset(image.brokers) - live.keys()
@@ -308,8 +307,6 @@ def _settle(
         state = elections.offline(partition, leaders, epoch, unclean=unclean(topic))
         if state is not None:
             return _write_state(writes, topic, index, partition, state)
-        if partition.leader == NO_LEADER:
-            return partition
         state = elections.without_replica(partition, partition.leader, epoch)
         return partition if state is None else _write_state(writes, topic, index, partition, state)
     isr = tuple(broker for broker in partition.isr if broker in live)

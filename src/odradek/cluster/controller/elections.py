@@ -1,7 +1,8 @@
 """Elections of leaders: pure functions from (replicas, state, live brokers) to the next state.
 
 None as an answer means: nobody can lead now. Each election raises the leader epoch by one, which fences the
-leader before. The ISR is never empty: with nobody of it alive, its last members stay in it without a leader.
+leader before. A member leaves the ISR for a leader that goes on without it, or as it has lost its log: with
+nobody of an ISR alive, all of them stay in it, without a leader. It is never empty.
 """
 
 from __future__ import annotations
@@ -96,9 +97,26 @@ def controlled_shutdown(
 
 
 def without_replica(partition: PartitionImage, broker: int, controller_epoch: int) -> PartitionState | None:
-    """The state after a broker has died that holds a replica: None when that changes nothing.
+    """The state after a broker is gone that holds a replica: None when that changes nothing.
 
-    It leaves the ISR unless it is its last member, and leads no longer.
+    It leaves the ISR of another leader, who goes on without it. Where nobody leads the ISR stays whole:
+    nothing is committed any more, so each of its members has everything, and whoever has kept its disk leads
+    when it is back. (Kafka's ReplicaStateMachine takes all out but the last.)
+    """
+    if broker not in partition.isr or partition.leader == NO_LEADER:
+        return None
+    state = state_of(partition)._replace(
+        leader_epoch=partition.leader_epoch + 1, controller_epoch=controller_epoch
+    )
+    if partition.leader == broker:
+        return state._replace(leader=NO_LEADER)
+    return state._replace(isr=tuple(b for b in partition.isr if b != broker))
+
+
+def without_log(partition: PartitionImage, broker: int, controller_epoch: int) -> PartitionState | None:
+    """The state after a broker cannot use its log any more: None when that changes nothing.
+
+    It leaves the ISR to those who can, dead or not, unless it is its last member, and leads no longer.
     """
     if broker not in partition.isr:
         return None
