@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -15,12 +16,14 @@ from odradek.errors import (
     InvalidReplicaAssignmentError,
     InvalidRequestError,
     KafkaError,
+    LeaderNotAvailableError,
     NoReassignmentInProgressError,
     ResourceNotFoundError,
     UnacceptableCredentialError,
     UnknownTopicOrPartitionError,
 )
 from odradek.testing import Broker
+from odradek.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsResponse
 
 from .conftest import new_topic
 
@@ -145,6 +148,16 @@ def test_topics_are_described_in_pages(admin: Admin, monkeypatch: pytest.MonkeyP
     everything = admin.describe_topics()
     assert {name: everything[name] for name in names} == described
     assert admin.describe_topics([]) == {}
+
+
+def test_an_empty_page_that_goes_on_is_to_be_asked_for_again() -> None:
+    """It is of a broker that has just come and knows no topics yet: another one may know them."""
+    response = DescribeTopicPartitionsResponse(topics=[], next_cursor=Cursor(topic_name=""))
+    connection = mock.Mock(pick=lambda key: 0, send=mock.AsyncMock(return_value=response))
+    with pytest.raises(LeaderNotAvailableError) as caught:
+        asyncio.run(admin_topics._pages(connection, None))
+    assert caught.value.retriable
+    assert connection.send.await_count == 1
 
 
 def test_topics_of_brokers_that_have_no_pages() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -12,11 +12,24 @@ from unittest import mock
 import pytest
 
 from odradek.broker.metadata import waits
+from odradek.cluster.image import ClusterImage
 from odradek.errors.codes import ErrorCode
 from odradek.log.folders.log_manager import LogManager
 from odradek.testing.cluster import Cluster
-from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from odradek.wire.messages import alter_configs, incremental_alter_configs
+from odradek.wire.messages.describe_cluster import DescribeClusterRequest
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from waiting import happened, joined
 
@@ -108,3 +121,111 @@ def test_nor_does_it_have_topics_made(untold: Cluster) -> None:
     topics = [TopicRequest(name="another")]
     described = ask(untold, 0, DescribeTopicPartitionsRequest(topics=topics), 0)
     assert [one.error_code for one in described.topics] == [LATER]
+
+
+def test_a_page_of_nothing_is_not_the_end(untold: Cluster) -> None:
+    page = ask(untold, 0, DescribeTopicPartitionsRequest(topics=[]), 0)
+    assert (page.topics, page.next_cursor) == ([], Cursor(topic_name="", partition_index=0))
+    middle = Cursor(topic_name="s", partition_index=1)
+    page = ask(untold, 0, DescribeTopicPartitionsRequest(topics=[], cursor=middle), 0)
+    assert (page.topics, page.next_cursor) == ([], middle)
+
+
+def _topic_and_broker_configs() -> DescribeConfigsRequest:
+    resources = [(2, "another"), (4, "0")]
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=["x"])
+            for kind, name in resources
+        ]
+    )
+
+
+def _change(of: type[Any], resource: type[Any]) -> Any:
+    return of(resources=[resource(resource_type=2, resource_name="another", configs=[])], validate_only=False)
+
+
+TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
+    "DescribeConfigs": (
+        _topic_and_broker_configs(),
+        4,
+        lambda answer: [one.error_code for one in answer.results],
+        [LATER, 0],
+    ),
+    "AlterConfigs": (
+        _change(alter_configs.AlterConfigsRequest, alter_configs.AlterConfigsResource),
+        2,
+        lambda answer: [one.error_code for one in answer.responses],
+        [LATER],
+    ),
+    "IncrementalAlterConfigs": (
+        _change(
+            incremental_alter_configs.IncrementalAlterConfigsRequest,
+            incremental_alter_configs.AlterConfigsResource,
+        ),
+        1,
+        lambda answer: [one.error_code for one in answer.responses],
+        [LATER],
+    ),
+    "ListConfigResources, of topics": (
+        ListConfigResourcesRequest(resource_types=[2]),
+        1,
+        lambda answer: (answer.error_code, answer.config_resources),
+        (LATER, []),
+    ),
+    "ListConfigResources, of groups": (
+        ListConfigResourcesRequest(resource_types=[32]),
+        1,
+        lambda answer: (answer.error_code, answer.config_resources),
+        (0, []),
+    ),
+    "DescribeCluster": (
+        DescribeClusterRequest(),
+        1,
+        lambda answer: (answer.brokers, answer.controller_id),
+        ([], -1),
+    ),
+    "FindCoordinator": (
+        FindCoordinatorRequest(coordinator_keys=["g"], key_type=1),
+        4,
+        lambda answer: [one.error_code for one in answer.coordinators],
+        [ErrorCode.COORDINATOR_NOT_AVAILABLE],
+    ),
+    # Of what it leads and coordinates it is told after all topics: until then it is of nothing, as is true.
+    "ListOffsets": (
+        ListOffsetsRequest(
+            topics=[ListOffsetsTopic(name="another", partitions=[ListOffsetsPartition(partition_index=0)])]
+        ),
+        5,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+    ),
+    "ListTransactions": (
+        ListTransactionsRequest(),
+        1,
+        lambda answer: (answer.error_code, answer.transaction_states),
+        (0, []),
+    ),
+    "ListGroups": (ListGroupsRequest(), 4, lambda answer: (answer.error_code, answer.groups), (0, [])),
+    "DescribeTransactions": (
+        DescribeTransactionsRequest(transactional_ids=["x"]),
+        0,
+        lambda answer: [one.error_code for one in answer.transaction_states],
+        [ErrorCode.NOT_COORDINATOR],
+    ),
+}
+"""What a broker that knows of nobody and nothing says to each request about what it should know."""
+
+
+@pytest.mark.parametrize("api", TOLD)
+def test_what_is_asked_of_who_is_not_told(untold: Cluster, api: str) -> None:
+    message, version, look, expected = TOLD[api]
+    empty = ClusterImage(untold.image(0).cluster_id)
+    untold.brokers[0].call(lambda broker: setattr(broker._membership.metadata, "image", empty))
+    assert look(ask(untold, 0, message, version)) == expected
+
+
+def test_of_what_is_not_there_who_is_told_says_so() -> None:
+    message, version, look, _ = TOLD["DescribeConfigs"]
+    with Cluster(1) as cluster:
+        assert look(ask(cluster, 0, message, version)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]

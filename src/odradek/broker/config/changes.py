@@ -19,6 +19,7 @@ from odradek.broker.config.names import KNOWN, is_about_a_listener
 from odradek.broker.config.reconfiguration import check_change
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import unknown_topic
 from odradek.cluster.configs.config_def import ConfigError, ConfigKey, ConfigValueError
 from odradek.cluster.configs.topic_config import TOPIC_CONFIGS, validate_topic_configs
 from odradek.cluster.controller.topics import check_name
@@ -29,7 +30,6 @@ from odradek.errors import (
     InvalidRequestError,
     KafkaError,
     TopicAuthorizationError,
-    UnknownTopicOrPartitionError,
 )
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _change_topic(context: RequestContext, name: str, change: ConfigChange, vali
     if context.broker.image.topic(name) is None:
         if not with_zookeeper or is_before(context, _CHECKS_TOPIC_NAMES_BEFORE):
             check_name(name)
-        raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+        raise unknown_topic(context.broker, f"The topic '{name}' does not exist.")
     try:
         present = controller.config_of(f"topics/{name}")
         configs = change(present, TOPIC_CONFIGS)

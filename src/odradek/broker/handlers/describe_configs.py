@@ -9,6 +9,9 @@
 
 Version 0 has `is_default` in place of the source; 1 adds synonyms when asked for; 3 adds types, and
 documentation when asked for (KIP-569). Passwords never have a value. Other resources are INVALID_REQUEST.
+
+A broker of a cluster of several that is not told of all topics within 10 s of a request says
+LEADER_NOT_AVAILABLE of those that it does not know.
 """
 
 from __future__ import annotations
@@ -29,8 +32,10 @@ from odradek.broker.config.description import (
 )
 from odradek.broker.config.table import BROKER_DOCS
 from odradek.broker.event_loop.slices import Steps
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import unknown_topic
 from odradek.cluster.configs.topic_config import TOPIC_DOCS
 from odradek.cluster.controller.topics import check_name
 from odradek.errors import (
@@ -38,7 +43,6 @@ from odradek.errors import (
     InvalidRequestError,
     KafkaError,
     TopicAuthorizationError,
-    UnknownTopicOrPartitionError,
 )
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_configs import (
@@ -73,6 +77,8 @@ def _error_response(refused: Refused[DescribeConfigsRequest]) -> DescribeConfigs
 @handler(ApiKey.DESCRIBE_CONFIGS, versions=range(5), error_response=_error_response)
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
     """Describe each resource."""
+    if any(kind_of(one.resource_type) is ResourceKind.TOPIC for one in request.resources):
+        yield from wait_for_cluster(context.broker)
     results: list[DescribeConfigsResult] = []
     seen: set[tuple[int, str | int]] = set()
     for resource in request.resources:
@@ -118,7 +124,7 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
         check_name(name)
         image = context.broker.image
         if image.topic(name) is None:
-            raise UnknownTopicOrPartitionError
+            raise unknown_topic(context.broker)
         return describe_topic_configs(context.broker.config, image.topic_config(name), wanted)
     if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")

@@ -6,6 +6,10 @@ named, must be at one of them: INVALID_REQUEST; so is a negative partition in it
 in the answer says where the next begins. Named topics that do not exist: UNKNOWN_TOPIC_OR_PARTITION,
 INVALID_TOPIC_EXCEPTION; those that may not be seen come last, TOPIC_AUTHORIZATION_FAILED. There are no
 eligible leaders beside the ISR: that is KRaft's.
+
+A broker of a cluster of several that is not told of all topics within 10 s of a request answers with an empty
+page when all are asked for, whose cursor is where the request began: whoever goes on asks again. Named topics
+that it does not know are LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps, in_order
-from odradek.broker.metadata.waits import is_untold, wait_for_cluster
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import is_untold, unknown_topic
 from odradek.cluster.controller import topics as topic_rules
 from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
@@ -60,6 +65,8 @@ def handle(
     image = context.broker.image
     everything = not request.topics
     names = yield from _names(context, request)
+    if everything and is_untold(context.broker):
+        return DescribeTopicPartitionsResponse(topics=[], next_cursor=request.cursor or Cursor(topic_name=""))
     seen: dict[str, None] = {}
     for name in names:
         if context.authorize(Operation.DESCRIBE, topic_resource(name)):
@@ -123,10 +130,7 @@ def _names(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
 
 def _unknown(context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
     invalid = topic_rules.why_invalid(name) is not None
-    # A broker that has just come may not have been told of it.
-    later = is_untold(context.broker)
-    missing = ErrorCode.LEADER_NOT_AVAILABLE if later else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else missing
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else unknown_topic(context.broker).code
     return _topic(context, name, error)
 
 

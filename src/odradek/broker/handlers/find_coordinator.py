@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps, take_all, wait
 from odradek.broker.metadata.remote_creation import have_internal_created
-from odradek.broker.metadata.waits import is_untold, wait_for_cluster
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.requests.authorization import transactional_id as transactional_id_resource
+from odradek.broker.requests.untold import is_untold
 from odradek.coordinators.partitioner import partition_for
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey

@@ -3,6 +3,9 @@
 Version 0 (ListClientMetricsResources) is about client metrics only; there are none. Version 1 asks for types,
 none for all that there are: topics, brokers, their loggers, client metrics, groups. Groups have no configs of
 their own here. Any other type is UNSUPPORTED_VERSION.
+
+A broker of a cluster of several that is not told of all topics within 10 s of a request that asks for topics
+or brokers answers LEADER_NOT_AVAILABLE: it cannot list them.
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.config.changes import ResourceKind, kind_of
+from odradek.broker.event_loop.slices import Steps
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.broker.requests.untold import is_untold, unknown_topic
 from odradek.errors import ClusterAuthorizationError, UnsupportedVersionError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_config_resources import (
@@ -32,11 +38,14 @@ _ALL = (
     ResourceKind.CLIENT_METRICS,
     ResourceKind.GROUP,
 )
+_OF_THE_CLUSTER = frozenset({ResourceKind.TOPIC, ResourceKind.BROKER, ResourceKind.BROKER_LOGGER})
 _TYPES_FROM = 1
 
 
 @handler(ApiKey.LIST_CONFIG_RESOURCES, versions=range(2))
-def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(
+    context: RequestContext, request: ListConfigResourcesRequest
+) -> Steps[ListConfigResourcesResponse]:
     """List the resources of each type."""
     if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
@@ -47,6 +56,10 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> List
         kinds = dict.fromkeys(map(kind_of, dict.fromkeys(request.resource_types)))
         if ResourceKind.UNKNOWN in kinds:
             raise UnsupportedVersionError
+    if not _OF_THE_CLUSTER.isdisjoint(kinds):
+        yield from wait_for_cluster(context.broker)
+        if is_untold(context.broker):
+            raise unknown_topic(context.broker)
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=int(kind))

@@ -21,10 +21,11 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import AT_ONCE, Steps, begin, wait
 from odradek.broker.metadata.auto_creation import MAX_TOPICS_AT_ONCE
 from odradek.broker.metadata.remote_creation import have_created
-from odradek.broker.metadata.waits import is_untold, wait_for_cluster
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.quotas.mutations import mutation_quota
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import is_untold
 from odradek.cluster.controller import topics as topic_rules
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.event_loop.slices import Steps, wait
+from odradek.broker.requests.untold import is_untold
 from odradek.cluster.nodes import NO_LEADER
 
 if TYPE_CHECKING:
@@ -40,11 +41,6 @@ def check_topics(purgatory: Purgatory, delta: ClusterDelta) -> None:
 def check_cluster(purgatory: Purgatory) -> None:
     """Try what waits for the cluster to be known."""
     purgatory.check(_CLUSTER)
-
-
-def is_untold(broker: BrokerServices) -> bool:
-    """Return whether a broker of a cluster of several has not been told yet which topics there are."""
-    return broker.channels is not None and not broker.knows_cluster
 
 
 def wait_for_cluster(broker: BrokerServices) -> Steps[None]:

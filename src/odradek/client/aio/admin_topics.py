@@ -21,7 +21,7 @@ from odradek.client.types import (
     TopicDescription,
     TopicPartition,
 )
-from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors import ErrorCode, KafkaError, LeaderNotAvailableError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import INTERNAL_TOPICS
@@ -333,6 +333,8 @@ async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
                 present.partitions += topic.partitions
         if response.next_cursor is None:
             return list(found.values())
+        if not response.topics:
+            raise LeaderNotAvailableError("the broker has just started, and does not know the topics yet")
         cursor = Cursor(
             topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
         )
