@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import itertools
 from collections.abc import Callable, Iterator
@@ -233,6 +234,44 @@ def test_compacted_logs_after_a_clean_stop(harm: Harm) -> None:
 def drop(files: MemoryFileSystem, log: PartitionLog, number: int) -> None:
     for path in log.segments[number].paths():
         files.files.pop(path, None)
+
+
+@pytest.mark.parametrize("more", [1, 0x8000])
+@pytest.mark.parametrize("batches", [1, 2])
+def test_the_offset_of_the_last_batch_after_a_kill(more: int, batches: int) -> None:
+    """No CRC covers it, and nothing comes behind it that would tell."""
+    files = MemoryFileSystem()
+    log = write(files, clean=False)
+    path, data = log.segments.active.path, files.files[log.segments.active.path].data
+    (first, second, *_) = [*_positions(data), len(data)]
+    del data[second:]
+    if batches == 2:
+        following = batch([b"x"])
+        data += (log.segments.active.base_offset + 1).to_bytes(8, "big") + following[8:]
+        first = second
+    whole = bytes(data)
+    manager_of(copied(files)).unlock()
+    data[first : first + 8] = (int.from_bytes(data[first : first + 8], "big") + more).to_bytes(8, "big")
+    error = refused(files)
+    assert (error.file, error.position) == (path, first)
+    manager_of(copied(files), COMPACTED).unlock()
+    files.write_atomically(FOLDER / "offset-gaps", b"")
+    manager_of(files).unlock()
+    assert len(files.files[path].data) == len(whole)
+
+
+def _positions(data: bytes) -> list[int]:
+    """The positions of batches."""
+    found, position = [], 0
+    while position < len(data):
+        found.append(position)
+        position += int.from_bytes(data[position + 8 : position + 12], "big") + 12
+    return found
+
+
+def copied(files: MemoryFileSystem) -> MemoryFileSystem:
+    """The same files, to be started on without changing these."""
+    return copy.deepcopy(files)
 
 
 def test_gaps_that_may_be() -> None:

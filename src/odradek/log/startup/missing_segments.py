@@ -40,6 +40,7 @@ from odradek.log.storage.file_names import (
 from odradek.records.batch import CODEC_MASK, MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:
+    from odradek.log.segments.segment_scan import SegmentScan
     from odradek.log.startup.partition_folder import FolderContents
     from odradek.log.storage.files import FileSystem
 
@@ -117,6 +118,43 @@ def check_gaps(
         _check_lone_indexes(contents, bases)
 
 
+def check_last_batch(
+    files: FileSystem, contents: FolderContents, bases: list[int], scan: SegmentScan
+) -> None:
+    """Look for a gap before the last batch of a log that can have none of its own.
+
+    A batch's CRC does not cover its offset. One that is too large and has others behind it is found by these;
+    the last would have the log go on with offsets that nobody was told.
+
+    Args:
+        files, contents, bases: see `check_gaps`.
+        scan: of the last segment.
+
+    Raises:
+        LogDamagedError: There is one, and no other.
+    """
+    if not scan.tail:
+        return
+    last = scan.tail[-1]
+    expected = scan.tail[-2].last_offset + 1 if len(scan.tail) > 1 else scan.base_offset
+    if last.base_offset == expected or _has_gaps(files, contents, bases[-1], last.position):
+        return
+    segment = Segment(files, contents.directory, bases[-1], 0, 0)
+    segment.path = contents.path(bases[-1])
+    try:
+        if _is_wrapper(segment, last.position):
+            return
+    finally:
+        segment.release()
+    if not _was_compacted(files, contents, bases[-2::-1]):
+        _refuse(
+            scan.path,
+            f"its last batch has offset {last.base_offset}, and what is before it ends at {expected}",
+            f"create the empty file {contents.directory / OFFSET_GAPS}",
+            position=last.position,
+        )
+
+
 def _was_compacted(files: FileSystem, contents: FolderContents, bases: list[int]) -> bool:
     """Return whether segments, the nearest first, lack batches between others: only a cleaner leaves these
     out.
@@ -135,12 +173,13 @@ def _was_compacted(files: FileSystem, contents: FolderContents, bases: list[int]
     return False
 
 
-def _has_gaps(files: FileSystem, contents: FolderContents, base: int) -> bool:
+def _has_gaps(files: FileSystem, contents: FolderContents, base: int, until: int | None = None) -> bool:
+    """Return whether batches are missing in a segment, or in its first `until` bytes."""
     segment = Segment(files, contents.directory, base, 0, 0)
     segment.path = contents.path(base)
     expected = base
     try:
-        for step in segment.walk(0, contents.sizes[segment.path.name]):
+        for step in segment.walk(0, contents.sizes[segment.path.name] if until is None else until):
             if step.base_offset > expected and not _is_wrapper(segment, step.position):
                 return True
             expected = step.last_offset + 1

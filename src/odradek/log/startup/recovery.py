@@ -29,7 +29,7 @@ from odradek.log.segments.segment_scan import TAIL_KEPT, SegmentScan, scan_segme
 from odradek.log.segments.txn_index import AbortedTxn
 from odradek.log.startup.clean_stop import Known
 from odradek.log.startup.damage import find_batch_after
-from odradek.log.startup.missing_segments import changed_segments, check_end, check_gaps
+from odradek.log.startup.missing_segments import changed_segments, check_end, check_gaps, check_last_batch
 from odradek.log.startup.partition_folder import FolderContents, read_folder
 from odradek.log.storage.file_names import OFFSET_GAPS, TXN_INDEX_SUFFIX, numbered
 from odradek.log.storage.files import FileSystem
@@ -120,6 +120,8 @@ def plan_recovery(
         may_have_gaps = config.compact or was_compacted or OFFSET_GAPS in contents.sizes or contents.renames
         gapless = not may_have_gaps
         check_gaps(files, contents, kept, ends, gapless=gapless)
+        if gapless and kept[-1] in plan.scans:
+            check_last_batch(files, contents, kept, plan.scans[kept[-1]])
         if not plan.cuts_tail:
             check_end(contents, plan.end_offset, recovery_point)
     return plan
