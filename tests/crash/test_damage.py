@@ -24,7 +24,6 @@ from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.errors import DataDirectoryError
 from odradek.log.producers.producer_state import Origin
-from odradek.log.storage.file_names import LOG_DIRS
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
@@ -162,8 +161,7 @@ def harm(files: MemoryFileSystem, path: Path, rng: random.Random) -> int:
 
 def targets(files: MemoryFileSystem) -> list[Path]:
     """The last segments, and all indexes, snapshots and checkpoints of logs."""
-    # The roster is read and written before any log is looked at (tests/log/folders/test_roster.py).
-    others = (".lock", "metadata.sqlite", LOG_DIRS)
+    others = (".lock", "metadata.sqlite")
     paths = sorted(path for path in files.files if path.name not in others)
     last = {
         max(p for p in paths if p.parent.name == f"t-{index}" and p.suffix == ".log") for index in PARTITIONS

@@ -153,6 +153,8 @@ def test_identity_is_written_and_checked(tmp_path):
     manager = manager_of(tmp_path / "a", tmp_path / "b")
     assert manager.stored_cluster_id() is None
     manager.check_identity(3, "cluster-of:mine")
+    assert not (tmp_path / "a" / "meta.properties").exists(), "the start may be refused yet"
+    manager.load()
     manager.close()
     text = (tmp_path / "a" / "meta.properties").read_text(encoding="utf-8")
     assert text.splitlines()[2:] == ["version=0", "broker.id=3", "cluster.id=cluster-of\\:mine"]
@@ -174,6 +176,7 @@ def test_an_older_file_gets_the_cluster_id_and_keeps_the_rest(tmp_path):
         "#\n#Sat Nov 21 00:51:45 UTC 2026\nbroker.id=1\nversion=0\nodd.key=kept\n", encoding="utf-8"
     )
     manager = manager_of(tmp_path)
+    manager.load()
     manager.check_identity(1, "abc")
     manager.close()
     assert path.read_text(encoding="utf-8").splitlines()[2:] == [

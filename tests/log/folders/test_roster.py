@@ -10,12 +10,13 @@ import pytest
 
 from odradek.errors import KafkaStorageError
 from odradek.log.config import LogConfig
+from odradek.log.errors import LogDamagedError
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.storage.file_names import LOG_DIRS, META_PROPERTIES
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
-from ..batches import NOW_MS
+from ..batches import NOW_MS, batch
 
 FIRST, SECOND, THIRD = Path("/first"), Path("/second"), Path("/third")
 KEY = ("t", 0)
@@ -160,6 +161,28 @@ def test_a_file_that_cannot_be_read(files: MemoryFileSystem, caplog: pytest.LogC
     assert "as if a data folder were missing" in caplog.text
     assert manager.lacks("never-made", 0)
     stop(manager)
+
+
+def contents(files: MemoryFileSystem) -> dict[Path, bytes]:
+    return {path: bytes(inode.data) for path, inode in files.files.items() if path.name != ".lock"}
+
+
+def test_a_refused_start_rewrites_nothing(files: MemoryFileSystem) -> None:
+    """What the roster said, and that a folder came empty, is there for whoever looks into it."""
+    kept = folder_of(files, 1)
+    log = start(files).get("t", 1)
+    assert log is not None
+    for value in (b"a", b"b"):
+        log.append(batch([value]), leader_epoch=0, now_ms=NOW_MS)
+    segment = log.segments.active.path
+    files.restart()
+    files.files[segment].data[70] ^= 1
+    files.write_atomically(kept / LOG_DIRS, b"{")
+    files.replace_disk(folder_of(files, 0))
+    before = contents(files)
+    with pytest.raises(LogDamagedError, match="valid batches go on"):
+        start(files)
+    assert contents(files) == before
 
 
 def test_an_empty_folder_has_no_meta_properties(files: MemoryFileSystem) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from odradek.log.folders import meta_properties
 from odradek.log.folders.meta_properties import MetaProperties
@@ -10,6 +12,15 @@ from odradek.log.folders.roster import Roster
 from odradek.log.storage.data_directory import DataDirectory
 from odradek.log.storage.file_names import META_PROPERTIES
 from odradek.log.storage.files import FileSystem
+
+
+class _Missing(NamedTuple):
+    """The content that a folder's `meta.properties` lacks: see `meta_properties.write`."""
+
+    broker_id: int
+    cluster_id: str | None
+    now_ms: int
+    meta: MetaProperties | None
 
 
 class Identity:
@@ -31,6 +42,8 @@ class Identity:
         self._directories = directories
         self._give_up = give_up
         self.roster = Roster(files, directories, give_up)
+        self._missing: dict[Path, _Missing] = {}
+        self._has_begun = False
 
     def _stored_metas(self) -> list[tuple[DataDirectory, MetaProperties | None]]:
         metas = []
@@ -55,7 +68,9 @@ class Identity:
         return next((meta.broker_id for meta in metas if meta.broker_id is not None), None)
 
     def check(self, broker_id: int, cluster_id: str | None, now_ms: int) -> None:
-        """Compare the folders' `meta.properties` with who we are, then write what is missing.
+        """Compare the folders' `meta.properties` with who we are, and have what is missing written.
+
+        That waits for `begin`: a start that is refused by then leaves the folders as they were.
 
         Raises `InconsistentIdentityError`, nothing being written then; `DataDirectoryError`.
         """
@@ -63,12 +78,31 @@ class Identity:
         for _, meta in metas:
             if meta is not None:
                 meta_properties.check(meta, broker_id, cluster_id)
-        # Before the newcomers cannot be told from the others any more.
         self.roster.call({directory.path for directory, meta in metas if meta is None})
-        for directory, meta in metas:
-            if meta is None or (meta.cluster_id is None and cluster_id is not None):
+        self._missing = {
+            directory.path: _Missing(broker_id, cluster_id, now_ms, meta)
+            for directory, meta in metas
+            if meta is None or (meta.cluster_id is None and cluster_id is not None)
+        }
+        if self._has_begun:
+            self._write()
+
+    def begin(self) -> None:
+        """Write what is missing, now and from here on at once: nothing refuses the start any more.
+
+        Raises `DataDirectoryError`.
+        """
+        self._has_begun = True
+        self._write()
+
+    def _write(self) -> None:
+        # Before the newcomers cannot be told from the others any more.
+        self.roster.write()
+        for directory in self._directories:
+            missing = self._missing.pop(directory.path, None)
+            if missing is not None and directory.is_online:
                 path = directory.path / META_PROPERTIES
                 try:
-                    meta_properties.write(self._files, path, broker_id, cluster_id, now_ms, meta)
+                    meta_properties.write(self._files, path, *missing)
                 except OSError as error:
                     self._give_up(directory, f"{path} cannot be written", error)

@@ -323,6 +323,7 @@ class LogManager:
 
         self._in_each_folder(look_into)
         settle_duplicates(views.values(), refuses=self.refuses_damage)
+        self._identity.begin()
         self._in_each_folder(lambda directory: self._begin_in(directory.path, views[directory.path]))
         self._in_each_folder(open_logs)
         same_boot = {one.path for one in self._dirs if one.lock is not None and one.lock.same_boot}

@@ -52,9 +52,10 @@ class Roster:
         self._directories = directories
         self._give_up = give_up
         self.missing = ""
+        self._found: tuple[dict[Path, _Entry], frozenset[str]] | None = None
 
     def call(self, newcomers: Collection[Path]) -> None:
-        """Look whether all folders are there, and write down that they are not before that is forgotten.
+        """Look whether all folders are there; `write` writes down what was found.
 
         Args: `newcomers`: folders that have no `meta.properties` yet. Raises `DataDirectoryError`.
         """
@@ -69,7 +70,14 @@ class Roster:
             self.missing = "at an earlier start a data folder was empty or missing"
         elif missing and all(directory.is_online for directory in self._directories):
             self.missing = f"log.dirs has {len(missing)} data folders less than before"
-        self._write(entries, known | {one.folder_id for one in entries.values()}, is_whole=not self.missing)
+        self._found = entries, known | {one.folder_id for one in entries.values()}
+
+    def write(self) -> None:
+        """Write down what `call` has found last, before it is forgotten. Raises `DataDirectoryError`."""
+        if self._found is not None:
+            entries, known = self._found
+            self._found = None
+            self._write(entries, known, is_whole=not self.missing)
 
     @property
     def reason(self) -> str:
