@@ -110,6 +110,19 @@ def test_damaged_data_is_corrupt(codec: Codec) -> None:
                 raise CorruptRecordError("shorter")
 
 
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize(
+    "data", [b"", b"x", TEXT[:300], NOISE[:300]], ids=["nothing", "one", "text", "noise"]
+)
+def test_what_is_cut_off_anywhere_is_corrupt(codec: Codec, data: bytes) -> None:
+    """Snappy's frame has no end: what is cut between its blocks is whole."""
+    packed = bytes(compress(codec, data))
+    assert decompress(codec, packed, len(data)) == data
+    for end in range(len(packed)):
+        with pytest.raises(CorruptRecordError):
+            decompress(codec, packed[:end], len(data))
+
+
 @pytest.mark.parametrize("number", [5, 6, 7])
 def test_unknown_codecs(number: int) -> None:
     with pytest.raises(UnsupportedCompressionTypeError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import lz4.frame
 
-from odradek.records.codecs import PIECE_BYTES, TooLargeError
+from odradek.records.codecs import PIECE_BYTES, TooLargeError, joined
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
@@ -37,36 +37,30 @@ def unpack(data: memoryview, max_size: int) -> memoryview:
     does: what a further frame holds would be there for nobody but us.
     """
     # One byte more than it may be, so that a frame that fits ends before there is no room.
-    room = min(_bound(data, max_size), max_size) + 1
-    context = lz4.frame.create_decompression_context()
-    try:
-        found, _, ended = lz4.frame.decompress_chunk(context, data, max_length=room)
-    except RuntimeError as problem:
-        raise ValueError(str(problem)) from problem
-    if len(found) > max_size:
-        raise TooLargeError
-    if not ended:
-        raise ValueError("the data is cut off")
-    return memoryview(found)
+    return joined(list(_frame(data, max_size, min(_bound(data, max_size), max_size) + 1)))
 
 
 def pieces(data: memoryview, max_size: int) -> Iterator[bytes]:
     """Yield what `unpack` returns."""
+    return _frame(data, max_size, PIECE_BYTES)
+
+
+def _frame(data: memoryview, max_size: int, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what the first frame holds, in pieces of so many bytes at most."""
     left = max_size
-    rest = data
     context = lz4.frame.create_decompression_context()
     ended = False
     while not ended:
         try:
-            part, used, ended = lz4.frame.decompress_chunk(context, rest, max_length=PIECE_BYTES)
+            piece, used, ended = lz4.frame.decompress_chunk(context, data, max_length=piece_bytes)
         except RuntimeError as problem:
             raise ValueError(str(problem)) from problem
-        rest = rest[used:]
-        left -= len(part)
+        data = data[used:]
+        left -= len(piece)
         if left < 0:
             raise TooLargeError
-        if part:
-            yield part
+        if piece:
+            yield piece
         elif not ended and not used:
             raise ValueError("the data is cut off")
 
