@@ -177,17 +177,21 @@ class SimulatedCluster:
             machine.slow_disk(False)
             machine.disk.crash_after = None
             machine.mend_folder()
+        self.world.control.call_later(REPAIR_S, self._give_folders_back)
+
+    def _give_folders_back(self) -> None:
+        """Start brokers anew that were starting when their folder came in order, and have given it up."""
+        for machine in self.machines:
+            if machine.has_failed_folder:
+                machine.mend_folder()
+        self.world.control.call_later(REPAIR_S, self._give_folders_back)
 
     # ------------------------------------------------------------------ at the end
 
     def repair(self) -> None:
         """Do what docs/cluster.md has an operator do with a damaged replica that others have as well."""
         for machine in self.machines:
-            if not machine.is_started:
-                continue
-            if machine.has_failed_folder:
-                # It was about to start when the folder was in order again.
-                machine.mend_folder()
+            if not machine.is_started or machine.has_failed_folder:
                 continue
             logs = machine.broker.logs
             for key in [key for key in self.observer.partitions if key in logs.damaged]:
