@@ -100,6 +100,8 @@ class Observer:
         self._kept: list[PartitionLog] = []
         self._lost: set[int] = set()
         """Logs, by their ids, whose machine has lost power since they were opened."""
+        self._emptied: set[tuple[str, Key]] = set()
+        """Replicas that were on a disk which was replaced, and have not been made again."""
         self._is_looking = False
 
     def broken(self, text: str) -> None:
@@ -118,6 +120,7 @@ class Observer:
                 f"{partition.topic}-{partition.index}: {place[0]} ends at {log.log_end_offset}, "
                 f"everything up to {synced} counted as synced"
             )
+        self._emptied.discard(place)
         self._logs[place] = log
         self._kept.append(partition.log)  # so that its id stays its own
 
@@ -175,7 +178,7 @@ class Observer:
             for (one, key), log in self._logs.items()
             if key == partition.key and log.topic_id == committed.topic_id and log.log_end_offset >= offset
         ]
-        if len(holders) < least and not committed.lossy:
+        if len(holders) < least and not committed.lossy | committed.emptied:
             self.broken(f"{name}: {host} acknowledges up to {offset}, which only {holders} have")
 
     def replica_gone(self, log: PartitionLog) -> None:
@@ -224,6 +227,7 @@ class Observer:
                 or (host != committed.leader and id(self._logs.get((host, key))) in self._lost)
             )
         }
+        committed.emptied |= {host for host in committed.isr if (host, key) in self._emptied}
         self._check_isr(*key, committed, f"the ISR became {state.isr}, led by {state.leader}")
 
     def _brokers_changed(self, host: str) -> None:
@@ -263,6 +267,7 @@ class Observer:
             if one == host and str(log.directory.parent) in folders:
                 self._verified.pop(id(self._logs.pop((one, key))), None)
                 self._synced.pop((one, key), None)
+                self._emptied.add((one, key))
                 committed = self.partitions.get(key)
                 if committed is not None and host in committed.isr:
                     committed.emptied.add(host)
