@@ -13,7 +13,7 @@ import sys
 import time
 from itertools import count
 
-from benchmarks.clusters import CLUSTERS, KAFKA_KRAFT, KAFKA_ZK, OURS, Cluster, running
+from benchmarks.clusters import CLUSTERS, KAFKA_KRAFT, KAFKA_ZK, Cluster, in_turns
 from benchmarks.peers import package_version
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
@@ -57,24 +57,16 @@ def burst(servers: str, topic: str, records: int, size: int) -> float:
 
 def run(name: str, context: Context) -> Outcome:
     """Each burst on each cluster, in turns."""
-    skipped: dict[str, str] = {}
-    versions: dict[str, str] = {}
     values: dict[str, dict[str, list[float]]] = {case: {} for case in BURSTS}
-    for number in range(context.rounds):
-        for who in CLUSTERS:
-            if who in skipped:
-                continue
-            with running(who, skipped) as cluster:
-                if cluster is None:
-                    continue
-                versions[who] = cluster.version
-                for case, (records, size) in BURSTS.items():
-                    _burst(cluster, 100, 1024)  # what a JVM compiles first is not measured
-                    rate = records * size / 1e6 / _burst(cluster, records, size)
-                    values[case].setdefault(who, []).append(rate)
-                    context.say(f"round {number + 1}: {who}: {case}: {rate:,.4g} {LABEL}")
-    if OURS in skipped:
-        raise RuntimeError(f"{OURS} failed: {skipped[OURS]}")
+
+    def measure(number: int, cluster: Cluster) -> None:
+        for case, (records, size) in BURSTS.items():
+            _burst(cluster, 100, 1024)  # what a JVM compiles first is not measured
+            rate = records * size / 1e6 / _burst(cluster, records, size)
+            values[case].setdefault(cluster.name, []).append(rate)
+            context.say(f"round {number}: {cluster.name}: {case}: {rate:,.4g} {LABEL}")
+
+    versions, skipped = in_turns(dict.fromkeys(CLUSTERS, context.rounds), measure)
     versions["confluent-kafka"] = package_version("confluent-kafka") or "?"
     bars = {KAFKA_KRAFT: BAR, KAFKA_ZK: BAR}
     measures = [Measure(case, LABEL, found, False, dict(bars)) for case, found in values.items()]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 
-from benchmarks.clusters import KAFKA_KRAFT, KAFKA_ZK, OURS, TICK_MS, Cluster, running
+from benchmarks.clusters import KAFKA_KRAFT, KAFKA_ZK, OURS, TICK_MS, Cluster, in_turns
 from benchmarks.results import Measure, Outcome, percentile
 from benchmarks.sections import Context
 from odradek.client import Producer
@@ -33,27 +33,23 @@ _chance = random.Random(12)
 
 def run(name: str, context: Context) -> Outcome:
     """Each cluster once; ours has more deaths to survive, as they take less of our time."""
-    skipped: dict[str, str] = {}
-    versions: dict[str, str] = {}
     killed = Measure(KILL, "p50 ms to the next acknowledged write", {}, True)
     worst = Measure(KILL, "p99 ms to the next acknowledged write", {}, True, limit=1_000.0)
     paused = Measure(PAUSE, "ms to the next acknowledged write", {}, True, limit=float(SESSION_MS))
-    for who in CONTENDERS:
-        with running(who, skipped, SESSION_MS) as cluster:
-            if cluster is None:
-                continue
-            versions[who] = cluster.version
-            cluster.create_topic(TOPIC, 1)
-            kills = 2 if context.quick else KILLS.get(who, KILLS_OF_OTHERS)
-            killed.values[who] = [_gap(cluster, hangs=False) for _ in range(kills)]
-            worst.values[who] = [percentile(killed.values[who], 99)]
-            words = f"{killed.median(who):,.0f} ms, p99 {worst.values[who][0]:,.0f} ms"
-            context.say(f"{who}: {kills} × {KILL}: {words}")
-            pauses = 1 if context.quick else PAUSES.get(who, PAUSES_OF_OTHERS)
-            paused.values[who] = [_gap(cluster, hangs=True) for _ in range(pauses)]
-            context.say(f"{who}: {pauses} × {PAUSE}: {paused.median(who):,.0f} ms")
-    if OURS in skipped:
-        raise RuntimeError(f"{OURS} failed: {skipped[OURS]}")
+
+    def measure(_: int, cluster: Cluster) -> None:
+        who = cluster.name
+        cluster.create_topic(TOPIC, 1)
+        kills = 2 if context.quick else KILLS.get(who, KILLS_OF_OTHERS)
+        killed.values[who] = [_gap(cluster, hangs=False) for _ in range(kills)]
+        worst.values[who] = [percentile(killed.values[who], 99)]
+        words = f"{killed.median(who):,.0f} ms, p99 {worst.values[who][0]:,.0f} ms"
+        context.say(f"{who}: {kills} × {KILL}: {words}")
+        pauses = 1 if context.quick else PAUSES.get(who, PAUSES_OF_OTHERS)
+        paused.values[who] = [_gap(cluster, hangs=True) for _ in range(pauses)]
+        context.say(f"{who}: {pauses} × {PAUSE}: {paused.median(who):,.0f} ms")
+
+    versions, skipped = in_turns(dict.fromkeys(CONTENDERS, 1), measure, SESSION_MS)
     settings = {
         "kills": len(killed.values[OURS]),
         "pauses": len(paused.values[OURS]),

@@ -11,7 +11,7 @@ import threading
 import time
 from itertools import count
 
-from benchmarks.clusters import CLUSTERS, OURS, Cluster, running
+from benchmarks.clusters import CLUSTERS, OURS, Cluster, in_turns
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 from odradek.client import Consumer, Producer
@@ -118,27 +118,19 @@ class Reading:
 
 def run(name: str, context: Context) -> Outcome:
     """Each cluster in turns, round by round."""
-    skipped: dict[str, str] = {}
-    versions: dict[str, str] = {}
     errors = Measure(CASE, "errors at the clients", {}, True, limit=0.0)
     lost = Measure(CASE, "acknowledged and not read", {}, True, limit=0.0)
     gap = Measure(CASE, "ms, longest gap of a partition", {}, True, limit=1_000.0)
     took = Measure(CASE, "s for all three", {}, True)
-    for number in range(context.rounds):
-        for who in CLUSTERS:
-            if who in skipped or (number and who != OURS):
-                continue
-            with running(who, skipped) as cluster:
-                if cluster is None:
-                    continue
-                versions[who] = cluster.version
-                figures = _restart_all(cluster)
-                for measure, value in zip((errors, lost, gap, took), figures, strict=True):
-                    measure.values.setdefault(who, []).append(value)
-                words = ", ".join(f"{value:,.0f}" for value in figures)
-                context.say(f"round {number + 1}: {who}: errors, lost, gap, seconds: {words}")
-    if OURS in skipped:
-        raise RuntimeError(f"{OURS} failed: {skipped[OURS]}")
+
+    def measure(number: int, cluster: Cluster) -> None:
+        figures = _restart_all(cluster)
+        for one, value in zip((errors, lost, gap, took), figures, strict=True):
+            one.values.setdefault(cluster.name, []).append(value)
+        words = ", ".join(f"{value:,.0f}" for value in figures)
+        context.say(f"round {number}: {cluster.name}: errors, lost, gap, seconds: {words}")
+
+    versions, skipped = in_turns(dict.fromkeys(CLUSTERS, 1) | {OURS: context.rounds}, measure)
     settings = {
         "rounds": context.rounds,
         "of the others": 1,

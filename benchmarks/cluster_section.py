@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from benchmarks import load
-from benchmarks.clusters import CLUSTERS, KAFKA_KRAFT, KAFKA_ZK, OURS, Cluster, running
+from benchmarks.clusters import CLUSTERS, KAFKA_KRAFT, KAFKA_ZK, OURS, Cluster, in_turns
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 
@@ -59,24 +59,16 @@ _topics = count()
 
 def run(name: str, context: Context) -> Outcome:
     """All cases on each cluster, in turns."""
-    skipped: dict[str, str] = {}
-    versions: dict[str, str] = {}
     measures: dict[tuple[str, str], Measure] = {}
-    for number in range(context.rounds):
-        for who in CLUSTERS:
-            if who in skipped:
-                continue
-            with running(who, skipped) as cluster:
-                if cluster is None:
-                    continue
-                versions[who] = cluster.version
-                for case, label, less, value in _loads(cluster, context):
-                    bars = BARS.get(label, {})
-                    one = measures.setdefault((case, label), Measure(case, label, {}, less, dict(bars)))
-                    one.values.setdefault(who, []).append(value)
-                    context.say(f"round {number + 1}: {who}: {case}: {value:,.4g} {label}")
-    if OURS in skipped:
-        raise RuntimeError(f"{OURS} failed: {skipped[OURS]}")
+
+    def measure(number: int, cluster: Cluster) -> None:
+        for case, label, less, value in _loads(cluster, context):
+            bars = BARS.get(label, {})
+            one = measures.setdefault((case, label), Measure(case, label, {}, less, dict(bars)))
+            one.values.setdefault(cluster.name, []).append(value)
+            context.say(f"round {number}: {cluster.name}: {case}: {value:,.4g} {label}")
+
+    versions, skipped = in_turns(dict.fromkeys(CLUSTERS, context.rounds), measure)
     settings = {"rounds": context.rounds, "seconds each": context.seconds}
     return Outcome(
         name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.clusters import KAFKA_KRAFT, OURS, Cluster, broker_memory, running
+from benchmarks.clusters import KAFKA_KRAFT, OURS, Cluster, broker_memory, in_turns
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 from odradek.client import Producer
@@ -17,30 +17,27 @@ TOPIC = "many"
 
 def run(name: str, context: Context) -> Outcome:
     """Each cluster once; the values are those of its three brokers."""
-    skipped: dict[str, str] = {}
-    versions: dict[str, str] = {}
+    contenders = [OURS, KAFKA_KRAFT]
     empty = Measure("the same broker without", "resident MiB (RSS)", {}, True)
     resident = Measure(CASE, "resident MiB (RSS)", {}, True, limit=150.0)
     shared = Measure(CASE, "proportional MiB (PSS)", {}, True)
-    for who in (OURS, KAFKA_KRAFT):
-        with running(who, skipped) as cluster:
-            if cluster is None:
-                continue
-            versions[who] = cluster.version
-            time.sleep(SETTLE_S)
-            empty.values[who] = [broker_memory(pid)[0] for pid in cluster.pids.values()]
-            _fill(cluster)
-            time.sleep(SETTLE_S)
-            found = [broker_memory(pid) for pid in cluster.pids.values()]
-            resident.values[who] = [rss for rss, _ in found]
-            shared.values[who] = [pss for _, pss in found]
-            context.say(f"{who}: {empty.median(who):,.0f} MiB empty, {resident.median(who):,.0f} MiB")
-    if OURS in skipped:
-        raise RuntimeError(f"{OURS} failed: {skipped[OURS]}")
+
+    def measure(_: int, cluster: Cluster) -> None:
+        who = cluster.name
+        time.sleep(SETTLE_S)
+        empty.values[who] = [broker_memory(pid)[0] for pid in cluster.pids.values()]
+        _fill(cluster)
+        time.sleep(SETTLE_S)
+        found = [broker_memory(pid) for pid in cluster.pids.values()]
+        resident.values[who] = [rss for rss, _ in found]
+        shared.values[who] = [pss for _, pss in found]
+        context.say(f"{who}: {empty.median(who):,.0f} MiB empty, {resident.median(who):,.0f} MiB")
+
+    versions, skipped = in_turns(dict.fromkeys(contenders, 1), measure)
     return Outcome(
         name,
         f"Memory: three brokers with {REPLICAS:,} replicas each",
-        [OURS, KAFKA_KRAFT],
+        contenders,
         versions,
         [empty, resident, shared],
         {"partitions": REPLICAS, "replicas of each": 3},

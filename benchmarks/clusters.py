@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.peers import ROOT, SkippedError, in_memory
 from interop import kafka_peer
@@ -272,6 +272,43 @@ def broker_memory(pid: int) -> tuple[float, float]:
         )
     )
     return int(found["Rss"]) / 1024, int(found["Pss"]) / 1024
+
+
+class Turns(NamedTuple):
+    """What came of `in_turns`.
+
+    Attributes:
+        versions: of the clusters that ran, by name.
+        skipped: why the others did not, by name.
+    """
+
+    versions: dict[str, str]
+    skipped: dict[str, str]
+
+
+def in_turns(
+    rounds: Mapping[str, int], measure: Callable[[int, Cluster], None], session_ms: int = SESSION_MS
+) -> Turns:
+    """Run clusters in turns, round by round, one at a time; one that cannot run is left out.
+
+    Args:
+        rounds: how many of each cluster, by name, in the order of a round.
+        measure: called with the number of the round, from 1 on, and the cluster while it runs.
+        session_ms: how long a broker of theirs that says nothing counts as alive.
+
+    Raises:
+        RuntimeError: ours cannot run.
+    """
+    turns = Turns({}, {})
+    for number in range(1, max(rounds.values()) + 1):
+        for name in [one for one, most in rounds.items() if number <= most and one not in turns.skipped]:
+            with running(name, turns.skipped, session_ms) as cluster:
+                if cluster is not None:
+                    turns.versions[name] = cluster.version
+                    measure(number, cluster)
+    if OURS in turns.skipped:
+        raise RuntimeError(f"{OURS} failed: {turns.skipped[OURS]}")
+    return turns
 
 
 @contextmanager
