@@ -11,7 +11,7 @@ BATCHES = 4
 FOUND_BY = {
     "no-epoch-check": 5,
     "no-divergence-check": 1,
-    "isr-too-early": 2,
+    "isr-too-early": 1,
     "isr-without-epoch-start": 7,
     "high-watermark-ahead": 1,
     "high-watermark-by-one": 1,
