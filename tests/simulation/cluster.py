@@ -196,6 +196,10 @@ class SimulatedCluster:
             logs = machine.broker.logs
             for key in [key for key in self.observer.partitions if key in logs.damaged]:
                 known = self.observer.partitions[key]
+                if known.isr == (machine.host,) and known.is_forgiven:
+                    # It was the last in sync, and lost power: nobody else may lead unless somebody says so.
+                    self.world.note(f"{key} is led by somebody else than {machine.host}")
+                    self.administer(partial(_elect_unclean, topic=key[0], index=key[1]))
                 if machine.host in known.isr:
                     continue
                 self.world.note(f"{key} of {machine.host} is rebuilt")
@@ -250,6 +254,10 @@ class SimulatedCluster:
 
 def _reassign(controller: Any, *, topic: str, index: int, replicas: list[int]) -> None:
     controller.reassign(topic, index, replicas)
+
+
+def _elect_unclean(controller: Any, *, topic: str, index: int) -> None:
+    controller.elect_leader(topic, index, unclean=True)
 
 
 def _if_it_can(work: Callable[[], object]) -> None:
