@@ -15,6 +15,7 @@ import pytest
 from interop import kafka_peer, members, row_names
 from interop.cluster_of_processes import BROKERS, ClusterOfProcesses
 from interop.compatibility import Rows
+from interop.config_changes import until_heard
 from interop.conftest import OdradekServer
 from interop.kafka_tools import KafkaTools, ours
 from odradek import Admin, Consumer, Producer
@@ -290,8 +291,7 @@ def test_clients_are_as_slow_as_at_kafka(
             with Producer(bootstrap_servers=at, client_id="filler") as producer:
                 for _ in range(SENT // RECORD):
                     producer.send(name, value=bytes(RECORD))
-        # Kafka's broker reads of it in ZooKeeper a moment later, and says nowhere when it has.
-        time.sleep(2)
+        until_heard(at)
         return client(at, name, name)
 
     # At the same time: whatever the machine is doing, it does to both.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from interop.config_changes import until_heard
 from interop.test_quotas import both
 from odradek import Admin, Producer
 from odradek.errors.codes import ErrorCode
@@ -160,8 +161,7 @@ def test_throttled_as_by_kafka(
     for at in filled.values():
         with Admin(bootstrap_servers=at) as admin:
             admin.alter_client_quotas({(("client-id", name),): quota for name in clients.values()})
-    # Kafka's broker reads of it in ZooKeeper a moment later, and says nowhere when it has.
-    time.sleep(2)
+        until_heard(at)
 
     def run(asked: tuple[str, int]) -> list[Seen]:
         at, version = asked
@@ -210,6 +210,7 @@ def test_connections_of_an_address_as_by_kafka(filled: dict[str, str]) -> None:
     for at in filled.values():
         with Admin(bootstrap_servers=at) as admin:
             admin.alter_client_quotas({(("ip", "127.0.0.1"),): {"connection_creation_rate": 3.0}})
+        until_heard(at)
     # What was opened so far counts for as long as the windows are.
     time.sleep(5)
     with ThreadPoolExecutor(2) as pool:
