@@ -75,7 +75,7 @@ class OdradekServer:
         if self.tap is not None:
             self.tap.refuse()
         child.send_signal(how)
-        status = child.wait(30)
+        status = child.wait(kafka_peer.TOOL_LIMIT_S)
         assert child.stdout is not None
         child.stdout.close()
         self._child = None

@@ -16,7 +16,7 @@ def kafka_python(servers: str, topic: str) -> bytes:
     producer = KafkaProducer(**login)
     producer.send(topic, b"hello").get(30)
     producer.close()
-    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=30_000, **login)
+    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=120_000, **login)
     try:
         return next(iter(consumer)).value
     finally:

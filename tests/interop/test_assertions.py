@@ -94,6 +94,8 @@ def test_the_same_is_asked(retriever: str, broker: Broker, identity: str, tmp_pa
         f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={identity}",
         f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={tmp_path / 'key.pem'},{template}",
     ]
-    done = subprocess.run([command[0], *allowed, *command[1:]], capture_output=True, text=True, timeout=90)
+    done = subprocess.run(
+        [command[0], *allowed, *command[1:]], capture_output=True, text=True, timeout=kafka_peer.TOOL_LIMIT_S
+    )
     assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
     assert shape(FORMS[0]) == shape(ours)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from interop import members, programs
+from interop import kafka_peer, members, programs
 from interop.cluster_of_processes import BROKERS, ClusterOfProcesses, cluster_or_skip
 from interop.test_spark_connector import connector_jars
 from odradek import Admin, Consumer, NewTopic
@@ -62,7 +62,7 @@ class ProgramWriter:
         self.child.stdin.flush()
 
     def finish(self) -> None:
-        _, errors = self.child.communicate(timeout=120)
+        _, errors = self.child.communicate(timeout=kafka_peer.TOOL_LIMIT_S)
         assert self.child.returncode == 0, errors[-3000:]
 
 

@@ -174,7 +174,7 @@ def test_our_broker_serves_what_kafka_wrote_and_kafka_goes_on(tmp_path: Path) ->
                 producer.send(PLAIN, b"%d " % n + b"." * (n % 100), key=b"k%d" % (n % 7), partition=0)
                 for n in range(400)
             ]
-            assert [one.result(timeout=30).offset for one in sent] == list(range(400))
+            assert [one.result(timeout=120).offset for one in sent] == list(range(400))
         kafkas = consume(kafka.bootstrap_servers, PLAIN)
         assert len(kafkas) == 400
         kill(kafka)

@@ -57,7 +57,12 @@ class Kdc:
 
     def run(self, *words: str, stdin: str = "") -> str:
         done = subprocess.run(
-            words, input=stdin, capture_output=True, text=True, env=self.environment, timeout=60
+            words,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=kafka_peer.TOOL_LIMIT_S,
         )
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -180,7 +185,11 @@ def at(server: OdradekServer) -> str:
 def run_ours(kdc: Kdc, *words: str) -> subprocess.CompletedProcess[str]:
     script = str(Path(__file__).with_name("kerberos_client.py"))
     return subprocess.run(
-        [sys.executable, script, *words], env=kdc.environment, capture_output=True, text=True, timeout=90
+        [sys.executable, script, *words],
+        env=kdc.environment,
+        capture_output=True,
+        text=True,
+        timeout=kafka_peer.TOOL_LIMIT_S,
     )
 
 
@@ -209,7 +218,11 @@ def test_java_logs_in(
     def tool(name: str, *words: str, stdin: str = "") -> str:
         command = kafka_peer.tool_command(version, name, *words)
         done = subprocess.run(
-            [command[0], kdc.of_java, *command[1:]], input=stdin, capture_output=True, text=True, timeout=90
+            [command[0], kdc.of_java, *command[1:]],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=kafka_peer.TOOL_LIMIT_S,
         )
         assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
         return done.stdout
@@ -236,7 +249,9 @@ def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer, compatibility_r
     kcat = shutil.which("kcat")
     if kcat is None:
         pytest.skip("not on this machine: kcat")
-    features = subprocess.run([kcat, "-V"], capture_output=True, text=True, timeout=60).stdout
+    features = subprocess.run(
+        [kcat, "-V"], capture_output=True, text=True, timeout=kafka_peer.TOOL_LIMIT_S
+    ).stdout
     if "gssapi" not in features:
         pytest.skip("kcat is built without sasl_gssapi")
     built = re.search(r"librdkafka (\d\S*)", features)
@@ -251,7 +266,11 @@ def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer, compatibility_r
     words = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
     common = ("-b", at(kerberized), "-t", "librdkafka", *words)
     asked = subprocess.run(
-        [kcat, "-L", *common], capture_output=True, text=True, env=kdc.environment, timeout=60
+        [kcat, "-L", *common],
+        capture_output=True,
+        text=True,
+        env=kdc.environment,
+        timeout=kafka_peer.TOOL_LIMIT_S,
     )
     if NO_PLUGIN in asked.stderr:
         pytest.skip("libsasl2 has no plug-in for GSSAPI (Debian: libsasl2-modules-gssapi-mit)")
@@ -274,7 +293,7 @@ def test_other_python_clients_log_in(
         env=kdc.environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=kafka_peer.TOOL_LIMIT_S,
     )
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
     row.does("login", what="GSSAPI")

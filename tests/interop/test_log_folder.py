@@ -35,7 +35,7 @@ def produce(bootstrap: str, first: int, count: int) -> None:
             )
             for number in range(first, first + count)
         ]
-        assert [future.result(timeout=30).offset for future in futures] == list(range(first, first + count))
+        assert [future.result(timeout=120).offset for future in futures] == list(range(first, first + count))
 
 
 def consume(bootstrap: str, count: int) -> list[int]:
@@ -84,11 +84,11 @@ def kill(kafka: RealKafka) -> None:
     config = (kafka.directory / "zoo.cfg").read_text(encoding="utf-8")
     [port] = [line.partition("=")[2] for line in config.splitlines() if line.startswith("clientPort=")]
     client = KazooClient(f"127.0.0.1:{port}")
-    client.start(timeout=20)
+    client.start(timeout=120)
     try:
         gone = threading.Event()
         if client.exists("/brokers/ids/1", watch=lambda event: gone.set()):
-            assert gone.wait(30)
+            assert gone.wait(120)
     finally:
         client.stop()
         client.close()

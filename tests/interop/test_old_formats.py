@@ -52,7 +52,9 @@ class OldTools:
     def run(self, tool: str, *arguments: str, stdin: str = "") -> str:
         """A tool's output. Raises `AssertionError` when it fails."""
         command = [*kafka_peer.java_command(self.version, OLD_TOOLS[tool], heap="128m"), *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=kafka_peer.TOOL_LIMIT_S
+        )
         assert done.returncode == 0, f"{tool} {self.version}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         return done.stdout
 

@@ -62,7 +62,7 @@ def test_kafka_python_logs_in(broker: Broker, mechanism: str, compatibility_row:
     producer = KafkaProducer(**login)
     producer.send(topic, b"hello").get(30)
     producer.close()
-    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=30_000)
+    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=120_000)
     assert next(consumer).value == b"hello"
     consumer.close()
     row.does("login", what=mechanism)

@@ -370,7 +370,7 @@ def test_passwords_in_dynamic_configs_are_read_by_both(cipher: str) -> None:
     def kafkas(what: str, of: str) -> str:
         source = str(Path(__file__).parent / "Passwords.java")
         command = [*kafka_peer.java_command("3.9.1", source), text(SECRET), cipher, what, text(of)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=kafka_peer.TOOL_LIMIT_S)
         assert done.returncode == 0, done.stderr[-2000:]
         return base64.b64decode(done.stdout).decode()
 

@@ -73,7 +73,9 @@ def test_java_shows_signed_tokens(
     def tool(name: str, *words: str, stdin: str = "") -> str:
         command = kafka_peer.tool_command(kafka_peer.NEWEST, name, *at, *words)
         command = [command[0], *allowed, *command[1:]]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=90)
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=kafka_peer.TOOL_LIMIT_S
+        )
         assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
         return done.stdout
 

@@ -143,6 +143,8 @@ def in_a_process_of_its_own(tool: str, *words: str) -> Outcome:
     """Kafka's verifiable tools tell of their end while their JVM ends."""
     name = "".join(part.capitalize() for part in tool.split("-"))
     command = kafka_peer.java_command(kafka_peer.NEWEST, f"org.apache.kafka.tools.{name}", heap="128m")
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*command, *words], capture_output=True, text=True, timeout=kafka_peer.TOOL_LIMIT_S, check=False
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     return Outcome(done.returncode, "".join(line + "\n" for line in lines), done.stderr)

@@ -213,8 +213,8 @@ def test_consume_transform_produce(bench: Bench) -> None:
 
     members.until("some is committed, some aborted", lambda: ended("committed") > 0 and ended("aborted") > 0)
     bench.server.restart(signal.SIGKILL)
-    feed("c", "commit")
     before = ended("committed")
+    feed("c", "commit")
     members.until("it goes on after the kill", lambda: ended("committed") > before)
     bench.end(source, f"{source}-end")
     assert bench.committed(target) == sorted([*values("a", 40), *values("c", 40)])

@@ -38,6 +38,7 @@ async function administer(work) {
 async function open(transactionalId) {
   const producer = kafka.producer({
     transactionalId,
+    transactionTimeout: 300000,
     maxInFlightRequests: 1,
     createPartitioner: Partitioners.DefaultPartitioner,
   })

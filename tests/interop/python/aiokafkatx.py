@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from role import PARTITIONS, Record, main
+from role import PARTITIONS, TRANSACTION_MS, Record, main
 
 
 class Loop:
@@ -31,7 +31,11 @@ class Producer:
 
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
         async def start() -> AIOKafkaProducer:
-            own = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+            own = AIOKafkaProducer(
+                bootstrap_servers=bootstrap,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=TRANSACTION_MS,
+            )
             await own.start()
             return own
 

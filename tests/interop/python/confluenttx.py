@@ -6,7 +6,7 @@ from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
-from role import Record, main
+from role import TRANSACTION_MS, Record, main
 
 
 class Producer:
@@ -17,6 +17,7 @@ class Producer:
             {
                 "bootstrap.servers": bootstrap,
                 "transactional.id": transactional_id,
+                "transaction.timeout.ms": TRANSACTION_MS,
                 # 2.16.0 does not send offsets again once it has bootstrapped anew: docs/compatibility.md.
                 "metadata.recovery.strategy": "none",
             }

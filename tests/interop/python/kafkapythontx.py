@@ -6,14 +6,18 @@ import time
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from role import PARTITIONS, Record, main
+from role import PARTITIONS, TRANSACTION_MS, Record, main
 
 
 class Producer:
     """A transactional producer."""
 
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        self.own = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+        self.own = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_MS,
+        )
         self.own.init_transactions()
         self.begin = self.own.begin_transaction
         self.commit = self.own.commit_transaction

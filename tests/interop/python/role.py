@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol
 PARTITIONS = 4
 AT_ONCE = 5
 
+TRANSACTION_MS = 300_000
+"""How long a transaction may be open: no machine is so busy that the broker ends one that a test has open."""
+
 
 class Record(NamedTuple):
     """A record that was read."""

@@ -20,6 +20,7 @@ type producer struct{ client *kgo.Client }
 func (library) Open(bootstrap, id string) (role.Producer, error) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(bootstrap), kgo.TransactionalID(id), kgo.RetryTimeout(limit),
+		kgo.TransactionTimeout(role.TransactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
 	if err != nil {
@@ -71,6 +72,7 @@ func (library) Transform(
 			kgo.SeedBrokers(bootstrap), kgo.TransactionalID(id), kgo.ConsumerGroup(group), kgo.ConsumeTopics(from),
 			kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RetryTimeout(limit),
+			kgo.TransactionTimeout(role.TransactionTimeout),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		)
 		if err != nil {

@@ -16,7 +16,12 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
+
+// TransactionTimeout is how long a transaction may be open: no machine is so busy that the broker ends one that a
+// test has open.
+const TransactionTimeout = 5 * time.Minute
 
 // Producer writes in transactions; every method returns when the broker has answered.
 type Producer interface {

@@ -30,6 +30,7 @@ func (library) Open(bootstrap, id string) (role.Producer, error) {
 	config := newConfig()
 	config.Producer.Idempotent = true
 	config.Producer.Transaction.ID = id
+	config.Producer.Transaction.Timeout = role.TransactionTimeout
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Partitioner = sarama.NewManualPartitioner
 	config.Producer.Retry.Max = 50
