@@ -16,13 +16,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from interop import kafka_peer
 from interop.kafka_peer import CACHE
 from waiting import WITHIN_S, joined
 
 SOURCES = Path(__file__).parent
+SUITES = SOURCES / "go" / "suites"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Program:
             env={**os.environ, **self.environment},
         )
 
-    def run(self, *words: str, stdin: str = "", timeout: float = 90) -> Any:
+    def run(self, *words: str, stdin: str = "", timeout: float = kafka_peer.TOOL_LIMIT_S) -> Any:
         """Run it to its end; return what it printed, from JSON, or None.
 
         Raises `AssertionError` with its errors when it fails.
@@ -141,12 +142,43 @@ def go_program(name: str, modules: str = "go.mod") -> Program:
     return Program((str(binary),))
 
 
-def go_suite(module: str, package: str = ".") -> tuple[str, Path]:
+class Change(NamedTuple):
+    """A change to the sources of somebody else's tests, before they are compiled.
+
+    Attributes:
+        file: the one that is changed.
+        old: what stands there once.
+        new: what takes its place.
+        added: a file of the folder `go/suites` that is put beside it.
+    """
+
+    file: str
+    old: str
+    new: str
+    added: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Tells it from others."""
+        beside = (SUITES / self.added).read_bytes() if self.added else b""
+        return hashlib.sha256(beside + repr(self).encode()).hexdigest()[:16]
+
+    def make(self, folder: Path) -> None:
+        """Make it in the folder of the tests."""
+        if self.added:
+            shutil.copy(SUITES / self.added, folder)
+        source = (folder / self.file).read_text(encoding="utf-8")
+        assert source.count(self.old) == 1, f"{self.file} has another {self.old!r}"
+        (folder / self.file).write_text(source.replace(self.old, self.new), encoding="utf-8")
+
+
+def go_suite(module: str, package: str = ".", change: Change | None = None) -> tuple[str, Path]:
     """Build the tests of a Go module, as its authors run them, in the version that the file of modules names.
 
     Args:
         module: its path.
         package: the folder in it whose tests are meant.
+        change: what is changed in them.
 
     Returns:
         The version without its `v`, and the program that `go test -c` makes of them; it runs in its folder.
@@ -159,7 +191,8 @@ def go_suite(module: str, package: str = ".") -> tuple[str, Path]:
     )
     done = subprocess.run(about, cwd=sources, check=True, capture_output=True, text=True, timeout=500)
     version, where = done.stdout.split()
-    home = CACHE / f"{module.rsplit('/', 1)[1]}-tests-{version}"
+    changed = "" if change is None else f"-{change.digest}"
+    home = CACHE / f"{module.rsplit('/', 1)[1]}-tests-{version}{changed}"
     binary = home / package / "tests"
     with kafka_peer.building(home.name):
         if not binary.exists():
@@ -167,6 +200,8 @@ def go_suite(module: str, package: str = ".") -> tuple[str, Path]:
             shutil.copytree(where, home, copy_function=shutil.copy)
             for path in (home, *home.rglob("*")):
                 path.chmod(path.stat().st_mode | 0o200)
+            if change is not None:
+                change.make(home / package)
             _build(["go", "test", "-mod=mod", "-c", "-o", str(binary), f"./{package}"], home, "go test")
     return version.removeprefix("v"), binary
 
@@ -178,6 +213,37 @@ def rust_program(name: str) -> Program:
         command = ["cargo", "build", "--locked", "--quiet", "--target-dir", str(home)]
         _build(command, SOURCES / "rust", name)
     return Program((str(home / "debug" / name),))
+
+
+LIBRDKAFKA = ("./configure", "--disable-optimization", "--disable-gssapi", "--disable-curl")
+
+
+def librdkafka_suite(change: Change) -> tuple[str, Path]:
+    """Build librdkafka's own tests, of the sources that the crate of the lock file carries.
+
+    Args:
+        change: what is changed in them.
+
+    Returns:
+        Its version, and the `test-runner`; it runs in its folder.
+    """
+    with kafka_peer.building("librdkafka-tests"):
+        # It downloads the crates that are not here.
+        about = ["cargo", "metadata", "--locked", "--format-version", "1"]
+        done = subprocess.run(about, cwd=SOURCES / "rust", check=True, capture_output=True, text=True)
+        (crate,) = (one for one in json.loads(done.stdout)["packages"] if one["name"] == "rdkafka-sys")
+        version = crate["version"].partition("+")[2]
+        home = CACHE / f"librdkafka-tests-{version}-{change.digest}"
+        tests = home / "tests"
+        if not (home / "complete").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            shutil.copytree(Path(crate["manifest_path"]).parent / "librdkafka", home)
+            change.make(tests)
+            _build(LIBRDKAFKA, home, "librdkafka")
+            _build(["make", "-j2", "libs"], home, "librdkafka")
+            _build(["make", "-j2", "-C", "tests", "build"], home, "librdkafka's tests")
+            (home / "complete").touch()
+    return version, tests / "test-runner"
 
 
 def node_program(name: str) -> Program:

@@ -1,0 +1,19 @@
+package kgo
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+)
+
+// dialPatiently has a refused connection look like one that timed out. franz-go asks again after both where it
+// knows the broker, but not while it looks for a group's coordinator: there a refused one ends the request.
+func dialPatiently(ctx context.Context, network, host string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, host)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ETIMEDOUT)}
+	}
+	return conn, err
+}
