@@ -61,6 +61,7 @@ LONGEST = (
     "tests/demo/test_demo.py",
     # Of `make interop`: some begin with a build, each by a tool of its own.
     "tests/interop/test_program_clients.py",
+    "tests/interop/test_librdkafka_suite.py",
     "tests/interop/test_kafka_go_suite.py",
     "tests/interop/test_spark_on_old_kafkas.py",
     "tests/interop/test_java_releases.py",
