@@ -161,7 +161,7 @@ class Change(NamedTuple):
     def digest(self) -> str:
         """Tells it from others."""
         beside = (SUITES / self.added).read_bytes() if self.added else b""
-        return hashlib.sha256(beside + repr(self).encode()).hexdigest()[:16]
+        return hashlib.sha256(beside + repr(self).encode()).hexdigest()[:8]
 
     def make(self, folder: Path) -> None:
         """Make it in the folder of the tests."""
@@ -172,13 +172,13 @@ class Change(NamedTuple):
         (folder / self.file).write_text(source.replace(self.old, self.new), encoding="utf-8")
 
 
-def go_suite(module: str, package: str = ".", change: Change | None = None) -> tuple[str, Path]:
+def go_suite(module: str, package: str = ".", changes: Sequence[Change] = ()) -> tuple[str, Path]:
     """Build the tests of a Go module, as its authors run them, in the version that the file of modules names.
 
     Args:
         module: its path.
         package: the folder in it whose tests are meant.
-        change: what is changed in them.
+        changes: what is changed in them.
 
     Returns:
         The version without its `v`, and the program that `go test -c` makes of them; it runs in its folder.
@@ -191,7 +191,7 @@ def go_suite(module: str, package: str = ".", change: Change | None = None) -> t
     )
     done = subprocess.run(about, cwd=sources, check=True, capture_output=True, text=True, timeout=500)
     version, where = done.stdout.split()
-    changed = "" if change is None else f"-{change.digest}"
+    changed = "".join(f"-{change.digest}" for change in changes)
     home = CACHE / f"{module.rsplit('/', 1)[1]}-tests-{version}{changed}"
     binary = home / package / "tests"
     with kafka_peer.building(home.name):
@@ -200,7 +200,7 @@ def go_suite(module: str, package: str = ".", change: Change | None = None) -> t
             shutil.copytree(where, home, copy_function=shutil.copy)
             for path in (home, *home.rglob("*")):
                 path.chmod(path.stat().st_mode | 0o200)
-            if change is not None:
+            for change in changes:
                 change.make(home / package)
             _build(["go", "test", "-mod=mod", "-c", "-o", str(binary), f"./{package}"], home, "go test")
     return version.removeprefix("v"), binary

@@ -17,7 +17,7 @@ import pytest
 
 from broker.process.test_workers_live import Workers
 from interop import compatibility, programs
-from interop.worker_kills import WorkerKills
+from interop.worker_kills import WorkerKills, alarms
 
 # The first of them builds librdkafka.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -139,6 +139,7 @@ def test_its_own_tests_on_three_workers(
     with started(tmp_path / "data", 3) as workers:
         tests = run(binary, workers, tmp_path, TESTS_SKIP=",".join(LEFT_OUT))
         workers.stop()
+    assert not alarms(workers)
     assert len(tests) > 60
     row.does("produce", "consume", "group", "rebalance", "transactions", "admin", what=f"{len(tests)} tests")
 
@@ -154,5 +155,6 @@ def test_those_that_endure_it_while_workers_are_killed(
             tests = run(binary, workers, tmp_path, TESTS=",".join(ENDURING), **{INDIFFERENT: "1"})
         assert kills.killed
         workers.stop()
+    assert not alarms(workers)
     assert len(tests) >= len(ENDURING)
     row.does("broker restart", what=f"{len(tests)} tests, workers killed")

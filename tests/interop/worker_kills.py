@@ -20,6 +20,11 @@ PAUSE_S = 3.0
 """The longest that all are left alone."""
 
 
+def alarms(workers: Workers) -> list[str]:
+    """The errors that workers have logged: none, whoever of them dies."""
+    return [line for line in workers.lines if " ERROR " in line or "Traceback" in line]
+
+
 class WorkerKills:
     """Kills workers in a thread, each when the last is back and every replica in sync again.
 

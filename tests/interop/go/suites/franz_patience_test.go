@@ -17,3 +17,15 @@ func dialPatiently(ctx context.Context, network, host string) (net.Conn, error) 
 	}
 	return conn, err
 }
+
+// lasting leaves out that a member could not join its group: it is joining again.
+func lasting(all []FetchError) []FetchError {
+	var kept []FetchError
+	for _, one := range all {
+		var session *ErrGroupSession
+		if !errors.As(one.Err, &session) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
