@@ -106,6 +106,7 @@ def test_its_transactions_on_three_workers(
     row.does("transactions", what="with offsets")
 
 
+@pytest.mark.faults
 def test_its_transactions_while_workers_are_killed(
     tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:

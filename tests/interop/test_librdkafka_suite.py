@@ -144,6 +144,7 @@ def test_its_own_tests_on_three_workers(
     row.does("produce", "consume", "group", "rebalance", "transactions", "admin", what=f"{len(tests)} tests")
 
 
+@pytest.mark.faults
 def test_those_that_endure_it_while_workers_are_killed(
     suite: tuple[str, Path], tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:

@@ -28,7 +28,7 @@ def alarms(workers: Workers) -> list[str]:
 class WorkerKills:
     """Kills workers in a thread, each when the last is back and every replica in sync again.
 
-    Used as a context. Its end waits until all workers are there again.
+    Used as a context. Its end waits for the kill that it is at, and prints what was logged after an error.
 
     Attributes:
         killed: the workers, in the order in which they were.
@@ -61,7 +61,9 @@ class WorkerKills:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        if self._error is not None and error is None:
+        if error is not None:
+            print("\n".join(self._workers.lines))
+        elif self._error is not None:
             raise self._error
 
     def _run(self) -> None:
