@@ -230,7 +230,9 @@ def librdkafka_suite(change: Change) -> tuple[str, Path]:
     with kafka_peer.building("librdkafka-tests"):
         # It downloads the crates that are not here.
         about = ["cargo", "metadata", "--locked", "--format-version", "1"]
-        done = subprocess.run(about, cwd=SOURCES / "rust", check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            about, cwd=SOURCES / "rust", check=True, capture_output=True, text=True, timeout=500
+        )
         (crate,) = (one for one in json.loads(done.stdout)["packages"] if one["name"] == "rdkafka-sys")
         version = crate["version"].partition("+")[2]
         home = CACHE / f"librdkafka-tests-{version}-{change.digest}"

@@ -8,10 +8,11 @@ import signal
 import threading
 from types import TracebackType
 
-from broker.process.test_workers_live import Workers, until
+from broker.process.test_workers_live import LIMIT_S, Workers, until
 from interop.asking import ask
 from odradek.broker.process.supervisor import RestartLimits
 from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
+from waiting import joined
 
 DEATHS_MAX = RestartLimits().deaths_max - 1
 """How often a worker dies here at most: one more in a row, and it would not be started again."""
@@ -60,7 +61,7 @@ class WorkerKills:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join()
+        joined(self._thread, within_s=LIMIT_S)
         if error is not None:
             print("\n".join(self._workers.lines))
         elif self._error is not None:

@@ -16,7 +16,7 @@ from odradek.errors import KafkaError
 
 
 class Threads(Protocol):
-    """What the pieces are made in."""
+    """The threads that the pieces are made in."""
 
     def run(self, work: Callable[[], None]) -> asyncio.Future[None]:
         """Run `work` in a thread; the future is cancelled where it will not be."""

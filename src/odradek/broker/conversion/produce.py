@@ -1,4 +1,4 @@
-"""Which records of a Produce request have to be converted, and for which of them that takes long."""
+"""The records of a Produce request that have to be converted, and those of them for which that takes long."""
 
 from __future__ import annotations
 

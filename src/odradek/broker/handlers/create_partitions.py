@@ -73,6 +73,7 @@ def _add_and_wait(
 def _add_all(
     context: RequestContext, request: CreatePartitionsRequest, quota: ControllerMutationQuota | None
 ) -> CreatePartitionsResponse:
+    context.broker.controller.check_active()
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for topic in request.topics:

@@ -94,6 +94,7 @@ def _create(
     quota: ControllerMutationQuota | None,
 ) -> CreateTopicsResponse:
     """Create what can be created; what has been goes to `counts`, with the number of its partitions."""
+    context.broker.controller.check_active()
     with_zookeeper = context.broker.handlers.with_zookeeper
     results, wanted = _sort_out(context, request.topics)
     if with_zookeeper and context.api_version >= 5:

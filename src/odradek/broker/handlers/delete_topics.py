@@ -73,6 +73,8 @@ def _delete_and_wait(context: RequestContext, request: DeleteTopicsRequest) -> S
 def _delete(
     context: RequestContext, request: DeleteTopicsRequest, quota: ControllerMutationQuota | None
 ) -> DeleteTopicsResponse:
+    # Who is not the controller may not have heard of a topic that there is.
+    context.broker.controller.check_active()
     wanted = _wanted(request, context.api_version)
     if not context.broker.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST

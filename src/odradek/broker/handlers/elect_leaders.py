@@ -63,6 +63,7 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeader
     """Elect what can be elected."""
     if not context.authorize(Operation.ALTER, CLUSTER):
         raise ClusterAuthorizationError
+    context.broker.controller.check_active()
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise InvalidRequestError(f"Unknown election type {request.election_type}")
     unclean = request.election_type == _UNCLEAN

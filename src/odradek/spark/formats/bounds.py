@@ -1,4 +1,4 @@
-"""How large the columns of a schema may be, which may come from a registry that others write to.
+"""Bounds of the columns that a schema makes, which may come from a registry that others write to.
 
 A schema of a kilobyte whose types each use the next one twice has 2^50 columns, those inside others counted;
 whoever unfolds it without counting has no memory left.
