@@ -89,14 +89,18 @@ static struct slot *answered(struct workload *w, struct conn *c, const uint8_t *
     return c->slots + c->done % (uint64_t)w->o->in_flight;
 }
 
+/* Whether one more may be sent, which is taken off what is left. */
+static bool take(struct workload *w) { return !w->limited || (w->left && w->left--); }
+
 static void completed(struct workload *w, struct conn *c, struct slot *s, size_t bytes, bool resend) {
     c->done++;
+    w->answered++;
     if (w->r.measuring) {
         add_sample(&w->r.samples, now_s() - s->sent_at);
         w->r.requests++;
         w->r.bytes += bytes;
     }
-    c->ready += resend;
+    c->ready += resend && take(w);
 }
 
 static void whole_frames(struct workload *w, struct conn *c, bool resend) {
@@ -190,10 +194,50 @@ static int wait_for_events(struct epoll_event *events, int n, double seconds) {
     return got < 0 ? 0 : got;
 }
 
+static void close_connections(struct workload *w, struct conn *conns) {
+    for (int i = 0; i < w->o->connections; i++) {
+        if (w->finish) w->finish(w, conns + i);
+        close(conns[i].fd);
+    }
+}
+
+/* Sends exactly so many, and returns when all are answered. */
+static void send_so_many(struct workload *w, struct conn *conns, uint64_t count) {
+    uint64_t until = w->answered + count;
+    w->left = count;
+    for (int i = 0; i < w->o->connections; i++) {
+        for (int s = 0; s < w->o->in_flight; s++) conns[i].ready += take(w);
+        flush(w, conns + i);
+    }
+    for (struct epoll_event events[256]; w->answered < until;) {
+        int n = wait_for_events(events, 256, 0.05);
+        for (int i = 0; i < n; i++) {
+            struct conn *c = events[i].data.ptr;
+            if (events[i].events & EPOLLOUT) flush(w, c);
+            if (events[i].events & ~(uint32_t)EPOLLOUT) readable(w, c, true);
+        }
+    }
+}
+
+static void run_counted(struct workload *w, struct conn *conns) {
+    w->limited = true;
+    send_so_many(w, conns, (uint64_t)w->o->warm_requests);
+    gate(w->o, "begin");
+    start_window(w->o, &w->r);
+    send_so_many(w, conns, (uint64_t)w->o->requests);
+    end_window(w->o, &w->r);
+    gate(w->o, "end");
+}
+
 void run_load(struct workload *w) {
     const struct options *o = w->o;
     struct conn *conns = calloc((size_t)o->connections, sizeof *conns);
     open_connections(w, conns);
+    if (o->counted) {
+        run_counted(w, conns);
+        close_connections(w, conns);
+        return;
+    }
     double began = now_s(), interval = (double)o->interval_ms * 1e-3, limit = 0;
     uint64_t due = 0, total = 0; /* paced: how many sends the schedule has seen */
     bool paced = o->interval_ms > 0, stopping = false;
@@ -240,8 +284,5 @@ void run_load(struct workload *w) {
             if (now > limit) die("%llu requests were never answered", (unsigned long long)total);
         }
     }
-    for (int i = 0; i < o->connections; i++) {
-        if (w->finish) w->finish(w, conns + i);
-        close(conns[i].fd);
-    }
+    close_connections(w, conns);
 }

@@ -50,10 +50,7 @@ void run_latency(const struct options *o, struct result *r) {
     end_request(&produce, 0);
     static uint8_t in[1 << 20];
     double began = now_s();
-    for (;;) {
-        double now = now_s();
-        if (!r->measuring && now >= began + o->warmup) start_window(o, r);
-        if (r->measuring && now >= began + o->warmup + o->seconds) break;
+    for (long turn = 0; goes_on(o, r, turn, began); turn++) {
         set64(fetch.data + offset_at, (uint64_t)offset);
         send_all(consumer, fetch.data, fetch.len);
         if (o->gap_us) usleep((useconds_t)o->gap_us);
@@ -82,7 +79,6 @@ void run_latency(const struct options *o, struct result *r) {
         int error = get16(in + 4 + 4 + 4 + 2 + strlen(o->topic) + 4 + 4);
         if (error) r->errors++, r->error_code = error;
     }
-    end_window(o, r);
     close(producer);
     close(consumer);
 }

@@ -2,8 +2,9 @@
  *
  *   main.c       options, the run of one mode, the JSON line
  *   engine.c     connections, requests in flight, pacing, the measured window
- *   workloads.c  what is sent and checked: produce, fetch, metadata
+ *   workloads.c  what is sent and checked: produce, fetch, metadata, commit
  *   latency.c    one record at a time, from its produce to the long poll that returns it
+ *   transactions.c  one transaction at a time, from its first partition to its commit
  *   setup.c      one blocking request after the other: topics, offsets, producer ids
  *   wire.c       integers, record batches, CRC-32C
  *   stats.c      time, percentiles, the server's CPU and memory
@@ -20,6 +21,7 @@ struct options {
     long port, connections, in_flight;
     double seconds, warmup;
     long requests;                /* stop after so many instead of after `seconds` (0: by time) */
+    long counted, warm_requests;  /* exactly `requests`, after so many others; both ends wait for a line of input */
     long partitions, per_request; /* of the topic; in each request */
     long batch_bytes, records, record_bytes;
     long acks, idempotent, transactional;
@@ -84,14 +86,19 @@ double percentile_ms(const struct samples *s, double q); /* of sorted samples */
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 struct result {
-    uint64_t requests, bytes, errors;
+    uint64_t requests, bytes, errors, again; /* again: sent once more, as it was not yet possible */
     int error_code;
     double seconds, server_cpu_s, load_cpu_s, other_cpu_s;
     bool measuring;
     struct samples samples;
 };
+/* Where requests are counted: says on standard output where those begin or end, and waits for a line of input, while
+ * nothing is in flight. */
+void gate(const struct options *o, const char *where);
 void start_window(const struct options *o, struct result *r);
 void end_window(const struct options *o, struct result *r);
+/* For what is sent one after the other: opens the window and closes it; false when that is over. */
+bool goes_on(const struct options *o, struct result *r, long turn, double began);
 void print_result(const struct options *o, struct result *r);
 
 /* ---- setup.c ---- */
@@ -106,11 +113,16 @@ void create_topic(int fd, const struct options *o);
 void delete_topic(int fd, const struct options *o);
 void await_leaders(int fd, const struct options *o);
 int64_t end_offset(int fd, const struct options *o, int partition);
+enum { PATIENCE_S = 60 }; /* until what is set up must be there; a broker under valgrind takes its time */
+enum { GROUP_KEY = 0, TRANSACTION_KEY = 1 };
+/* The coordinator is the broker that is asked; asking for it makes the topic that it keeps. */
+void find_coordinator(int fd, const char *key, int key_type);
 /* `transactional_id` NULL: of an idempotent producer. */
 int64_t producer_id(int fd, const char *transactional_id, int *epoch);
-/* All partitions of the topic into the producer's transaction, and its end. */
-void begin_transaction(int fd, const struct options *o, const char *transactional_id, int64_t id, int epoch);
-void commit_transaction(int fd, const char *transactional_id, int64_t id, int epoch);
+/* All partitions of the topic into the producer's transaction, and its end. Both return how often they were sent again
+ * as the end before is still being written. */
+long begin_transaction(int fd, const struct options *o, const char *transactional_id, int64_t id, int epoch);
+long commit_transaction(int fd, const char *transactional_id, int64_t id, int epoch);
 /* One fetch of one partition, whole; returns the bytes of records and puts them into `records`. */
 size_t fetch_once(int fd, const struct options *o, int partition, int64_t offset, struct buf *records);
 void put_fetch(struct buf *b, const struct options *o, const int *partitions, int n, size_t *offsets_at);
@@ -145,19 +157,23 @@ struct workload {
     size_t (*check)(struct workload *w, struct conn *c, struct slot *s, const uint8_t *body, size_t n);
     void (*finish)(struct workload *w, struct conn *c); /* when all is answered; may be NULL */
     struct result r;
+    bool limited;  /* only `left` more are sent */
+    uint64_t left, answered;
     void *extra;
 };
 
 void note_error(struct workload *w, int code);
 void run_load(struct workload *w);
 
-/* ---- workloads.c, latency.c ---- */
+/* ---- workloads.c, latency.c, transactions.c ---- */
 
 void produce_workload(struct workload *w);
 void fetch_workload(struct workload *w, int fd);
 void metadata_workload(struct workload *w);
+void commit_workload(struct workload *w, int fd);
 size_t fetch_head_size(const struct options *o);
 enum { FETCH_PARTITION_HEAD = 38 };
 void run_latency(const struct options *o, struct result *r);
+void run_transactions(const struct options *o, struct result *r);
 
 #endif

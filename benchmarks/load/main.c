@@ -33,6 +33,8 @@ static const struct {
     {"seconds", .real = &o.seconds, .help = "measured"},
     {"warmup", .real = &o.warmup, .help = "seconds before"},
     {"requests", .number = &o.requests, .help = "measure so many instead of seconds"},
+    {"counted", .number = &o.counted, .help = "1: exactly --requests, between two lines of input (load/__init__.py)"},
+    {"warm-requests", .number = &o.warm_requests, .help = "counted: so many before"},
     {"batch-file", .text = &o.batch_file, .help = "produce: the batch that it holds, in place of ours"},
     {"batch-bytes", .number = &o.batch_bytes, .help = "produce: as many records as fit"},
     {"records", .number = &o.records, .help = "produce: so many in a batch instead"},
@@ -51,7 +53,7 @@ static const struct {
 enum { NAMES = sizeof names / sizeof *names };
 
 static void usage(void) {
-    fputs("load produce|fetch|latency|metadata|ready [--name value ...]\n", stderr);
+    fputs("load produce|fetch|latency|metadata|commit|transactions|ready [--name value ...]\n", stderr);
     for (int i = 0; i < NAMES; i++) fprintf(stderr, "  --%-14s %s\n", names[i].name, names[i].help ? names[i].help : "");
     exit(2);
 }
@@ -72,6 +74,7 @@ static void parse(int argc, char **argv) {
     if (o.acks != 1 && o.acks != -1) die("acks is 1 or -1");
     if (o.transactional) o.idempotent = 1;
     if (o.per_request > o.partitions || o.per_request < 1) die("per-request is 1 to partitions");
+    if (o.counted && (o.requests < 1 || o.interval_ms)) die("what is counted has --requests, and no interval");
     if (o.connections < 1 || o.in_flight < 1 || o.partitions < 1 || o.seconds <= 0) usage();
 }
 
@@ -125,6 +128,8 @@ int main(int argc, char **argv) {
     if (!strcmp(o.mode, "latency")) {
         if (!o.records) o.records = 1;
         run_latency(&o, &w.r);
+    } else if (!strcmp(o.mode, "transactions")) {
+        run_transactions(&o, &w.r);
     } else {
         if (!strcmp(o.mode, "produce"))
             produce_workload(&w);
@@ -132,6 +137,8 @@ int main(int argc, char **argv) {
             fetch_workload(&w, fd);
         else if (!strcmp(o.mode, "metadata"))
             metadata_workload(&w);
+        else if (!strcmp(o.mode, "commit"))
+            commit_workload(&w, fd);
         else
             usage();
         run_load(&w);

@@ -157,7 +157,7 @@ int64_t end_offset(int fd, const struct options *o, int partition) {
 
 /* Metadata may know a leader that does not know it yet: ask each partition's leader itself too. */
 void await_leaders(int fd, const struct options *o) {
-    double limit = now_s() + 30;
+    double limit = now_s() + PATIENCE_S;
     for (; !leaders_known(fd, o); usleep(20000))
         if (now_s() > limit) die("topic %s has no leaders", o->topic);
     for (int partition = 0, error; partition < o->partitions; partition++)
@@ -165,13 +165,12 @@ void await_leaders(int fd, const struct options *o) {
             if (now_s() > limit) die("ListOffsets answers error %d", error);
 }
 
-/* The coordinator is the broker that is asked; asking for it makes the topic of the transactions. */
-static void find_coordinator(int fd, const char *transactional_id) {
+void find_coordinator(int fd, const char *key, int key_type) {
     struct buf frame = {0}, reply = {0};
-    for (double limit = now_s() + 20;; usleep(50000)) {
+    for (double limit = now_s() + PATIENCE_S;; usleep(50000)) {
         begin_request(&frame, 10, 1);
-        put_string(&frame, transactional_id);
-        put8(&frame, 1);
+        put_string(&frame, key);
+        put8(&frame, key_type);
         end_request(&frame, 0);
         call(fd, &frame, &reply);
         if (!get16(reply.data + 4)) break;
@@ -187,9 +186,10 @@ static void put_producer(struct buf *b, const char *transactional_id, int64_t id
     put16(b, epoch);
 }
 
-void begin_transaction(int fd, const struct options *o, const char *transactional_id, int64_t id, int epoch) {
+long begin_transaction(int fd, const struct options *o, const char *transactional_id, int64_t id, int epoch) {
     struct buf frame = {0}, reply = {0};
-    for (double limit = now_s() + 20;; usleep(50000)) {
+    long again = 0;
+    for (double limit = now_s() + PATIENCE_S;; usleep(50000), again++) {
         begin_request(&frame, 24, 1);
         put_producer(&frame, transactional_id, id, epoch);
         put32(&frame, 1);
@@ -206,11 +206,13 @@ void begin_transaction(int fd, const struct options *o, const char *transactiona
     }
     free(frame.data);
     free(reply.data);
+    return again;
 }
 
-void commit_transaction(int fd, const char *transactional_id, int64_t id, int epoch) {
+long commit_transaction(int fd, const char *transactional_id, int64_t id, int epoch) {
     struct buf frame = {0}, reply = {0};
-    for (double limit = now_s() + 20;; usleep(50000)) {
+    long again = 0;
+    for (double limit = now_s() + PATIENCE_S;; usleep(50000), again++) {
         begin_request(&frame, 26, 1);
         put_producer(&frame, transactional_id, id, epoch);
         put8(&frame, 1);
@@ -221,12 +223,13 @@ void commit_transaction(int fd, const char *transactional_id, int64_t id, int ep
     }
     free(frame.data);
     free(reply.data);
+    return again;
 }
 
 int64_t producer_id(int fd, const char *transactional_id, int *epoch) {
     struct buf frame = {0}, reply = {0};
-    if (transactional_id) find_coordinator(fd, transactional_id);
-    for (double limit = now_s() + 20;; usleep(50000)) {
+    if (transactional_id) find_coordinator(fd, transactional_id, TRANSACTION_KEY);
+    for (double limit = now_s() + PATIENCE_S;; usleep(50000)) {
         begin_request(&frame, 22, 1);
         put_string(&frame, transactional_id);
         put32(&frame, 60000);

@@ -94,6 +94,14 @@ static void read_clocks(const struct options *o, struct result *r, int sign) {
     r->seconds += sign * now_s();
 }
 
+void gate(const struct options *o, const char *where) {
+    if (!o->counted) return;
+    puts(where);
+    fflush(stdout);
+    for (int c; (c = getchar()) != '\n';)
+        if (c == EOF) die("nobody lets it go on");
+}
+
 void start_window(const struct options *o, struct result *r) {
     r->measuring = true;
     r->seconds = r->server_cpu_s = r->load_cpu_s = r->other_cpu_s = 0;
@@ -103,6 +111,20 @@ void start_window(const struct options *o, struct result *r) {
 void end_window(const struct options *o, struct result *r) {
     r->measuring = false;
     read_clocks(o, r, 1);
+}
+
+bool goes_on(const struct options *o, struct result *r, long turn, double began) {
+    double now = now_s();
+    bool warm = o->counted ? turn >= o->warm_requests : now >= began + o->warmup;
+    bool over = o->counted ? turn >= o->warm_requests + o->requests : now >= began + o->warmup + o->seconds;
+    if (!r->measuring && warm) {
+        gate(o, "begin");
+        start_window(o, r);
+    }
+    if (!r->measuring || !over) return true;
+    end_window(o, r);
+    gate(o, "end");
+    return false;
 }
 
 static int compare(const void *a, const void *b) {
@@ -128,7 +150,8 @@ void print_result(const struct options *o, struct result *r) {
     printf(", \"requests_per_s\": %.1f, \"mb_per_s\": %.2f", requests / r->seconds, bytes / 1e6 / r->seconds);
     printf(", \"p50_ms\": %.4f, \"p99_ms\": %.4f, \"p999_ms\": %.4f, \"max_ms\": %.4f", percentile_ms(&r->samples, 0.5),
            percentile_ms(&r->samples, 0.99), percentile_ms(&r->samples, 0.999), percentile_ms(&r->samples, 1));
-    printf(", \"errors\": %llu, \"error_code\": %d", (unsigned long long)r->errors, r->error_code);
+    printf(", \"errors\": %llu, \"error_code\": %d, \"again\": %llu", (unsigned long long)r->errors, r->error_code,
+           (unsigned long long)r->again);
     if (o->pids && requests > 0) {
         printf(", \"server_cpu_s\": %.2f, \"cpu_us_per_request\": %.2f", r->server_cpu_s, r->server_cpu_s * 1e6 / requests);
         if (bytes > 0) printf(", \"cpu_s_per_gib\": %.4f", r->server_cpu_s / (bytes / (1 << 30)));

@@ -227,3 +227,61 @@ void metadata_workload(struct workload *w) {
     w->build = build_metadata;
     w->check = check_metadata;
 }
+
+/* ---- commit: OffsetCommit v7 of one group for each connection, as consumers do that assign partitions themselves ---- */
+
+struct committing { /* of one slot */
+    size_t *offsets_at;
+    int64_t offset;
+};
+
+static void build_commit(struct workload *w, struct conn *c, struct slot *s, int number) {
+    const struct options *o = w->o;
+    struct committing *x = calloc(1, sizeof *x);
+    x->offsets_at = calloc((size_t)o->per_request, sizeof *x->offsets_at);
+    char group[32];
+    snprintf(group, sizeof group, "load-%d", c->number);
+    struct buf b = {0};
+    begin_request(&b, 8, 7);
+    put_string(&b, group);
+    put32(&b, -1);        /* generation: no member of it */
+    put_string(&b, "");
+    put_string(&b, NULL); /* instance */
+    put32(&b, 1);
+    put_string(&b, o->topic);
+    put32(&b, o->per_request);
+    for (long i = 0; i < o->per_request; i++) {
+        put32(&b, (number * o->per_request + i) % o->partitions);
+        x->offsets_at[i] = b.len;
+        put64(&b, 0);
+        put32(&b, -1);    /* leader epoch */
+        put_string(&b, "");
+    }
+    end_request(&b, 0);
+    s->frame = b.data;
+    s->len = b.len;
+    s->extra = x;
+}
+
+static void prepare_commit(struct workload *w, struct conn *c, struct slot *s) {
+    (void)c;
+    struct committing *x = s->extra;
+    x->offset++;
+    for (long i = 0; i < w->o->per_request; i++) set64(s->frame + x->offsets_at[i], (uint64_t)x->offset);
+}
+
+static size_t check_commit(struct workload *w, struct conn *c, struct slot *s, const uint8_t *body, size_t n) {
+    (void)c, (void)s;
+    const uint8_t *at = body + 4 + 4 + 4 + 2 + strlen(w->o->topic) + 4; /* correlation id, throttle, topics */
+    if (n != (size_t)(at - body) + (size_t)w->o->per_request * 6) die("an OffsetCommit response of %zu bytes", n);
+    for (; at < body + n; at += 6)
+        if (get16(at + 4)) note_error(w, get16(at + 4));
+    return 0;
+}
+
+void commit_workload(struct workload *w, int fd) {
+    find_coordinator(fd, "load-0", GROUP_KEY);
+    w->build = build_commit;
+    w->prepare = prepare_commit;
+    w->check = check_commit;
+}
