@@ -14,6 +14,8 @@
 #               ends with all faults at random for FAULT_MINUTES (3); SEED=… again; NOTE=… of the machine
 # make simulate clusters over virtual networks, disks and clocks, SEEDS (1000) of them from SEED on: docs/simulation.md
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
+# make instructions  instructions and look-ups of each kind of request, under valgrind, beside those that are kept
+#               (ONLY=produce-1,…); RENEW=1 keeps them: benchmarks/instructions/INSTRUCTIONS.md
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…;
 #               ONLY=security: all of security-…)
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
@@ -36,7 +38,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) 
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper spark-cluster interop compatibility interpreted format clean
+.PHONY: help demo test quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench zookeeper spark-cluster interop compatibility interpreted format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -162,6 +164,9 @@ simulate: $(VENV)/.dev
 
 profile: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.profiling $(PROFILE)
+
+instructions: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.instructions $(ONLY:%=--only %) $(if $(RENEW),--renew)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)

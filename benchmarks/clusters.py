@@ -45,12 +45,14 @@ class Cluster:
     Attributes:
         name, version: for the tables.
         session_ms: how long a broker that says nothing counts as alive.
+        ready_within_s: how long it is waited for what is started, or stopped in good order.
         ports, pids: by broker id.
     """
 
     def __init__(self, name: str, directory: Path, session_ms: int = SESSION_MS) -> None:
         self.name = name
         self.session_ms = session_ms
+        self.ready_within_s: float = READY_WITHIN_S
         self.version = ""
         self.directory = directory
         self.ports = dict(enumerate(kafka_peer.free_ports(BROKERS), 1))
@@ -108,7 +110,7 @@ class Cluster:
         self._children[broker_id], self.pids[broker_id] = child, child.pid
 
     def _await_all(self) -> None:
-        deadline = time.monotonic() + READY_WITHIN_S
+        deadline = time.monotonic() + self.ready_within_s
         for broker_id, port in self.ports.items():
             while not kafka_peer.answers_metadata(port, named=True):
                 if self._children[broker_id].poll() is not None or time.monotonic() > deadline:
@@ -126,7 +128,7 @@ class Cluster:
         """Have a broker stop in good order, and wait until it has."""
         child = self._children.pop(broker_id)
         child.send_signal(signal.SIGTERM)
-        child.wait(READY_WITHIN_S)
+        child.wait(self.ready_within_s)
 
     def pause(self, broker_id: int) -> None:
         """Have a broker do nothing, with its connections standing."""
@@ -154,7 +156,7 @@ class Cluster:
 
     def await_whole(self, topic: str) -> PartitionInfo:
         """Wait until all replicas of a topic are in sync; returns its partition 0."""
-        deadline = time.monotonic() + READY_WITHIN_S
+        deadline = time.monotonic() + self.ready_within_s
         with Admin(bootstrap_servers=self.servers, request_timeout_ms=ADMIN_TIMEOUT_MS) as admin:
             while time.monotonic() < deadline:
                 try:

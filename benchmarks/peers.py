@@ -41,7 +41,8 @@ def in_memory() -> Path | None:
 class Peer:
     """A broker process.
 
-    `ready_s` is the time from the start of its process to its first answer to ApiVersions.
+    `ready_s` is the time from the start of its process to its first answer to ApiVersions, for which it is
+    waited `ready_within_s`.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Peer:
     port: int = 0
     pid: int = 0
     ready_s: float = 0.0
+    ready_within_s: float = 60.0
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -88,7 +90,7 @@ class Peer:
             child = self._child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.pid = child.pid
         while not kafka_peer.answers_api_versions(self.port):
-            if child.poll() is not None or time.monotonic() > began + 60:
+            if child.poll() is not None or time.monotonic() > began + self.ready_within_s:
                 tail = (self.directory / "log").read_text(encoding="utf-8")[-2000:]
                 self.stop()
                 raise RuntimeError(f"{self.name} did not become ready:\n{tail}")
