@@ -1,6 +1,6 @@
 """The brokers whose instructions are counted: one alone, or one of a cluster; and the start of one.
 
-Work by the clock is put off, as there is the more of it in a request's count the slower the machine is.
+Work by the clock is put off where that can be: a slow machine sees more of it in the time of a request.
 """
 
 from __future__ import annotations
