@@ -81,8 +81,8 @@ LOADS: dict[str, Load] = {
         "produce 1 × 100 B, acks=all, the leader of three",
         "produce",
         _ONE | {"acks": -1},
-        150,
-        150,
+        400,
+        300,
         counted=LEADER,
     ),
     "acks-all-follower": Load(
