@@ -60,7 +60,7 @@ def _compiler() -> str:
 def _processor() -> str:
     """What valgrind shows of it to a program: libraries choose their loops by that."""
     try:
-        flags = set(Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split())
+        flags = set(Path("/proc/cpuinfo").read_text("utf-8").partition("flags")[2].partition("\n")[0].split())
     except OSError:
         flags = set()
     shown = [name for name in ("avx2", "avx", "sse4_2") if name in flags][:1]
