@@ -110,7 +110,9 @@ def await_quiet(pid: int) -> None:
 
 def _wanted_s(pid: int) -> float:
     """Seconds that all threads ran, and that they waited for a processor: a machine may be busy."""
-    threads = [one.read_text().split() for one in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    threads = [
+        one.read_text(encoding="utf-8").split() for one in Path(f"/proc/{pid}/task").glob("*/schedstat")
+    ]
     return sum(int(ran) + int(waited) for ran, waited, *_ in threads) / 1e9
 
 

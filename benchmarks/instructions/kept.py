@@ -48,7 +48,7 @@ class Kept:
         path = home / "counts.json"
         if not path.exists():
             return None
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_text(encoding="utf-8"))
         return cls(
             document["place"], {name: Counts.from_json(one) for name, one in document["loads"].items()}
         )
@@ -60,10 +60,10 @@ class Kept:
             "place": dict(self.place),
             "loads": {name: counts.to_json() for name, counts in loads.items()},
         }
-        (home / "counts.json").write_text(json.dumps(document, indent=1) + "\n")
+        (home / "counts.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         place = "; ".join(f"{name}: {value}" for name, value in self.place.items())
         text = f"{_INTRODUCTION}\nCounted on: {place}.\n\n{table(loads, titles)}\n{shares(loads, titles)}"
-        (home / "INSTRUCTIONS.md").write_text(text)
+        (home / "INSTRUCTIONS.md").write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)

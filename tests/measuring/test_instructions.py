@@ -122,7 +122,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     kept = Kept.read(tmp_path)
     assert kept == Kept({"Python": "CPython 3.11.7"}, loads)
     assert list(kept.loads) == ["commit", START]
-    page = (tmp_path / "INSTRUCTIONS.md").read_text()
+    page = (tmp_path / "INSTRUCTIONS.md").read_text(encoding="utf-8")
     assert "Counted on: Python: CPython 3.11.7." in page
     assert table(kept.loads, TITLES) in page
     assert shares(kept.loads, TITLES) in page
