@@ -269,3 +269,21 @@ def test_short_lists_are_left_alone() -> None:
     response = MetadataResponse(topics=topics)
     assert len(list(take_apart(response))) <= 1
     assert len(topics) == 1
+
+
+def test_who_fails_in_its_turn_keeps_nobody_waiting() -> None:
+    async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
+        told: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: told.append(context["exception"])
+        )
+
+        def fail() -> None:
+            raise RuntimeError("on purpose")
+
+        slicer.wait_turn(fail, again=False)
+        slicer.wait_turn(Visitor(slicer, "after it", 1, done, pass_time).go_on, again=False)
+        await until_async(lambda: done, "the turn of who came after it", every_s=0)
+        assert [str(problem) for problem in told] == ["on purpose"]
+
+    in_a_loop(main)

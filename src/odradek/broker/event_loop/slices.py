@@ -261,13 +261,16 @@ class Slicer:
         """Give turns to those who wait, as long as a slice: one at least."""
         self._is_late = False
         self._until = until = self._clock() + SLICE_S
-        # Those who come while this goes on have the next round.
-        for _ in range(len(self._newcomers) + len(self._returning)):
-            self._next_turn()()
-            if self.is_over(until):
-                return
-        if self._newcomers or self._returning:
-            self._end_round()
+        try:
+            # Those who come while this goes on have the next round.
+            for _ in range(len(self._newcomers) + len(self._returning)):
+                self._next_turn()()
+                if self.is_over(until):
+                    return
+        finally:
+            # Whoever fails in its turn, the others have theirs: nothing else would wake them.
+            if self._newcomers or self._returning:
+                self._end_round()
 
     def _next_turn(self) -> Callable[[], None]:
         """Take out who is next."""
