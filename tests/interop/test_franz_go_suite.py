@@ -41,10 +41,22 @@ PATIENT = (
         "fetchErrs := fetches.Errors(); len(fetchErrs) > 0 {",
         "fetchErrs := lasting(fetches.Errors()); len(fetchErrs) > 0 {",
     ),
+    programs.Change(
+        "source.go",
+        "o.lastConsumedTime = lastRecord.Timestamp\n\t}\n",
+        "o.lastConsumedTime = lastRecord.Timestamp\n\t}\n"
+        "\to.lastConsumedEpoch = epochOfLast(rp.RecordBatches, o.offset, o.lastConsumedEpoch)\n",
+    ),
 )
 """As it is, the first kill ends the test, with three brokers of Kafka 4.3.1 as well. Its clients report each
 time that they could not join their group, and join it the next time; and they give up at a refused connection
-where they look for a coordinator. One that times out they try again."""
+where they look for a coordinator. One that times out they try again.
+
+And they move on over the records of aborted transactions, but keep the leader epoch of what they had before:
+of the beginning of the log, for one, as ListOffsets told it of a log that was empty then. At the next leader
+they ask where that epoch ended (OffsetForLeaderEpoch). It ended where the log begins, as no record is of it,
+and they take what they passed over for lost ("lost records; the client consumed to offset 344 epoch 2 but
+was reset to offset 0 epoch 2"). Kafka answers so as well: `LeaderEpochFileCache.endOffsetFor`."""
 SETTINGS = (
     "default.replication.factor=3",
     "min.insync.replicas=2",

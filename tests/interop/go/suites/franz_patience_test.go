@@ -2,6 +2,7 @@ package kgo
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -28,4 +29,17 @@ func lasting(all []FetchError) []FetchError {
 		}
 	}
 	return kept
+}
+
+// epochOfLast gives the leader epoch of the last batch that begins before an offset, or else the one given.
+func epochOfLast(batches []byte, below int64, epoch int32) int32 {
+	for len(batches) >= 16 {
+		size := 12 + int(binary.BigEndian.Uint32(batches[8:12]))
+		if size > len(batches) || int64(binary.BigEndian.Uint64(batches[:8])) >= below {
+			break
+		}
+		epoch = int32(binary.BigEndian.Uint32(batches[12:16]))
+		batches = batches[size:]
+	}
+	return epoch
 }
