@@ -58,7 +58,9 @@ class _Leader:
     def close(self) -> None: ...
 
     def retrying(self, what: str) -> Any:
-        return SimpleNamespace(progress=lambda: None, pause=lambda longest_ms: None)
+        return SimpleNamespace(
+            progress=lambda: None, pause=lambda longest_ms: None, tell_if_it_lasts=lambda problem: None
+        )
 
     def pick(self, *more: object) -> int:
         return 9

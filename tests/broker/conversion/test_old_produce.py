@@ -10,6 +10,7 @@ import pytest
 
 from broker.stand_ins import follow
 from odradek.errors.codes import ErrorCode
+from odradek.log.partition import appending
 from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
@@ -115,7 +116,7 @@ def test_a_failure_behind_a_conversion_is_answered(
                 return waiting
 
             if cause == "conversion":
-                monkeypatch.setattr(broker.replicas.get("t", 0).log, "prepare", fail)
+                monkeypatch.setattr(appending, "prepare", fail)
             elif cause == "append":
                 monkeypatch.setattr(broker.replicas, "by_topic", None)
             elif cause == "cancelled":

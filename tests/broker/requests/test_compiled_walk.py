@@ -32,15 +32,15 @@ def test_all_of_it_is_compiled(module: str) -> None:
 
 @needs_it_compiled
 def test_a_compiled_generator_is_work_in_steps() -> None:
-    from odradek.broker.conversion.produce import partitions_of_topic
+    from odradek.broker.handlers.produce import _come_to_each
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.peer import Peer
     from odradek.wire.headers import RequestHeader
-    from odradek.wire.messages.produce import TopicProduceData
+    from odradek.wire.messages.produce import ProduceRequest
 
     broker: Any = None
     context = RequestContext(broker, RequestHeader(), Peer("127.0.0.1", 1, "c", "PLAINTEXT"), 0)
-    steps = partitions_of_topic(context, TopicProduceData())
+    steps = _come_to_each(context, ProduceRequest())
     assert not isinstance(steps, GeneratorType)
     assert is_in_steps(steps)
 

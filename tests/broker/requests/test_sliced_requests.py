@@ -238,7 +238,8 @@ def test_a_peer_that_goes_amid_leaves_nothing(tmp_path: Path, monkeypatch: pytes
                 holds=lambda answer: answer.error_code == 0 and not broker.slicer.is_busy,
                 every_s=0,
             )
-            assert broker.listeners[0].queued_bytes == 0
+            queued = broker.listeners[0]
+            await until_async(lambda: not queued.queued_bytes, "the end of what it had sent", every_s=0)
             neighbour.close()
 
     run(main)
