@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from interop import kafka_peer
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.records.builder import build_batch
 from odradek.util.clock import SystemClock
 

@@ -27,7 +27,7 @@ from odradek.broker.apis.registry import SERVED
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.process import collector
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_request
 from odradek.wire.messages import request_class

@@ -18,7 +18,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.fetch.reading import RANGE_FROM_BYTES
 from odradek.broker.network.connection import Connection, Peer
 from odradek.broker.requests.context import RequestContext
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.records.batch import BatchHeader, check_crc
 from odradek.records.builder import build_batch
 from odradek.records.patch import assign_offsets

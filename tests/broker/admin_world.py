@@ -18,7 +18,7 @@ from odradek.broker.requests.authorization import Operation, Resource
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
 from odradek.broker.requests.peer import ANONYMOUS, Peer
-from odradek.cluster.controller.controller import Controller
+from odradek.cluster.controller.lone_controller import LoneController
 from odradek.cluster.features import read_features
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
@@ -71,7 +71,7 @@ class World:
         self.server = MemoryServer(self.clock)
         self.config = BrokerConfig({"broker.id": str(broker_id), **(properties or {})})
         self.store = MemoryStore(self.server)
-        self.controller = Controller(self.store, broker_id, self.config, self.clock, random.Random(7))
+        self.controller = LoneController(self.store, broker_id, self.config, self.clock, random.Random(7))
         self.controller.add_listener(self._on_image)
         self.authorizer: Any = None
         self.acls: Any = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey

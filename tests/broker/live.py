@@ -11,7 +11,7 @@ from typing import Any
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.keywords import properties_from_keywords
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.log.storage.files import FileSystem
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec

@@ -13,10 +13,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.cluster_controller import ClusterController
 from odradek.cluster.controller.control_requests import ControlRequests, Requests, deleted_by
 from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.kafka_controller import KafkaController
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage
 from odradek.cluster.loading import load_image
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
@@ -113,7 +113,7 @@ class Queue:
 class Channels:
     """Stands in for the channels of a controller: notes what it says, and answers deletions."""
 
-    def __init__(self, world: World, controller: ClusterController) -> None:
+    def __init__(self, world: World, controller: KafkaController) -> None:
         self.world, self.controller = world, controller
         self.builder: ControlRequests | None = None
         self.awaited: list[int] = []
@@ -146,7 +146,7 @@ class Channels:
                 self.world.note(broker, message, version, self.controller)
 
 
-def _note_deleted(by: ClusterController, broker: int, deleted: set[tuple[str, int]]) -> None:
+def _note_deleted(by: KafkaController, broker: int, deleted: set[tuple[str, int]]) -> None:
     # As `ControllerChannelManager` does, which logs the error.
     if by.is_active:
         with suppress(KafkaStorageError):
@@ -163,7 +163,7 @@ class World:
         self.server = MemoryServer(self.clock)
         self.reader = MemoryStore(self.server)
         self.stores: dict[int, MortalStore] = {}
-        self.controllers: dict[int, ClusterController] = {}
+        self.controllers: dict[int, KafkaController] = {}
         self.channels: dict[int, Channels] = {}
         self.posted: deque[tuple[int, Callable[[], object]]] = deque()
         self.told: list[tuple[int, Any]] = []
@@ -172,10 +172,10 @@ class World:
         for broker in brokers:
             self.begin(broker)
 
-    def begin(self, broker: int, *, settle: bool = True) -> ClusterController:
+    def begin(self, broker: int, *, settle: bool = True) -> KafkaController:
         """A broker starts."""
         store = MortalStore(self.server)
-        controller = ClusterController(store, broker, self.config, self.clock, random.Random(broker))
+        controller = KafkaController(store, broker, self.config, self.clock, random.Random(broker))
         controller.event_queue = Queue(self, broker)
         self.channels[broker] = Channels(self, controller)
         controller.add_control_listener(self.channels[broker])
@@ -204,17 +204,17 @@ class World:
                     del self.controllers[broker]
                     self.stores.pop(broker).expire()
 
-    def do(self, broker: int, work: Callable[[ClusterController], object]) -> None:
+    def do(self, broker: int, work: Callable[[KafkaController], object]) -> None:
         """Have a controller do something, which may be its death, and see what comes of it."""
         self.posted.append((broker, lambda: work(self.controllers[broker])))
         self.settle()
 
     @property
-    def active(self) -> ClusterController:
+    def active(self) -> KafkaController:
         (active,) = [c for c in self.controllers.values() if c.is_active]
         return active
 
-    def note(self, broker: int, message: Any, version: int, by: ClusterController) -> None:
+    def note(self, broker: int, message: Any, version: int, by: KafkaController) -> None:
         """A broker is told something."""
         self.told.append((broker, message))
         if isinstance(message, StopReplicaRequest):

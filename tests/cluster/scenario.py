@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from odradek.cluster.configs.config_def import ConfigValue
-from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.controller import Controller
 from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.lone_controller import LoneController
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
@@ -64,7 +64,7 @@ class Scenario:
         self.rng = random.Random(7)
         self.lines: list[str] = []
         self.stores: dict[int, MemoryStore] = {}
-        self.controllers: dict[int, Controller] = {}
+        self.controllers: dict[int, LoneController] = {}
         self.quiet = False
 
     def run(self, command: str) -> list[str]:
@@ -84,7 +84,7 @@ class Scenario:
     def do_controller(self, broker: str, rack: str | None = None) -> None:
         """A whole broker: registers and tries to become the controller."""
         store = TracingStore(self.server, self._note)
-        controller = Controller(store, int(broker), self.config, self.clock, self.rng)
+        controller = LoneController(store, int(broker), self.config, self.clock, self.rng)
         self.stores[int(broker)], self.controllers[int(broker)] = store, controller
         controller.add_listener(lambda image, delta: self._told(int(broker), image, delta))
         self.quiet = True

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.controller import contested_controller, topic_nodes
-from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.cluster_controller import ClusterController
+from odradek.cluster.controller import metadata_writer, topic_changes
 from odradek.cluster.controller.decisions import IsrChange
-from odradek.cluster.controller.reassignment import is_moving
+from odradek.cluster.controller.kafka_controller import KafkaController
+from odradek.cluster.controller.partition_reassignment import is_moving
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.nodes import (
     LEADER_RECOVERING,
     BrokerRegistration,
@@ -126,7 +126,7 @@ def test_a_deposed_controller_writes_nothing_and_says_so() -> None:
             world.posted.append((broker, work))
     assert old.is_active
     # What it reads is not what it may say: its requests stay those of its own epoch.
-    old._refresh()
+    old.writer.refresh()
     assert (old.image.controller_id, old.image.controller_epoch) == (1, 1)
     with pytest.raises(NotControllerError):
         old.reassign("t", 0, [2, 1])
@@ -181,7 +181,7 @@ def test_a_refused_broker_is_dead_until_it_is_reached_or_registers_anew() -> Non
     # Another change of the brokers does not bring it back.
     world.begin(4)
     assert sorted(active.image.brokers) == [1, 2, 4]
-    active._refresh()
+    active.writer.refresh()
     assert sorted(active.image.brokers) == [1, 2, 4]
     active.on_broker_reachable(3)
     assert sorted(active.image.brokers) == [1, 2, 3, 4]
@@ -574,7 +574,7 @@ def test_nodes_hold_what_the_protocol_of_the_brokers_has(protocol: str, status: 
 
 
 def test_partitions_that_were_added_under_another_controller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_nodes, "WATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(topic_changes, "WATCHES_AT_ONCE", 1)
     world = World()
     names = ["a", "b", "c"]
     for name in names:
@@ -846,8 +846,8 @@ def test_taking_over_many_partitions_writes_them_in_large_transactions() -> None
     store.multi = lambda ops: (writes.append(len(ops)), multi(ops))[1]  # type: ignore[method-assign, assignment, func-returns-value]
     world.kill(1)
     world.check()
-    assert max(writes) <= contested_controller.WRITES_PER_TRANSACTION + 1
-    assert len(writes) <= 1200 / contested_controller.WRITES_PER_TRANSACTION + 6
+    assert max(writes) <= metadata_writer.WRITES_PER_TRANSACTION + 1
+    assert len(writes) <= 1200 / metadata_writer.WRITES_PER_TRANSACTION + 6
 
 
 def test_what_could_not_be_followed_is_looked_at_again() -> None:
@@ -905,8 +905,8 @@ def _random_step(rng: random.Random, world: World, number: int) -> None:
         store = world.stores[active]
         store.writes_left, store.after = rng.randint(1, 5), rng.random() < 0.5
 
-    def quietly(work: Callable[[ClusterController], object]) -> None:
-        def run(controller: ClusterController) -> None:
+    def quietly(work: Callable[[KafkaController], object]) -> None:
+        def run(controller: KafkaController) -> None:
             with suppress(KafkaError):
                 work(controller)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from odradek.cluster import paths
-from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.controller import Controller
+from odradek.cluster.controller.lone_controller import LoneController
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.loading import full_delta, load_image
 from odradek.cluster.nodes import (
@@ -38,8 +38,8 @@ from .scenario import Config, Scenario
 REGISTRATION = BrokerRegistration((Endpoint("PLAINTEXT", "h", 9092),))
 
 
-def _controller(store: MetadataStore, broker_id: int = 0, seed: int = 1) -> Controller:
-    return Controller(store, broker_id, Config(), ManualClock(), random.Random(seed))
+def _controller(store: MetadataStore, broker_id: int = 0, seed: int = 1) -> LoneController:
+    return LoneController(store, broker_id, Config(), ManualClock(), random.Random(seed))
 
 
 def test_a_new_store_gets_kafkas_nodes_and_a_cluster_id() -> None:

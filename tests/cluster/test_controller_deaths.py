@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.controller import contested_controller
-from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.reassignment import is_moving
+from odradek.cluster.controller import metadata_writer
+from odradek.cluster.controller.partition_reassignment import is_moving
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import PartitionImage
 from odradek.cluster.nodes import encode_reassignments
 
@@ -281,7 +281,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def small_transactions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """There are many places to die at."""
-    monkeypatch.setattr(contested_controller, "WRITES_PER_TRANSACTION", 2)
+    monkeypatch.setattr(metadata_writer, "WRITES_PER_TRANSACTION", 2)
     return iter([None])
 
 

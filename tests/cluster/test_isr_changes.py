@@ -8,9 +8,9 @@ import pytest
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller import isr_changes
-from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.controller import Controller
 from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.lone_controller import LoneController
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage
 from odradek.cluster.nodes import LEADER_RECOVERING, BrokerRegistration, Endpoint, PartitionState
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
@@ -54,7 +54,7 @@ class Cluster:
         server = MemoryServer(ManualClock())
         self.store = CountingStore(server)
         self.other = MemoryStore(server)
-        self.controller = Controller(self.store, 0, Config(), ManualClock())
+        self.controller = LoneController(self.store, 0, Config(), ManualClock())
         self.controller.open()
         for broker in (1, 2):
             self.other.create(f"/brokers/ids/{broker}", nodes.encode_registration(REGISTRATION), True)
@@ -233,7 +233,7 @@ def test_a_notice_that_is_none_goes_as_well(cluster: Cluster, data: bytes) -> No
 
 
 def test_notices_are_the_active_controllers_business(cluster: Cluster) -> None:
-    cluster.controller.is_active = False
+    cluster.controller.context.is_active = False
     cluster.notice(nodes.encode_isr_change([("t", 0)]))
     assert len(cluster.store.children(paths.ISR_CHANGES)) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cluster.controller.reassignment import is_moving
+from odradek.cluster.controller.partition_reassignment import is_moving
 from odradek.cluster.image import PartitionImage
 from odradek.errors import InvalidReplicationFactorError
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from odradek.cluster import paths
-from odradek.cluster.controller.reassignment import is_moving, target_of
+from odradek.cluster.controller.partition_reassignment import is_moving, target_of
 from odradek.cluster.store.store import StoreError
 from odradek.errors import KafkaError
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 
 from .ambushes import PATIENCE_S, dead_isr, deposed_deletion, late_fetch, late_return, quick_return
 from .store_sessions import STORE

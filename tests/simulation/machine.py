@@ -125,7 +125,7 @@ class SimulatedBroker(Broker):
     def _use_controller_thread(self, replicas: Any) -> None:
         self._controller_thread = SimulatedControllerThread(self, replicas)
         self.controller.event_queue = self._controller_thread
-        self.controller.rng = random.Random(self.machine.world.rng.random())  # type: ignore[assignment]
+        self.controller.context.rng = random.Random(self.machine.world.rng.random())
         self._undo.push("controller's thread", self._controller_thread.let_go)
 
 

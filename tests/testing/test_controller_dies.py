@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.cluster.controller.admin import NewTopic
-from odradek.cluster.controller.reassignment import is_moving
+from odradek.cluster.controller.partition_reassignment import is_moving
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import PartitionImage
 from odradek.cluster.store.store import Op, OpResult, StoreUnavailable
 from odradek.testing import Cluster

@@ -192,7 +192,7 @@ def a_folder_fails(cluster: Cluster, data: Path, asked: Asked) -> None:
         # Nothing else is written there perhaps: its broker would not notice.
         produce(cluster, "spread", [b"one"], partition=index)
     cluster.wait_until(lambda: any(follower not in cluster.partition(*one).isr for one in partitions))
-    told = "cluster/controller/cluster_controller.py", "_log_dirs_changed"
+    told = "cluster/controller/log_dir_events.py", "follow_notices"
     cluster.wait_until(lambda: told in asked.places)
     cluster.stop(follower)
     repair(folder)
@@ -360,7 +360,7 @@ class GuardedBroker(Broker):
 
 WHILE_THEY_START: set[Place] = {
     ("broker/folders/broker_ids.py", "with_generated_id"),
-    ("cluster/controller/controller.py", "adopt_topics"),
+    ("cluster/controller/topic_manager.py", "adopt_topics"),
 }
 """Not passed here."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.interbroker import witnesses
 from odradek.client import Producer
-from odradek.cluster.controller import contested_controller
+from odradek.cluster.controller import controller_election
 from odradek.testing import Cluster
 
 from .cluster_records import produce, read_alone
@@ -91,7 +91,7 @@ def test_two_that_refuse_each_other_leave_it_to_the_third(
     # However slow the machine is.
     monkeypatch.setattr(witnesses, "PATIENCE_MS", 60_000)
     monkeypatch.setattr(witnesses, "TRY_MS", 60_000)
-    monkeypatch.setattr(contested_controller, "STAND_BACK_MS", 60_000)
+    monkeypatch.setattr(controller_election, "STAND_BACK_MS", 60_000)
     controller, epoch, before = cluster.controller, controller_epoch(cluster), epochs(cluster)
     other, third = sorted(ALL - {controller})
     for one, two in ((controller, other), (other, controller))[:: 1 if controller_first else -1]:

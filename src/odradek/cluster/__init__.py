@@ -2,7 +2,7 @@
 
 Rooms, each of which knows only those below it, and the files beside them:
 
-- `controller`: who decides. Pure decisions, and the shells that write them and tell the brokers;
+- `controller`: who decides. Pure decisions, and the parts that write them and tell the brokers;
 - `access`: ACLs, credentials, delegation tokens and quotas, as they are kept;
 - `configs`: typed configs, and the table of topic configs;
 - `image`: what the nodes say, as immutable objects with fast lookups; `loading` reads it out of them;

@@ -14,7 +14,7 @@ from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.keywords import check_keywords, properties_from_keywords
 from odradek.broker.process.main import loop_factory
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.kafka_versions.release import find
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 from ..admin_world import World

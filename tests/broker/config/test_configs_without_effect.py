@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker.config.effect import brokers_without_effect, topics_without_effect
 from odradek.cluster.configs.config_def import DELETE, SET
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.wire.messages.alter_configs import AlterableConfig as Replacing
 from odradek.wire.messages.alter_configs import AlterConfigsRequest
 from odradek.wire.messages.alter_configs import AlterConfigsResource as ReplacedResource

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.app import StartError
 from odradek.broker.folders.store_file import STORE_FILE
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.store import Delete
 

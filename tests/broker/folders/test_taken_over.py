@@ -201,7 +201,7 @@ def test_topics_stay_as_they_were_adopted(tmp_path: Path) -> None:
 def test_a_topic_of_which_a_part_is_missing_is_left_alone(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            from odradek.cluster.controller.admin import NewTopic
+            from odradek.cluster.controller.topic_manager import NewTopic
 
             for name, count in (("whole", 2), ("part", 3)):
                 broker.controller.create_topic(NewTopic(name, count, 1))

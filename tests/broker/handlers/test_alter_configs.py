@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 
@@ -166,7 +166,7 @@ def test_permissions_and_the_active_controller(world: World) -> None:
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ]
     world.authorizer = None
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert _alter(world, 2, topic)[0].error_code == ErrorCode.NOT_CONTROLLER
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.apis.registry import Handlers, Served
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import PartitionImage
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -126,7 +126,7 @@ def test_who_is_not_registered_like_that(world: World, other: dict[str, int]) ->
 
 
 def test_only_the_controller_answers(world: World) -> None:
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert asked(world, 3, {0: (1,)}).error_code == ErrorCode.NOT_CONTROLLER
 
 

@@ -186,5 +186,5 @@ def test_who_may(version: int, world: World) -> None:
     assert describe(world, version) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert alter(world, version, BOB, {"producer_byte_rate": 9.0}) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     world.authorizer = None
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert alter(world, version, BOB, {"producer_byte_rate": 9.0}) == ErrorCode.NOT_CONTROLLER

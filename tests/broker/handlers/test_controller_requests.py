@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden
@@ -171,7 +171,7 @@ def test_a_broker_that_leads_for_others_is_told_what() -> None:
 
 def test_only_the_controller_lets_brokers_leave(world: World) -> None:
     follower = World(broker_id=3)
-    follower.controller._image = follower.image._replace(controller_id=2)  # type: ignore[attr-defined]
+    follower.controller.context.image = follower.image._replace(controller_id=2)  # type: ignore[attr-defined]
     answer = follower.call(ControlledShutdownRequest(broker_id=3), 3)
     assert answer.error_code == STALE
 

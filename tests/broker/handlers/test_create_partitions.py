@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -130,5 +130,5 @@ def test_permissions_and_the_active_controller(world: World) -> None:
     world.authorizer = Denying((Operation.ALTER, "t"))
     assert _errors(world.call(_request(_grow("t", 3)), 3)) == {"t": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     world.authorizer = None
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert _errors(world.call(_request(_grow("t", 3)), 3)) == {"t": ErrorCode.NOT_CONTROLLER}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.create_topics import (
@@ -319,7 +319,7 @@ def test_topics_are_listed_as_controllers_do(release: str | None, expected: list
 
 def test_who_is_not_the_controller_says_so() -> None:
     world = World()
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     response = world.call(_create(_topic("t"), _topic("u")), 7)
     assert set(_errors(response).values()) == {ErrorCode.NOT_CONTROLLER}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -127,7 +127,7 @@ def test_permissions(world: World) -> None:
 
 
 def test_who_is_not_the_controller_says_so(world: World) -> None:
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert _errors(world.call(_delete(6, "a"), 6)) == {"a": ErrorCode.NOT_CONTROLLER}
 
 

@@ -11,7 +11,7 @@ from odradek.broker.config.table import BROKER_CONFIGS, INTERNAL_CONFIGS
 from odradek.broker.kafka_versions.config_names import BROKER_SINCE, TOPIC_SINCE
 from odradek.broker.requests.authorization import Operation
 from odradek.cluster.configs.topic_config import TOPIC_CONFIGS
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 

@@ -127,7 +127,7 @@ def test_who_may_ask(version: int) -> None:
     request = asked((METADATA, [0]))
     assert world.call(request, version).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     world.authorizer = None
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert world.call(request, version).error_code == ErrorCode.NOT_CONTROLLER
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -52,7 +52,7 @@ def leave_and_return(world: World, broker: int) -> None:
     data, stat = world.store.get(path)
     assert data is not None
     world.store.set(path, data.replace(b'"isr":[1]', b'"isr":[1,2]'), stat.version)
-    world.controller._refresh()
+    world.controller.writer.refresh()
     assert world.image.topics["t"].partitions[0].isr == (1, 2), before
 
 
@@ -76,7 +76,7 @@ def test_preferred_leaders(version: int, world: World) -> None:
     partition = world.image.topics["t"].partitions[0]
     assert (partition.leader, partition.leader_epoch, partition.isr) == (2, epoch + 1, (1, 2))
     # What was written is what is known.
-    world.controller._refresh()
+    world.controller.writer.refresh()
     assert world.image.topics["t"].partitions[0] == partition
 
 
@@ -122,7 +122,7 @@ def test_an_unclean_leader_takes_over(world: World) -> None:
     data, stat = world.store.get(path)
     assert data is not None
     world.store.set(path, data.replace(b'"isr":[3,0]', b'"isr":[3]'), stat.version)
-    world.controller._refresh()
+    world.controller.writer.refresh()
     world.sessions[3].close()
     assert world.image.topics["t"].partitions[0].leader == -1
     assert ask(world, 2, PREFERRED, None) == {("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}

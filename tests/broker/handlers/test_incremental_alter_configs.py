@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker.requests.authorization import Operation
 from odradek.cluster.configs.config_def import APPEND, DELETE, SET, SUBTRACT
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.nodes import NO_TOPIC_ID, Endpoint
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

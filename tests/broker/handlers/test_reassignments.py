@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -102,7 +102,7 @@ def test_another_order_and_fewer_replicas(version: int) -> None:
     moved = world.image.topics["t"].partitions[0]
     assert (moved.replicas, moved.isr, moved.leader, moved.leader_epoch) == ((2, 1), (1, 2), 2, 1)
     assert world.image.topics["t"].partitions[1].replicas == (1, 0, 2)
-    world.controller._refresh()
+    world.controller.writer.refresh()
     assert world.image.topics["t"].partitions[0] == moved
 
 
@@ -141,7 +141,7 @@ def test_what_another_controller_has_begun_is_named() -> None:
     begun = data.replace(b'"adding_replicas":{}', b'"adding_replicas":{"0":[1]}')
     assert begun != data
     world.store.set("/brokers/topics/t", begun, stat.version)
-    world.controller._refresh()
+    world.controller.writer.refresh()
     answer = world.call(ListPartitionReassignmentsRequest(topics=None), 0)
     (topic,) = answer.topics
     (one,) = topic.partitions
@@ -158,7 +158,7 @@ def test_who_may_ask() -> None:
     ):
         assert world.call(request, 0).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     world.authorizer = None
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     for request in (
         AlterPartitionReassignmentsRequest(topics=[]),
         ListPartitionReassignmentsRequest(topics=None),

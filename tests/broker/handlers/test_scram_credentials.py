@@ -149,5 +149,5 @@ def test_who_may() -> None:
     assert alter(world, upsert()) == {"bob": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
     answer = world.call(DescribeUserScramCredentialsRequest(users=None), 0)
     assert (answer.error_code, answer.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert alter(world, upsert()) == {"bob": ErrorCode.NOT_CONTROLLER}

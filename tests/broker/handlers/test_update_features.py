@@ -153,7 +153,7 @@ def test_who_may(version: int) -> None:
     answer = world.call(request(version, "x", 1, UPGRADE), version)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     world.authorizer = None
-    world.controller.is_active = False
+    world.controller.context.is_active = False
     assert world.call(request(version, "x", 1, UPGRADE), version).error_code == ErrorCode.NOT_CONTROLLER
 
 

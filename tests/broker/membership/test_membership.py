@@ -19,7 +19,7 @@ from odradek.broker.membership import controller_watch, membership
 from odradek.broker.membership.membership import ClusterAccess
 from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster import paths
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.nodes import (
     PartitionState,
     ReplicaAssignment,

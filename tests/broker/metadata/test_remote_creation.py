@@ -169,7 +169,7 @@ def in_a_cluster(broker: Broker) -> FakeChannels:
     """Have a broker take another for the controller."""
     channels: Any = FakeChannels()
     broker.channels = channels
-    broker.controller.is_active = False
+    broker.controller.context.is_active = False
     return channels  # type: ignore[no-any-return]
 
 
@@ -185,7 +185,7 @@ def test_metadata_asks_the_controller(tmp_path: Path) -> None:
             channels.sent[0].answer.set_result(response(t=BAD_FACTOR))
             answer = await client.receive()
             assert [(one.name, one.error_code) for one in answer.topics] == [("t", BAD_FACTOR)]
-            broker.controller.is_active = True
+            broker.controller.context.is_active = True
             client.close()
 
     run(main)
@@ -203,7 +203,7 @@ def test_find_coordinator_asks_the_controller(tmp_path: Path, key_type: int, top
             channels.sent[0].answer.set_result(response(**{topic: BAD_FACTOR}))
             (found,) = (await client.receive()).coordinators
             assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            broker.controller.is_active = True
+            broker.controller.context.is_active = True
             client.close()
 
     run(main)
@@ -213,7 +213,7 @@ def test_the_controller_itself_asks_nobody(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             channels = in_a_cluster(broker)
-            broker.controller.is_active = True
+            broker.controller.context.is_active = True
             client = await connect(broker)
             await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
             assert broker.image.topic(GROUPS) is not None

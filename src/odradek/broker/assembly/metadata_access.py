@@ -13,14 +13,15 @@ from odradek.broker.membership.membership import Membership
 from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
 from odradek.broker.membership.start_sessions import StartSession
 from odradek.broker.membership.unclean_return import look_for_doubts
-from odradek.cluster.controller.cluster_controller import ClusterController
-from odradek.cluster.controller.controller import Controller
+from odradek.cluster.controller.kafka_controller import KafkaController
+from odradek.cluster.controller.lone_controller import LoneController
 from odradek.cluster.producer_ids import BELIEVED_BELOW
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.membership.membership import ClusterAccess
+    from odradek.cluster.controller.controller import Controller
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
@@ -84,7 +85,7 @@ async def open_metadata(
         undo.push("wait for the metadata store", session.stop)
         given, stored_id = config, logs.stored_broker_id()
         config = await session.ask(lambda store: with_generated_id(given, stored_id, store))
-        controller = one_of_several = ClusterController(session.store, config.broker_id, config, clock)
+        controller = one_of_several = KafkaController(session.store, config.broker_id, config, clock)
         await session.ask(partial(_open_controller, one_of_several, logs))
         store = session.store
         membership = Membership(cluster, config, one_of_several, clock, timers, slicer)
@@ -95,7 +96,7 @@ async def open_metadata(
         else:
             store = given_store
         adopt_cluster_id(logs, store)
-        controller = Controller(store, config.broker_id, config, clock)
+        controller = LoneController(store, config.broker_id, config, clock)
         controller.open()
     logs.check_identity(config.broker_id, controller.cluster_id)
     if membership is None:
@@ -126,7 +127,7 @@ async def ask_store(
     return await membership.ask_until_answered(work)
 
 
-def _open_controller(controller: ClusterController, logs: LogManager, store: MetadataStore) -> None:
+def _open_controller(controller: KafkaController, logs: LogManager, store: MetadataStore) -> None:
     adopt_cluster_id(logs, store)
     controller.store = store
     controller.open()

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek.cluster.controller.cluster_controller import ClusterController
+from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.errors import OdradekError
 from odradek.util.futures import error_of
 
@@ -117,11 +117,11 @@ class FolderFailures:
         """Tell the controller, or the store. Returns whether there is nothing left to be told."""
         controller = self._broker.controller
         try:
-            if isinstance(controller, ClusterController):
+            if isinstance(controller, KafkaController):
                 controller.notify_log_dir_failure()
             else:
                 controller.note_offline(self._broker.broker_id, keys)
         except OdradekError as error:
             log.error("the loss of %d partitions could not be noted: %s", len(keys), error)
-            return not isinstance(controller, ClusterController)
+            return not isinstance(controller, KafkaController)
         return True

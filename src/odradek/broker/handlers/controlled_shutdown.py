@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster.controller.cluster_controller import ClusterController
+from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.errors import (
     BrokerNotAvailableError,
     ClusterAuthorizationError,
@@ -41,7 +41,7 @@ def handle(context: RequestContext, request: ControlledShutdownRequest) -> Any:
     if not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
     controller = context.broker.controller
-    if isinstance(controller, ClusterController):
+    if isinstance(controller, KafkaController):
         return controller.event_queue.run(lambda: _leave(controller, request))
     image = context.broker.image
     if image.controller_id != context.broker.broker_id:
@@ -60,7 +60,7 @@ def handle(context: RequestContext, request: ControlledShutdownRequest) -> Any:
     )
 
 
-def _leave(controller: ClusterController, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+def _leave(controller: KafkaController, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
     try:
         remaining = controller.controlled_shutdown(request.broker_id, request.broker_epoch)
     except NotControllerError:

@@ -33,7 +33,7 @@ from odradek.broker.metadata.waits import lacks_leaders, wait_for_leaders
 from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.controller.topics import CLUSTER_METADATA_TOPIC
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import KafkaError

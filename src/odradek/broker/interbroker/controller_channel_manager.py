@@ -1,6 +1,6 @@
 """Carries the active controller's requests to the brokers, itself included: one channel and queue for each.
 
-The rules are `cluster.broker_queues`'s and `cluster.control_requests`'s; here are the channels, the timers
+The rules are `cluster.controller.broker_queues`'s and `control_requests`'s; here are the channels, the timers
 and what follows from answers. All of it runs in the event loop's thread; what the controller is to do is
 posted to its event queue. Kafka: `ControllerChannelManager`, `RequestSendThread`.
 
@@ -31,7 +31,7 @@ from odradek.wire.messages.stop_replica import StopReplicaRequest, StopReplicaRe
 if TYPE_CHECKING:
     import asyncio
 
-    from odradek.cluster.controller.cluster_controller import ClusterController
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import BrokerImage, ClusterDelta
     from odradek.cluster.nodes import Endpoint
     from odradek.util.timers import TimerHandle, Timers
@@ -63,7 +63,7 @@ class _Probe:
 
 
 class ControllerChannelManager:
-    """A `cluster.contested_controller.ControlListener`: `controller.add_control_listener(manager)`.
+    """A `cluster.controller.image_publisher.ControlListener`: `controller.add_control_listener(manager)`.
 
     Args:
         transport: makes the channels.
@@ -86,7 +86,7 @@ class ControllerChannelManager:
         ibp: str,
         timers: Timers,
         listener_name: str,
-        controller: ClusterController,
+        controller: KafkaController,
         *,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: int = 100,

@@ -23,7 +23,7 @@ from odradek.wire.messages.api_versions import ApiVersionsRequest
 if TYPE_CHECKING:
     from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.metadata.metadata_cache import MetadataCache
-    from odradek.cluster.controller.cluster_controller import ClusterController
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.util.timers import TimerHandle, Timers
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class ControllerWatch:
         broker_id: int,
         metadata: MetadataCache,
         channels: InterBrokerChannels,
-        controller: ClusterController,
+        controller: KafkaController,
         timers: Timers,
     ) -> None:
         """

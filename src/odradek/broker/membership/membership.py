@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.interbroker.channel import InterBrokerTransport
     from odradek.broker.replicas.replica_manager import ReplicaManager
-    from odradek.cluster.controller.cluster_controller import ClusterController
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.nodes import BrokerRegistration
     from odradek.cluster.store.store import MetadataStore
@@ -98,7 +98,7 @@ class Membership:
         self,
         access: ClusterAccess,
         config: BrokerConfig,
-        controller: ClusterController,
+        controller: KafkaController,
         clock: Clock,
         timers: Timers,
         slicer: Slicer,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.cluster.controller import topics
-from odradek.cluster.controller.admin import NewTopic
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
@@ -20,8 +20,8 @@ from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.cluster.controller.admin import Admit
     from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.topic_manager import Admit
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.services import BrokerServices
-    from odradek.cluster.controller.admin import Admit, NewTopic
+    from odradek.cluster.controller.topic_manager import Admit, NewTopic
     from odradek.wire.messages.create_topics import CreateTopicsResponse
 
 log = logging.getLogger(__name__)

@@ -289,7 +289,7 @@ class ReplicaManager:
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _note_topic_id(self, partition: Partition, topic_id: bytes) -> None:
-        """The topic is older than ids are, and has been given one (`TopicNodes`)."""
+        """The topic is older than ids are, and has been given one (`TopicChanges`)."""
         try:
             partition.log.set_topic_id(topic_id)
         except KafkaStorageError as error:

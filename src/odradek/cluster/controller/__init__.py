@@ -1,7 +1,6 @@
-"""The controller: pure decisions, and the shells that write them and tell the brokers.
+"""The controller, of parts that are handed to each other: see docs/controller.md.
 
-`decisions`, `elections`, `assignment`, `topics` are pure. `controller` is that of a broker that is alone;
-`contested_controller`, `reassignment`, `topic_deletion`, `cluster_controller` make it that of a cluster.
-`admin` and `partition_admin` are what clients ask for, `control_requests` and `broker_queues` what it tells
-brokers.
+`kafka_controller` is that of a cluster, `lone_controller` that of a broker that is alone; `controller` is
+what brokers and handlers call of both. `decisions`, `elections`, `assignment`, `topics` are pure;
+`control_requests` and `broker_queues` are what brokers are told.
 """

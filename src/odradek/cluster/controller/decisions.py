@@ -1,8 +1,8 @@
 """The controller's decisions: pure functions from (image, event) to what changes and what must be written.
 
-A `Decision` holds the delta that makes the next image and the node writes that make it true. The shell
-(`controller.Controller`) does the writes in one transaction with the check of its epoch, and only then
-applies the delta and tells. Nothing here reads a store, a clock or a source of random numbers.
+A `Decision` holds the delta that makes the next image and the node writes that make it true.
+`metadata_writer` does the writes in one transaction with the check of the epoch, and only then are the delta
+applied and listeners told. Nothing here reads a store, a clock or a source of random numbers.
 """
 
 from __future__ import annotations

@@ -6,16 +6,19 @@ Kafka: `KafkaController.processAlterPartition`, `KafkaController.processIsrChang
 from __future__ import annotations
 
 import logging
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller import decisions
+from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.decisions import Decision, IsrChange, Remove, Write
-from odradek.cluster.controller.partition_admin import PartitionAdmin
+from odradek.cluster.controller.image_publisher import ImagePublisher
+from odradek.cluster.controller.metadata_writer import MetadataWriter
+from odradek.cluster.controller.partition_reassignment import is_moving
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import NodeFormatError
-from odradek.cluster.store.store import MetadataStore, StoreError
+from odradek.cluster.store.store import StoreError
 from odradek.errors import InvalidUpdateVersionError, KafkaError
 from odradek.util.topic_partition import TopicPartition
 
@@ -25,15 +28,28 @@ CHANGES_AT_ONCE = 500
 """As many fit into one transaction of ZooKeeper's, whose messages are at most 1 MB."""
 
 
-class IsrChanges(PartitionAdmin):
-    """The part of `Controller` that changes in-sync sets for leaders, and follows what leaders change."""
+class IsrChanges:
+    """Changes in-sync sets for leaders, and follows what leaders change.
 
-    store: MetadataStore
-    is_active: bool
-    shutting_down: dict[int, int]
+    Args:
+        context: has the sets as they are.
+        images: hears of what leaders have changed.
+        writer: writes what they wish for.
+        on_changed: called with a topic and a partition that others may have waited for: in a turn of its own
+            where a leader wished for it, as the leader waits for the answer.
+    """
 
-    @abstractmethod
-    def _apply(self, delta: ClusterDelta) -> None: ...
+    def __init__(
+        self,
+        context: ControllerContext,
+        images: ImagePublisher,
+        writer: MetadataWriter,
+        on_changed: Callable[[str, int], None],
+    ) -> None:
+        self._context = context
+        self._images = images
+        self._writer = writer
+        self._on_changed = on_changed
 
     # --- as leaders wish ----------------------------------------------------------------------------------
 
@@ -62,7 +78,7 @@ class IsrChanges(PartitionAdmin):
             NotControllerError: this broker is not the active controller.
             KafkaStorageError: the store cannot be written, or nobody knows whether it was.
         """
-        self.check_active()
+        self._context.check_active()
         outcomes: list[PartitionImage | KafkaError] = []
         for start in range(0, len(changes), CHANGES_AT_ONCE):
             some = changes[start : start + CHANGES_AT_ONCE]
@@ -71,18 +87,21 @@ class IsrChanges(PartitionAdmin):
             except StoreError as error:
                 # One of the nodes is not as the image says: the others need not suffer for it.
                 log.info("changes of in-sync sets are made one by one: %s", error)
-                self._refresh()
+                self._writer.refresh()
                 outcomes += [self._alter_one(change) for change in some]
+        for change, outcome in zip(changes, outcomes, strict=True):
+            if isinstance(outcome, PartitionImage) and is_moving(outcome):
+                self._context.event_queue.post(partial(self._on_changed, change.topic, change.partition))
         return outcomes
 
     def _alter_together(self, changes: Sequence[IsrChange]) -> list[PartitionImage | KafkaError]:
-        image = self.image
+        context, image = self._context, self._context.image
         outcomes: list[PartitionImage | KafkaError] = []
         writes: list[Write] = []
         topics: dict[str, TopicImage] = {}
         for change in changes:
             try:
-                decision = decisions.alter_partition(image, self.epoch, change, self.shutting_down)
+                decision = decisions.alter_partition(image, context.epoch, change, context.shutting_down)
             except KafkaError as error:
                 outcomes.append(error)
                 continue
@@ -91,36 +110,33 @@ class IsrChanges(PartitionAdmin):
             image = image.apply(decision.delta)
             outcomes.append(image.topics[change.topic].partitions[change.partition])
         if writes:
-            self._commit(Decision(tuple(writes), ClusterDelta(topics=topics)))
+            self._writer.commit(Decision(tuple(writes), ClusterDelta(topics=topics)))
         return outcomes
 
     def _alter_one(self, change: IsrChange) -> PartitionImage | KafkaError:
         try:
             return self._alter_together([change])[0]
         except StoreError:
-            self._refresh()
+            self._writer.refresh()
             return InvalidUpdateVersionError()
 
     # --- as leaders have written them (inter.broker.protocol.version before 2.7-IV2) -----------------------
 
-    def follow_isr_notices(self) -> list[TopicPartition]:
+    def follow_notices(self) -> None:
         """Read anew what leaders say they have changed, and remove their notices.
 
         Nothing is done by a controller that is not the active one.
-
-        Returns:
-            The partitions that they name.
 
         Raises:
             StoreError: the store cannot be read; the next notice has all of them looked at again.
             NotControllerError: this broker is no longer the active controller.
             KafkaStorageError: the store cannot be written.
         """
-        if not self.is_active:
-            return []
-        notices = [f"{paths.ISR_CHANGES}/{name}" for name in self.store.children(paths.ISR_CHANGES)]
+        if not self._context.is_active:
+            return
+        notices = [f"{paths.ISR_CHANGES}/{name}" for name in self._context.store.children(paths.ISR_CHANGES)]
         changed: dict[TopicPartition, None] = {}
-        for path, found in zip(notices, self.store.get_many(notices), strict=True):
+        for path, found in zip(notices, self._context.store.get_many(notices), strict=True):
             try:
                 if found is not None:
                     changed.update(dict.fromkeys(nodes.decode_isr_change(path, found.data)))
@@ -128,17 +144,19 @@ class IsrChanges(PartitionAdmin):
                 log.warning("a notice of changed in-sync sets is of no use: %s", error)
         topics = self._read_states(list(changed))
         if topics:
-            self._apply(ClusterDelta(topics=topics))
+            self._images.apply(ClusterDelta(topics=topics))
         if notices:
-            self._commit(Decision(tuple(Remove(path) for path in notices)))
-        return list(changed)
+            self._writer.commit(Decision(tuple(Remove(path) for path in notices)))
+        for topic, index in sorted(changed):
+            self._on_changed(topic, index)
 
     def _read_states(self, keys: Sequence[TopicPartition]) -> dict[str, TopicImage]:
         """The topics of these partitions, as far as the nodes say something newer than the image."""
         topics: dict[str, TopicImage] = {}
         states = [paths.partition_state(*key) for key in keys]
-        for (name, index), path, found in zip(keys, states, self.store.get_many(states), strict=True):
-            topic = topics.get(name) or self.image.topic(name)
+        found_states = self._context.store.get_many(states)
+        for (name, index), path, found in zip(keys, states, found_states, strict=True):
+            topic = topics.get(name) or self._context.image.topic(name)
             before = None if topic is None else topic.partitions.get(index)
             if (
                 topic is None

@@ -8,21 +8,21 @@ the partition's state, so that a controller that finds it knows how far it is:
 2. wait until the whole target is in the ISR, which leaders change by AlterPartition;
 3. end: replicas = target, ISR and leader within it, leader epoch + 1: the others are deleted.
 
-Taking back is a reassignment to the origin. What needs no new replica ends with its start.
+Taking back is a reassignment to the origin. What needs no new replica ends with its start. Kafka:
+`KafkaController.onPartitionReassignment`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller import elections
-from odradek.cluster.controller.controller_config import ControllerConfig
-from odradek.cluster.controller.decisions import Decision, IsrChange, Remove, Write
-from odradek.cluster.controller.random_source import RandomSource
-from odradek.cluster.controller.topic_deletion import TopicDeletion
+from odradek.cluster.controller.controller_context import ControllerContext
+from odradek.cluster.controller.decisions import Decision, Remove, Write
+from odradek.cluster.controller.metadata_writer import MetadataWriter
+from odradek.cluster.controller.partition_state_machine import PartitionStateMachine
 from odradek.cluster.controller.topics import check_manual_replicas
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage
 from odradek.cluster.nodes import (
@@ -34,7 +34,7 @@ from odradek.cluster.nodes import (
     encode_partition_state,
     encode_topic,
 )
-from odradek.cluster.store.store import MetadataStore, NoNode, SetData
+from odradek.cluster.store.store import NoNode, SetData
 from odradek.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
@@ -45,7 +45,6 @@ from odradek.errors import (
     OdradekError,
     UnknownTopicOrPartitionError,
 )
-from odradek.util.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -130,23 +129,55 @@ def change(image: ClusterImage, name: str, changed: Mapping[int, PartitionImage]
     return Decision(tuple(writes), ClusterDelta(topics={name: after}))
 
 
-class Reassignment(TopicDeletion):
-    """The part of `ClusterController` that moves partitions."""
+def check_replicas(image: ClusterImage, topic: str, index: int, replicas: Sequence[int]) -> None:
+    """Check wanted replicas as a controller with ZooKeeper does.
+
+    Raises:
+        InvalidReplicaAssignmentError: no replicas, one twice, a negative one, or one to be added that is not
+            alive.
+    """
+    if not replicas:
+        raise InvalidReplicaAssignmentError("Empty replica list specified in partition reassignment.")
+    if len(set(replicas)) != len(replicas):
+        raise InvalidReplicaAssignmentError(
+            f"Duplicate replica ids in partition reassignment replica list: {list(replicas)}"
+        )
+    if any(broker < 0 for broker in replicas):
+        raise InvalidReplicaAssignmentError(f"Invalid broker id in replica list: {list(replicas)}")
+    partition = image.partition(topic, index)
+    present = () if partition is None else partition.replicas
+    live = sorted(image.brokers)
+    adding = [broker for broker in replicas if broker not in present]
+    if any(broker not in live for broker in adding):
+        raise InvalidReplicaAssignmentError(
+            "Replica assignment has brokers that are not alive. Replica list: "
+            f"{adding}, live broker list: {live}"
+        )
+
+
+class PartitionReassignment:
+    """Moves partitions."""
 
     def __init__(
-        self,
-        store: MetadataStore,
-        broker_id: int,
-        config: ControllerConfig,
-        clock: Clock,
-        rng: RandomSource | None = None,
+        self, context: ControllerContext, writer: MetadataWriter, partitions: PartitionStateMachine
     ) -> None:
-        super().__init__(store, broker_id, config, clock, rng)
+        self._context = context
+        self._writer = writer
+        self._partitions = partitions
         self._begun: set[tuple[str, int]] = set()
 
-    def _clear_term(self) -> None:
-        super()._clear_term()
+    def end_term(self) -> None:
+        """Forget what was begun of what tools have asked for."""
         self._begun.clear()
+
+    def resume(self) -> None:
+        """End what can be ended, and begin what tools have asked for."""
+        for name, topic in list(self._context.image.topics.items()):
+            for index, partition in topic.partitions.items():
+                if is_moving(partition):
+                    self.on_isr_changed(name, index)
+        if self._context.store.exists(paths.REASSIGN_PARTITIONS) is not None:
+            self.follow_asked()
 
     def reassign(
         self,
@@ -157,7 +188,15 @@ class Reassignment(TopicDeletion):
         allow_replication_factor_change: bool = True,
         partition_last: bool = False,
     ) -> None:
-        """Begin to give a partition other replicas; see `PartitionAdmin.reassign` for the arguments.
+        """Begin to give a partition other replicas.
+
+        Args:
+            topic: the topic.
+            index: the partition.
+            replicas: the brokers that are to hold it, the preferred leader first; None takes a reassignment
+                that is under way back.
+            allow_replication_factor_change: whether there may be more or fewer than now (KIP-860).
+            partition_last: whether the replicas are looked at before the partition, as with ZooKeeper.
 
         Raises:
             UnknownTopicOrPartitionError: no such partition, or its topic is being deleted.
@@ -167,14 +206,15 @@ class Reassignment(TopicDeletion):
             InvalidReplicationFactorError: another number of replicas, and that is not allowed.
             NotControllerError: this broker is not the active controller.
         """
-        self.check_active()
+        context = self._context
+        context.check_active()
         if partition_last and replicas is not None:
-            self._check_replicas(topic, index, replicas)
-        found = self.image.partition(topic, index)
+            check_replicas(context.image, topic, index, replicas)
+        found = context.image.partition(topic, index)
         if found is None and replicas is None and partition_last:
             raise NoReassignmentInProgressError
-        partition = self._partition(topic, index)
-        if topic in self.image.marked:
+        partition = context.partition(topic, index)
+        if topic in context.image.marked:
             raise UnknownTopicOrPartitionError("The topic is being deleted.")
         origin = origin_of(partition)
         if replicas is None:
@@ -185,64 +225,42 @@ class Reassignment(TopicDeletion):
             target = tuple(replicas)
             if not partition_last:
                 # What there is may stay, though its broker is not alive.
-                check_manual_replicas(target, {*self.image.brokers, *partition.replicas})
+                check_manual_replicas(target, {*context.image.brokers, *partition.replicas})
             if len(target) != len(origin) and not allow_replication_factor_change:
                 raise InvalidReplicationFactorError(
                     f"The replication factor is changed from {len(origin)} to {len(target)}"
                 )
         if target == (target_of(partition) if is_moving(partition) else partition.replicas):
             return
-        after = start(partition, target, self._able(topic, index), self.epoch)
+        after = start(partition, target, context.able(topic, index), context.epoch)
         if after is None:
             raise InvalidReplicaAssignmentError(f"Nobody of {list(target)} could lead the partition.")
-        self._write(topic, change(self.image, topic, {index: after}))
+        self._writer.commit_for(topic, change(context.image, topic, {index: after}))
         if after.is_new:
-            self._settle()
+            self._partitions.settle()
 
-    def alter_partitions(self, changes: Sequence[IsrChange]) -> list[PartitionImage | KafkaError]:
-        """See `IsrChanges.alter_partitions`; the last new replica in sync ends a reassignment."""
-        outcomes = super().alter_partitions(changes)
-        for change, outcome in zip(changes, outcomes, strict=True):
-            if isinstance(outcome, PartitionImage) and is_moving(outcome):
-                self.event_queue.post(partial(self._after_isr_change, change.topic, change.partition))
-        return outcomes
-
-    def _able(self, topic: str, index: int) -> Collection[int]:
-        return self._electable(self.image.brokers, topic, index)
-
-    def _after_isr_change(self, topic: str, index: int) -> None:
+    def on_isr_changed(self, topic: str, index: int) -> None:
         """End the reassignment of a partition if its target is in sync. Never raises."""
-        partition = self._image.partition(topic, index)
-        if not self.is_active or partition is None:
+        context = self._context
+        partition = context.image.partition(topic, index)
+        if not context.is_active or partition is None:
             return
-        after = end(partition, self._able(topic, index), self.epoch)
+        after = end(partition, context.able(topic, index), context.epoch)
         if after is None:
             return
         try:
-            self._write(topic, change(self._image, topic, {index: after}))
-            if self.store.exists(paths.REASSIGN_PARTITIONS) is not None:
+            self._writer.commit_for(topic, change(context.image, topic, {index: after}))
+            if context.store.exists(paths.REASSIGN_PARTITIONS) is not None:
                 self._forget_ended()
         except NotControllerError:
             return
         except OdradekError as error:
-            self._doubt()
+            self._writer.doubt()
             log.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
-
-    def _resume(self) -> None:
-        super()._resume()
-        for name, topic in list(self._image.topics.items()):
-            for index, partition in topic.partitions.items():
-                if is_moving(partition):
-                    self._after_isr_change(name, index)
-        if self.store.exists(paths.REASSIGN_PARTITIONS) is not None:
-            self._reassignments_asked()
 
     # --- how tools up to 2.4 ask for it -------------------------------------------------------------------
 
-    def _active_handlers(self) -> Mapping[str, Callable[[], None]]:
-        return {**super()._active_handlers(), paths.REASSIGN_PARTITIONS: self._reassignments_asked}
-
-    def _reassignments_asked(self) -> None:
+    def follow_asked(self) -> None:
         """Begin what `/admin/reassign_partitions` asks for, and has not been begun."""
         for topic, index, replicas in self._asked():
             if (topic, index) in self._begun or self._is_under_way(topic, index):
@@ -262,19 +280,19 @@ class Reassignment(TopicDeletion):
         left = [one for one in asked if self._is_under_way(*one[:2])]
         if not left:
             self._begun.clear()
-            self._commit(Decision((Remove(paths.REASSIGN_PARTITIONS),)))
+            self._writer.commit(Decision((Remove(paths.REASSIGN_PARTITIONS),)))
         elif left != asked:
             data = nodes.encode_reassignments(left)
-            self._commit(Decision((SetData(paths.REASSIGN_PARTITIONS, data),)))
+            self._writer.commit(Decision((SetData(paths.REASSIGN_PARTITIONS, data),)))
 
     def _is_under_way(self, topic: str, index: int) -> bool:
-        partition = self._image.partition(topic, index)
+        partition = self._context.image.partition(topic, index)
         return partition is not None and is_moving(partition)
 
     def _asked(self) -> list[tuple[str, int, tuple[int, ...]]]:
         path = paths.REASSIGN_PARTITIONS
         try:
-            data, _ = self.store.get(path)
+            data, _ = self._context.store.get(path)
             return nodes.decode_reassignments(path, data)
         except NoNode:
             return []

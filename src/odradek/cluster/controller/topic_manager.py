@@ -1,22 +1,23 @@
-"""Creating, deleting and growing topics: the part of the controller that clients ask for.
+"""Creates, grows and marks topics, as clients ask for it.
 
 Everything is checked before anything is written; what is wrong with one topic does not keep the others back.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from odradek.cluster import paths
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.cluster.configs.topic_config import validate_topic_configs
 from odradek.cluster.controller import decisions, topics
+from odradek.cluster.controller.adoption import FoundPartition, adopt
 from odradek.cluster.controller.assignment import assign_replicas
-from odradek.cluster.controller.controller_config import ControllerConfig
-from odradek.cluster.controller.decisions import Decision, PlannedTopic
-from odradek.cluster.controller.random_source import RandomSource, random_uuid
+from odradek.cluster.controller.controller_context import ControllerContext
+from odradek.cluster.controller.decisions import PlannedTopic
+from odradek.cluster.controller.metadata_writer import MetadataWriter, as_kafka
 from odradek.cluster.image import ClusterImage, TopicImage
 from odradek.cluster.store.store import StoreError
 from odradek.errors import (
@@ -65,31 +66,21 @@ Admit = Callable[[int], None]
 """Told, before it is done, that so many partitions are to be made; raises `KafkaError` if they may not be."""
 
 
-class TopicAdmin(ABC):
-    """The part of `Controller` that creates, grows and deletes topics."""
+class TopicManager:
+    """Creates, grows and marks topics.
 
-    broker_id: int
-    config: ControllerConfig
-    rng: RandomSource
-    epoch: int
+    Args:
+        context: has the topics that there are.
+        writer: writes those that are new.
+        finish_deletions: called when topics have been marked: their replicas may be gone by then.
+    """
 
-    @property
-    @abstractmethod
-    def image(self) -> ClusterImage:
-        """The cluster as it is now."""
-
-    @abstractmethod
-    def check_active(self) -> None:
-        """Raise `NotControllerError` unless this broker is the active controller."""
-
-    @abstractmethod
-    def _commit(self, decision: Decision) -> None: ...
-
-    @abstractmethod
-    def _refresh(self) -> None: ...
-
-    @abstractmethod
-    def _finish_deletions(self) -> None: ...
+    def __init__(
+        self, context: ControllerContext, writer: MetadataWriter, finish_deletions: Callable[[], None]
+    ) -> None:
+        self._context = context
+        self._writer = writer
+        self._finish_deletions = finish_deletions
 
     def create_topic(self, topic: NewTopic) -> PlannedTopic:
         """Create one topic.
@@ -125,7 +116,7 @@ class TopicAdmin(ABC):
         Raises:
             NotControllerError: this broker is not the active controller.
         """
-        self.check_active()
+        self._context.check_active()
         results: list[PlannedTopic | KafkaError] = []
         taken: set[str] = set()
         new_partitions = 0
@@ -148,11 +139,11 @@ class TopicAdmin(ABC):
         failed: dict[str, KafkaError] = {}
         for group in _groups(plans):
             try:
-                self._commit(decisions.create_topics(self.image, self.epoch, group))
+                self._writer.commit(decisions.create_topics(self._context.image, self._context.epoch, group))
             except (StoreError, KafkaError) as error:
                 if len(group) > 1 and isinstance(error, StoreError):
                     # Somebody created one of them in the store itself; the others are not to suffer.
-                    self._refresh()
+                    self._writer.refresh()
                     for plan in group:
                         failed |= self._create_all([plan])
                 else:
@@ -162,7 +153,7 @@ class TopicAdmin(ABC):
     def _plan(
         self, topic: NewTopic, taken: set[str], new_partitions: int, unknown_brokers: bool
     ) -> PlannedTopic:
-        image, name = self.image, topic.name
+        image, config, name = self._context.image, self._context.config, topic.name
         if name in image.topics:
             marked = "is marked for deletion" if name in image.marked else "already exists"
             raise TopicExistsError(f"Topic '{name}' {marked}.")
@@ -180,10 +171,10 @@ class TopicAdmin(ABC):
             _check_size(new_partitions + len(topic.assignment))
             assignment: Mapping[int, Sequence[int]] = topic.assignment
         else:
-            count = self.config.num_partitions if numbers[0] == USE_DEFAULT else numbers[0]
+            count = config.num_partitions if numbers[0] == USE_DEFAULT else numbers[0]
             _check_size(new_partitions + count)
-            factor = self.config.default_replication_factor if numbers[1] == USE_DEFAULT else numbers[1]
-            assignment = assign_replicas(self._racks(), count, factor, rng=self.rng)
+            factor = config.default_replication_factor if numbers[1] == USE_DEFAULT else numbers[1]
+            assignment = assign_replicas(self._racks(), count, factor, rng=self._context.rng)
         topics.check_name(name)
         topics.check_collision(name, image.topics.keys() | taken)
         if topic.assignment and unknown_brokers:
@@ -191,19 +182,13 @@ class TopicAdmin(ABC):
         elif topic.assignment:
             topics.check_manual_assignment(assignment, image.brokers)
         try:
-            validate_topic_configs(configs, self.config.topic_defaults())
+            validate_topic_configs(configs, config.topic_defaults())
         except ConfigError as error:
             raise InvalidConfigurationError(str(error)) from error
-        return PlannedTopic(name, self._new_topic_id(), assignment, configs)
-
-    def _new_topic_id(self) -> bytes:
-        while True:
-            topic_id = random_uuid(self.rng)
-            if topic_id not in self.image.topic_names:
-                return topic_id
+        return PlannedTopic(name, self._context.new_topic_id(), assignment, configs)
 
     def _racks(self) -> dict[int, str | None]:
-        return {broker: image.rack for broker, image in self.image.brokers.items()}
+        return {broker: image.rack for broker, image in self._context.image.brokers.items()}
 
     def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete topics: mark them, have the brokers delete their replicas, remove the nodes.
@@ -216,20 +201,20 @@ class TopicAdmin(ABC):
         Raises:
             NotControllerError: this broker is not the active controller.
         """
-        self.check_active()
+        self._context.check_active()
         results: dict[str, KafkaError | None] = {}
         for name in names:
-            known = name in self.image.topics
+            known = name in self._context.image.topics
             results[name] = None if known else UnknownTopicOrPartitionError()
         known_names = [name for name, error in results.items() if error is None]
         try:
-            decision = decisions.mark_for_deletion(self.image, known_names)
+            decision = decisions.mark_for_deletion(self._context.image, known_names)
             if decision:
-                self._commit(decision)
+                self._writer.commit(decision)
             self._finish_deletions()
         except (StoreError, KafkaError) as error:
             if isinstance(error, StoreError):
-                self._refresh()
+                self._writer.refresh()
             results |= {name: as_kafka(error, name) for name in known_names}
         return results
 
@@ -260,8 +245,8 @@ class TopicAdmin(ABC):
             InvalidReplicaAssignmentError: the assignments do not fit.
             NotControllerError: this broker is not the active controller.
         """
-        self.check_active()
-        image = self.image
+        self._context.check_active()
+        image = self._context.image
         topic = _check_growth(image, name, count)
         present = len(topic.partitions)
         first = topic.partitions[0].replicas
@@ -279,11 +264,38 @@ class TopicAdmin(ABC):
         if not validate_only:
             if admit is not None:
                 admit(count - present)
-            try:
-                self._commit(decisions.add_partitions(image, self.epoch, name, added))
-            except StoreError as error:
-                self._refresh()
-                raise as_kafka(error, name) from error
+            decision = decisions.add_partitions(image, self._context.epoch, name, added)
+            self._writer.commit_for(name, decision)
+
+    def adopt_topics(
+        self,
+        found: Iterable[FoundPartition],
+        configs: Callable[[str], Mapping[str, str]],
+        highest_producer_id: int,
+    ) -> Mapping[str, str]:
+        """Make topics of logs, where the store has never known any; see `adoption.adopt`.
+
+        Returns:
+            Topics that cannot be taken over, with the reason.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        context = self._context
+        stat = context.store.exists(paths.TOPICS)
+        if not context.is_active or stat is None or stat.cversion:
+            return {}
+        adoption = adopt(
+            found,
+            context.broker_id,
+            context.epoch,
+            configs=configs,
+            new_topic_id=context.new_topic_id,
+            highest_producer_id=highest_producer_id,
+        )
+        if adoption.decision:
+            self._writer.commit(adoption.decision)
+        return adoption.left
 
 
 def _check_growth(image: ClusterImage, name: str, count: int) -> TopicImage:
@@ -325,10 +337,3 @@ def _groups(plans: Sequence[PlannedTopic]) -> Iterable[list[PlannedTopic]]:
         size += len(plan.assignment)
     if group:
         yield group
-
-
-def as_kafka(error: Exception, name: str) -> KafkaError:
-    """The error to be told for a write about topic `name` that failed."""
-    if isinstance(error, KafkaError):
-        return error
-    return UnknownServerError(f"the metadata of topic '{name}' could not be written: {error}")

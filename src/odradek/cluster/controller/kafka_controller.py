@@ -1,0 +1,313 @@
+"""The controller of a cluster of several brokers: makes the parts, and begins and ends their terms.
+
+A broker that is not the active controller knows, by the store, its configs and who the controller is; all
+else comes to it by UpdateMetadata. The active one has the whole image, and tells it to its control listeners,
+which send it to the brokers. docs/controller.md has the parts, and who calls whom.
+
+Invariants:
+
+- control listeners hear `start` once per term, before anything else of it, and `stop` when it ends, whatever
+  ended it;
+- nothing that only a term knows is known after it.
+
+Kafka: `KafkaController`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from odradek.cluster import loading, nodes, paths
+from odradek.cluster.controller.config_changes import ConfigChanges
+from odradek.cluster.controller.controller import Controller
+from odradek.cluster.controller.controller_config import ControllerConfig
+from odradek.cluster.controller.controller_context import ControllerContext
+from odradek.cluster.controller.controller_election import ControllerElection
+from odradek.cluster.controller.decisions import Decision, Remove, Write
+from odradek.cluster.controller.image_publisher import ImagePublisher
+from odradek.cluster.controller.isr_changes import IsrChanges
+from odradek.cluster.controller.log_dir_events import LogDirEvents
+from odradek.cluster.controller.metadata_reader import MetadataReader
+from odradek.cluster.controller.metadata_writer import MetadataWriter, create_missing
+from odradek.cluster.controller.node_watchers import NodeWatchers
+from odradek.cluster.controller.partition_reassignment import PartitionReassignment
+from odradek.cluster.controller.partition_state_machine import UNKNOWN_BROKER_EPOCH, PartitionStateMachine
+from odradek.cluster.controller.preferred_leaders import PreferredLeaders
+from odradek.cluster.controller.random_source import RandomSource
+from odradek.cluster.controller.topic_changes import TopicChanges
+from odradek.cluster.controller.topic_deletion_manager import TopicDeletionManager
+from odradek.cluster.controller.topic_manager import TopicManager
+from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.inter_broker_versions import has_features
+from odradek.cluster.nodes import BrokerRegistration
+from odradek.cluster.store.store import Create, MetadataStore, NodeExists, NoNode, SetData
+from odradek.errors import NotControllerError
+from odradek.util.clock import Clock
+from odradek.util.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class KafkaController(Controller):
+    """One broker's part in the control of a cluster of several.
+
+    Args:
+        store: the session; the controller does not close it.
+        broker_id: of this broker.
+        config: defaults for new topics, and what brokers of this release understand.
+        clock: for timestamps in nodes.
+        rng: for topic ids, the cluster id and where round robin starts.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        broker_id: int,
+        config: ControllerConfig,
+        clock: Clock,
+        rng: RandomSource | None = None,
+    ) -> None:
+        context = ControllerContext(store, broker_id, config, clock, rng)
+        images = self._images = ImagePublisher(context, self._on_changed)
+        watchers = self._watchers = NodeWatchers(context, self._end_term)
+        reader = self._reader = MetadataReader(context)
+        writer = MetadataWriter(context, images, watchers, reader.everything_again, self._end_term)
+        election = self._election = ControllerElection(context)
+        partitions = self._partitions = PartitionStateMachine(context, reader, writer, self._resume)
+        reassignments = PartitionReassignment(context, writer, partitions)
+        preferred_leaders = PreferredLeaders(context, writer, partitions)
+        deletions = self._deletions = TopicDeletionManager(context, images, writer)
+        topics = TopicManager(context, writer, deletions.finish)
+        changes = self._topic_changes = TopicChanges(
+            context, images, watchers, reader, writer, partitions.settle
+        )
+        isr_changes = IsrChanges(context, images, writer, reassignments.on_isr_changed)
+        configs = self._configs = ConfigChanges(context, images, reader, writer)
+        log_dirs = self._log_dirs = LogDirEvents(context, images, watchers, writer)
+        super().__init__(context, images, writer, topics, partitions, reassignments, isr_changes, configs)
+        self._in_term = False
+        self._table: Mapping[str, Callable[[], None]] = {
+            paths.BROKER_IDS: partitions.settle,
+            paths.TOPICS: changes.follow_names_and_nodes,
+            paths.DELETE_TOPICS: deletions.follow_marks,
+            paths.REASSIGN_PARTITIONS: reassignments.follow_asked,
+            paths.LOG_DIR_EVENTS: log_dirs.follow_notices,
+            paths.ISR_CHANGES: isr_changes.follow_notices,
+            paths.PREFERRED_REPLICA_ELECTION: preferred_leaders.elections_asked,
+        }
+        """What is watched in a term, and what is done when it changes."""
+        self._resumed = (
+            deletions.finish,
+            changes.resume,
+            deletions.follow_marks,
+            reassignments.resume,
+            preferred_leaders.elections_asked,
+        )
+        """What is done when a term has begun, and again when leaders fit the live brokers."""
+        self._ended = (
+            context.end_term,
+            writer.end_term,
+            changes.end_term,
+            deletions.end_term,
+            reassignments.end_term,
+            log_dirs.end_term,
+        )
+        """Forgets what only a term knows."""
+        self.add_control_listener = images.add_control_listener
+        self.add_config_listener = images.add_config_listener
+        self.look_again = watchers.look_again
+        self.remove_dead_controller = election.remove_dead
+        self.note_refused_controller = election.note_refused
+        self.stand_back = election.stand_back
+        self.controlled_shutdown = partitions.controlled_shutdown
+        self.rebalance_leaders = preferred_leaders.rebalance
+        self.note_deleted = deletions.note_deleted
+        self.notify_log_dir_failure = log_dirs.notify_failure
+
+    @property
+    def refused(self) -> Mapping[int, int]:
+        """Epochs of registered brokers at whose address nobody listens: they count as dead."""
+        return self.context.refused
+
+    @property
+    def shutting_down(self) -> Mapping[int, int]:
+        """Epochs of live brokers that have asked to leave: they are not to lead."""
+        return self.context.shutting_down
+
+    # --- this broker comes and goes -----------------------------------------------------------------------
+
+    def open(self) -> ClusterImage:
+        """See `Controller.open`: what each broker knows by the store, the cluster's id and configs."""
+        create_missing(self.context)
+        self.context.image = self._reader.outside(strict=True)
+        return self.image
+
+    def start(self, registration: BrokerRegistration) -> None:
+        """See `Controller.start`: the config listeners are told all configs.
+
+        Also after the end of a session, on a new one in `store`. Run it in the event queue.
+        """
+        self._election.register(registration)
+        self._watchers.watch(paths.CONTROLLER, self._controller_changed)
+        self._watchers.watch(paths.CONFIG_CHANGES, self._configs.follow_notices)
+        self._watchers.during(self._start)
+
+    def _start(self) -> None:
+        image = self._reader.outside()
+        # What was removed while there was no session has to be told as well.
+        gone: dict[str, Mapping[str, str]] = {e: {} for e in self.image.configs if e not in image.configs}
+        self._images.replace(image, ClusterDelta(configs={**image.configs, **gone}))
+        self._controller_changed()
+
+    def session_ended(self) -> None:
+        """Resign, as the session is over, until the next `start`. Run it in the event queue."""
+        self.context.broker_epoch = -1
+        self._watchers.forget_events()
+        self._end_term()
+
+    def stop(self) -> None:
+        """See `Controller.stop`."""
+        registered, self.context.broker_epoch = self.broker_epoch >= 0, -1
+        was_active = self.is_active
+        for path in (paths.CONTROLLER, paths.CONFIG_CHANGES):
+            self._watchers.unwatch(path)
+        self._end_term()
+        if was_active:
+            self._election.resign()
+        if registered:
+            self._election.forget(paths.broker_id(self.broker_id))
+
+    def give_way(self, broker_id: int, epoch: int) -> None:
+        """Let another be the controller; see `ControllerElection.gives_way`. Run it in the event queue."""
+        if self._election.gives_way(broker_id, epoch):
+            self._end_term()
+            self._election.resign()
+
+    # --- a term -------------------------------------------------------------------------------------------
+
+    def _controller_changed(self) -> None:
+        context = self.context
+        holder = loading.load_controller(context.store)
+        if context.is_active:
+            if holder == (context.broker_id, context.epoch):
+                return
+            self._end_term()
+        holder = self._election.elect_in_turn(holder)
+        if holder != (context.image.controller_id, context.image.controller_epoch):
+            context.image = context.image.apply(ClusterDelta(controller=holder))
+        if context.is_active:
+            log.info("broker %d is the controller, epoch %d", context.broker_id, context.epoch)
+            self._take_over()
+
+    def _take_over(self) -> None:
+        try:
+            self._begin_term()
+        except NotControllerError:
+            return
+        except BaseException:
+            # Another one shall try; an active controller that does nothing would be the worst.
+            self._end_term()
+            self._election.resign()
+            raise
+        # The term has begun, whatever comes of what is left of the one before.
+        self._watchers.guard(self._resume, paths.BROKER_IDS)
+
+    def _begin_term(self) -> None:
+        """Read everything, make leaders fit, and only then tell anybody."""
+        context = self.context
+        self._in_term = True
+        self._set_feature_status()
+        for path, handler in self._table.items():
+            self._watchers.watch(path, handler)
+        stale: list[Write] = []
+        for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
+            stale += [Remove(f"{parent}/{name}") for name in context.store.children(parent)]
+        self.writer.commit_batched(Decision(tuple(stale)))
+        written: dict[TopicPartition, int] = {}
+        context.image = self._reader.everything(written)
+        self._topic_changes.begin_term()
+        self._deletions.begin_term()
+        self._partitions.let_newer_go(written)
+        refused = self._election.leave_out_refused()
+        self._partitions.settle_known()
+        self._images.start(context.image, refused)
+
+    def _set_feature_status(self) -> None:
+        """Have `/feature` say whether features have versions; Kafka: `setupFeatureVersioning`."""
+        enabled = has_features(self.context.config.inter_broker_protocol_version)
+        data = nodes.dump({"features": {}, "version": 2, "status": int(enabled)})
+        try:
+            found, stat = self.store.get(paths.FEATURE)
+        except NoNode:
+            with suppress(NodeExists):
+                self.writer.commit(Decision((Create(paths.FEATURE, data),)))
+            return
+        if bool(nodes.load(paths.FEATURE, found).get("status")) is not enabled:
+            self.writer.commit(Decision((SetData(paths.FEATURE, data, stat.version),)))
+
+    def _resume(self) -> None:
+        """Do what the controller before has left undone, and what had to wait for brokers."""
+        for resume in self._resumed:
+            resume()
+
+    def _end_term(self) -> None:
+        """End the term, if there is one, and tell those who listen."""
+        self.context.is_active = False
+        if not self._in_term:
+            return
+        self._in_term = False
+        for path in self._table:
+            self._watchers.unwatch(path)
+        for end_term in self._ended:
+            end_term()
+        image = self.image
+        self._images.stop(
+            ClusterImage(image.cluster_id, image.controller_id, image.controller_epoch, configs=image.configs)
+        )
+
+    def _on_changed(self, delta: ClusterDelta) -> None:
+        if (
+            self.is_active
+            and self._images.is_told
+            and any(_may_allow_unclean(entity, config) for entity, config in delta.configs.items())
+        ):
+            # Whoever is left may lead now. Kafka: `TopicUncleanLeaderElectionEnable`.
+            self._watchers.post(paths.BROKER_IDS)
+
+    # --- what is heard of brokers -------------------------------------------------------------------------
+
+    def on_broker_refused(self, broker_id: int, epoch: int | None = None) -> None:
+        """Treat a broker as dead, whatever its session says: nobody listens at its address any more.
+
+        It counts as live again with a new registration, or by `on_broker_reachable`.
+
+        Args:
+            broker_id: the broker; not this one.
+            epoch: of the registration with the address that refused, None for the present one.
+        """
+        broker = self.image.brokers.get(broker_id)
+        if not self.is_active or broker is None or broker_id == self.broker_id:
+            return
+        if epoch is None or epoch == broker.epoch:
+            log.warning("nobody listens at the address of broker %d: it counts as dead", broker_id)
+            self.context.refused[broker_id] = broker.epoch
+            self._watchers.note(paths.BROKER_IDS)
+
+    def on_broker_reachable(self, broker_id: int) -> None:
+        """Have a broker that was refused, and is reached again, be live if it is still registered."""
+        if self.is_active and self.context.refused.pop(broker_id, None) is not None:
+            self._watchers.note(paths.BROKER_IDS)
+
+    def note_offline(
+        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    ) -> None:
+        """See `LogDirEvents.note_offline`."""
+        self._log_dirs.note_offline(broker_id, partitions, broker_epoch)
+
+
+def _may_allow_unclean(entity: str, config: Mapping[str, str]) -> bool:
+    return config.get("unclean.leader.election.enable") == "true" and (
+        entity.startswith("topics/") or entity == "brokers/<default>"
+    )
