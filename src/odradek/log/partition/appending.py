@@ -8,31 +8,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple, final
 
 from mypy_extensions import mypyc_attr
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
-from odradek.log.config import LogConfig
-from odradek.log.partition.append_rules import AppendRules, newest_of
-from odradek.log.partition.flushing import NOT_WRITTEN_TO, SyncedLog
+from odradek.log.partition.append_rules import newest_of
+from odradek.log.partition.flushing import NOT_WRITTEN_TO
 from odradek.log.partition.format_conversion import Prepared, prepare
+from odradek.log.partition.truncation import TruncatableLog
 from odradek.log.producers.producer_appends import Duplicate, Markers, check_producers, note_producers
 from odradek.log.producers.producer_replay import read_marker
 from odradek.log.producers.producer_state import Origin
 from odradek.log.segments.segment import Segment
-from odradek.log.segments.segment_list import open_segment
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.checkpoint_file import EpochEntry
-from odradek.log.storage.files import Buffer, FileSystem
+from odradek.log.storage.files import Buffer
 from odradek.log.storage.gap_marker import note_gaps
 from odradek.records.batch import CONTROL_BIT, MAGIC_AT, MAGIC_V2, BatchHeader
 from odradek.records.control import EndTransactionMarker
 from odradek.records.message_sets.message_set import Entry, check_entry
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import AcceptedBatch
-from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -86,29 +83,8 @@ class _Given(NamedTuple):
     size: int
 
 
-class AppendableLog(SyncedLog):
-    """The part of a `PartitionLog` that writes to its end.
-
-    Attributes:
-        config: what the log is run with; may be replaced at any time.
-        rules: what the config means for appends.
-    """
-
-    def __init__(
-        self, directory: Path, topic: str, partition: int, config: LogConfig, files: FileSystem, clock: Clock
-    ) -> None:
-        super().__init__(directory, topic, partition, files, clock)
-        self.config = config
-
-    @property
-    def config(self) -> LogConfig:
-        """See the class."""
-        return self._config
-
-    @config.setter
-    def config(self, config: LogConfig) -> None:
-        self._config = config
-        self.rules = AppendRules(config)
+class AppendableLog(TruncatableLog):
+    """The part of a `PartitionLog` that writes to its end."""
 
     # As the leader.
 
@@ -388,10 +364,6 @@ class AppendableLog(SyncedLog):
             self.syncing.failed = True
             logger.exception("%r takes no more records: a write to it could not be undone", self)
 
-    def cut_end(self, offset: int) -> bool:
-        """Drop the records from the offset on; whether there were any. Raises `OSError`, `KafkaError`."""
-        raise NotImplementedError
-
     def _segment_for(
         self, size: int, first_offset: int, last_offset: int, timestamp: int, now_ms: int
     ) -> Segment:
@@ -420,35 +392,6 @@ class AppendableLog(SyncedLog):
         """Sync the log when `flush.messages` have come."""
         if self.log_end_offset - self.recovery_point >= self.rules.flush_messages:
             self.flush()
-
-    def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:
-        """Begin a new segment at the log's end, or at a `first_offset` beyond it. Raises `OSError`.
-
-        If it fails, the log goes on with the segment it had.
-        """
-        base = max(self.log_end_offset, first_offset or 0)
-        old = self.segments.active
-        if old.base_offset == base and old.size == 0:
-            return old
-        self.producers.end_offset = base
-        self.snapshots.take(self.producers, sync=False)
-        old.become_inactive()
-        if self.syncing.names_made != self.syncing.names_synced[0]:
-            # So that a power failure cannot keep the new segment and lose the name of an older one.
-            self.sync_directory()
-        segment = open_segment(self.files, self.directory, base, self._config)
-        try:
-            segment.create(now_ms, self._config.segment_bytes if self._config.preallocate else 0)
-        except Exception:
-            segment.release()
-            for path in segment.paths():
-                self.files.remove(path)
-            raise
-        old.forget_tail()
-        old.release()
-        self.segments.add(segment)
-        self.syncing.names_made += 1
-        return segment
 
 
 def _read_given(given: Sequence[tuple[Entry, memoryview]], log_end_offset: int) -> _Given | None:

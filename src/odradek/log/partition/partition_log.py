@@ -1,7 +1,7 @@
 """The log of one partition: whose it is, committed, closed, moved, deleted.
 
-It is a `ReadableLog` (reads, finds), a `SyncedLog` (gets to the disk), an `AppendableLog` (writes) and a
-`TruncatableLog` (loses records at its end, segments at its start).
+It is a `ReadableLog` (reads, finds), a `SyncedLog` (gets to the disk), a `TruncatableLog` (begins segments;
+loses records at its end, segments at its start) and an `AppendableLog` (writes).
 
 Invariants: `log_start_offset` <= `high_watermark` <= `log_end_offset`, and `recovery_point` <=
 `log_end_offset`: everything below the recovery point has been synced. What `append` returned is in the page
@@ -18,14 +18,14 @@ from pathlib import Path
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError
 from odradek.log.config import LogConfig
 from odradek.log.partition import partition_metadata, retention
+from odradek.log.partition.appending import AppendableLog
 from odradek.log.partition.readable_log import NO_OFFSET
-from odradek.log.partition.truncation import TruncatableLog
 from odradek.log.storage.file_names import LEADER_EPOCHS, PARTITION_METADATA
 from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
 
 
-class PartitionLog(TruncatableLog):
+class PartitionLog(AppendableLog):
     """See the module's docstring. Storage failures are `KafkaError` KAFKA_STORAGE_ERROR.
 
     Attributes: `log_start_offset`, `log_end_offset`, `high_watermark`, `recovery_point`: offsets;

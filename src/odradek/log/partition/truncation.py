@@ -1,4 +1,5 @@
-"""Cutting records off a log: from the end when another leader knows better, from the start by segments.
+"""Beginning segments, and cutting records off: at the end when another leader knows better, at the start by
+segments.
 
 A truncation goes from the end on, so that a stop in between leaves no hole. After an error of the disk the
 cut can be begun again, or is completed when the log is loaded; after a sync that failed, by a start alone.
@@ -12,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from odradek.log.config import LogConfig
-from odradek.log.partition.appending import AppendableLog
+from odradek.log.partition.append_rules import AppendRules
+from odradek.log.partition.flushing import SyncedLog
 from odradek.log.producers.producer_replay import recall_recent_batches, replay_producers
 from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_list import open_segment
@@ -24,17 +26,33 @@ from odradek.util.clock import Clock
 logger = logging.getLogger(__name__)
 
 
-class TruncatableLog(AppendableLog):
-    """The part of a `PartitionLog` that loses records."""
+class TruncatableLog(SyncedLog):
+    """The part of a `PartitionLog` that begins segments, and loses records.
+
+    Attributes:
+        config: what the log is run with; may be replaced at any time.
+        rules: what the config means for appends.
+    """
 
     def __init__(
         self, directory: Path, topic: str, partition: int, config: LogConfig, files: FileSystem, clock: Clock
     ) -> None:
-        super().__init__(directory, topic, partition, config, files, clock)
+        super().__init__(directory, topic, partition, files, clock)
+        self.config = config
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Gets it to the disk before the log is cut. Raises `OSError`."""
         self._removals: list[tuple[int, list[Path]]] = []
         """Files marked as deleted, and when they are to be removed."""
+
+    @property
+    def config(self) -> LogConfig:
+        """See the class."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self.rules = AppendRules(config)
 
     # Its bounds.
 
@@ -72,7 +90,7 @@ class TruncatableLog(AppendableLog):
             raise self.storage_error(f"truncating to nothing at {offset}", error) from error
 
     def cut_end(self, offset: int) -> bool:
-        """See `AppendableLog.cut_end`."""
+        """Drop the records from the offset on; whether there were any. Raises `OSError`, `KafkaError`."""
         self.syncing.check()
         self.syncing.finish_swap()
         self.syncing.cuts += 1
@@ -154,7 +172,36 @@ class TruncatableLog(AppendableLog):
         replay_producers(state, list(self.segments), end_offset, {})
         self.snapshots.take(state, sync=True)
 
-    # Segments and files that go.
+    # Segments and files that come and go.
+
+    def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:
+        """Begin a new segment at the log's end, or at a `first_offset` beyond it. Raises `OSError`.
+
+        If it fails, the log goes on with the segment it had.
+        """
+        base = max(self.log_end_offset, first_offset or 0)
+        old = self.segments.active
+        if old.base_offset == base and old.size == 0:
+            return old
+        self.producers.end_offset = base
+        self.snapshots.take(self.producers, sync=False)
+        old.become_inactive()
+        if self.syncing.names_made != self.syncing.names_synced[0]:
+            # So that a power failure cannot keep the new segment and lose the name of an older one.
+            self.sync_directory()
+        segment = open_segment(self.files, self.directory, base, self._config)
+        try:
+            segment.create(now_ms, self._config.segment_bytes if self._config.preallocate else 0)
+        except Exception:
+            segment.release()
+            for path in segment.paths():
+                self.files.remove(path)
+            raise
+        old.forget_tail()
+        old.release()
+        self.segments.add(segment)
+        self.syncing.names_made += 1
+        return segment
 
     def mark_deleted(self, segment: Segment) -> list[Path]:
         """Rename a segment's files, and the snapshot at its base offset, to be removed later.
