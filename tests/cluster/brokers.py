@@ -13,7 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from odradek.cluster.controller.control_requests import ControlRequests, Requests, deleted_by
+from odradek.cluster.controller.control_request_forms import deleted_by
+from odradek.cluster.controller.control_requests import ControlRequests, Requests
 from odradek.cluster.controller.decisions import IsrChange
 from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.cluster.controller.topic_manager import NewTopic

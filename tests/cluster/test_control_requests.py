@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from odradek.cluster.controller import control_requests
+from odradek.cluster.controller import control_request_forms
 from odradek.cluster.controller.broker_queues import MERGE_FROM, BrokerQueues
-from odradek.cluster.controller.control_requests import ControlRequest, ControlRequests, deleted_by
+from odradek.cluster.controller.control_request_forms import ControlRequest, deleted_by
+from odradek.cluster.controller.control_requests import ControlRequests
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest
@@ -199,7 +200,7 @@ def test_a_follower_that_leaves_stops_and_a_failed_disk_is_offline() -> None:
 
 
 def test_large_changes_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_requests, "MAX_PARTITIONS_PER_REQUEST", 2)
+    monkeypatch.setattr(control_request_forms, "MAX_PARTITIONS_PER_REQUEST", 2)
     topic = TOPIC._replace(partitions=dict.fromkeys(range(5), PARTITION))
     image = IMAGE._replace(topics={"t": topic})
     requests = ControlRequests("3.9", "PLAINTEXT", 1).everything(image)

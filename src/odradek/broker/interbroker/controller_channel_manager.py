@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.interbroker.channel import ChannelBroken, InterBrokerChannel, InterBrokerTransport
 from odradek.broker.interbroker.presence import pause_ms, watch_id
 from odradek.cluster.controller.broker_queues import BrokerQueues
-from odradek.cluster.controller.control_requests import ControlRequest, ControlRequests, Requests, deleted_by
+from odradek.cluster.controller.control_request_forms import ControlRequest, deleted_by
+from odradek.cluster.controller.control_requests import ControlRequests, Requests
 from odradek.cluster.image import ClusterImage
 from odradek.errors import NotControllerError, OdradekError
 from odradek.errors.codes import ErrorCode, error_name

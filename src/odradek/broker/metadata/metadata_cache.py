@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
-from odradek.cluster.controller.control_requests import SECURITY_PROTOCOL_IDS
+from odradek.cluster.controller.control_request_forms import SECURITY_PROTOCOL_IDS
 from odradek.cluster.image import (
     BrokerImage,
     ClusterDelta,

@@ -2,5 +2,5 @@
 
 `kafka_controller` is that of a cluster, `lone_controller` that of a broker that is alone; `controller` is
 what brokers and handlers call of both. `decisions`, `elections`, `assignment`, `topics` are pure;
-`control_requests` and `broker_queues` are what brokers are told.
+`control_requests`, in the forms of `control_request_forms`, and `broker_queues` are what brokers are told.
 """

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from odradek.cluster.controller.control_requests import MAX_PARTITIONS_PER_REQUEST, ControlRequest
+from odradek.cluster.controller.control_request_forms import MAX_PARTITIONS_PER_REQUEST, ControlRequest
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
