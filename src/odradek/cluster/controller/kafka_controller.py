@@ -33,7 +33,7 @@ from odradek.cluster.controller.metadata_reader import MetadataReader
 from odradek.cluster.controller.metadata_writer import MetadataWriter, create_missing
 from odradek.cluster.controller.node_watchers import NodeWatchers
 from odradek.cluster.controller.partition_reassignment import PartitionReassignment
-from odradek.cluster.controller.partition_state_machine import UNKNOWN_BROKER_EPOCH, PartitionStateMachine
+from odradek.cluster.controller.partition_state_machine import PartitionStateMachine
 from odradek.cluster.controller.preferred_leaders import PreferredLeaders
 from odradek.cluster.controller.random_source import RandomSource
 from odradek.cluster.controller.topic_changes import TopicChanges
@@ -46,6 +46,7 @@ from odradek.cluster.store.store import Create, MetadataStore, NodeExists, NoNod
 from odradek.errors import NotControllerError
 from odradek.util.clock import Clock
 from odradek.util.topic_partition import TopicPartition
+from odradek.wire.epochs import NO_EPOCH
 
 log = logging.getLogger(__name__)
 
@@ -301,7 +302,7 @@ class KafkaController(Controller):
             self._watchers.note(paths.BROKER_IDS)
 
     def note_offline(
-        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = UNKNOWN_BROKER_EPOCH
+        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = NO_EPOCH
     ) -> None:
         """See `LogDirEvents.note_offline`."""
         self._log_dirs.note_offline(broker_id, partitions, broker_epoch)

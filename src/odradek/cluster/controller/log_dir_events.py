@@ -15,13 +15,13 @@ from odradek.cluster.controller import decisions
 from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.decisions import Decision, Remove, Write
 from odradek.cluster.controller.image_publisher import ImagePublisher
-from odradek.cluster.controller.metadata_writer import MetadataWriter
+from odradek.cluster.controller.metadata_writer import WRITES_OVER, MetadataWriter
 from odradek.cluster.controller.node_watchers import NodeWatchers
-from odradek.cluster.controller.partition_state_machine import UNKNOWN_BROKER_EPOCH, WRITES_OVER
 from odradek.cluster.image import ClusterDelta
 from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.store.store import NoNode
 from odradek.errors import OdradekError
+from odradek.wire.epochs import NO_EPOCH
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class LogDirEvents:
             self._writer.commit_batched(Decision(tuple(done)))
 
     def note_offline(
-        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = UNKNOWN_BROKER_EPOCH
+        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = NO_EPOCH
     ) -> None:
         """Have others lead what a live broker cannot use its replicas of, or nobody.
 
@@ -99,7 +99,7 @@ class LogDirEvents:
         context = self._context
         context.check_active()
         broker = context.image.brokers.get(broker_id)
-        if broker is None or broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.epoch):
+        if broker is None or broker_epoch not in (NO_EPOCH, broker.epoch):
             return
         fresh = {(broker_id, topic, index) for topic, index in partitions} - context.offline_replicas
         if not fresh:

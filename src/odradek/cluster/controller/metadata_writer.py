@@ -41,6 +41,9 @@ repeats = Repeats(log)
 WRITES_PER_TRANSACTION = 500
 """Larger changes are written in several transactions: a message of ZooKeeper's is at most 1 MB."""
 
+WRITES_OVER = 10
+"""How often a write is tried while leaders change the same states: before 2.7 they write ISRs themselves."""
+
 _MAX_ATTEMPTS = 3
 
 

@@ -15,7 +15,7 @@ from odradek.cluster.controller import decisions, elections
 from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.decisions import Decision, Write
 from odradek.cluster.controller.metadata_reader import MetadataReader
-from odradek.cluster.controller.metadata_writer import MetadataWriter
+from odradek.cluster.controller.metadata_writer import WRITES_OVER, MetadataWriter
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.nodes import NO_LEADER, PartitionState, encode_partition_state
 from odradek.cluster.store.store import SetData
@@ -29,11 +29,7 @@ from odradek.errors import (
     StaleBrokerEpochError,
 )
 from odradek.util.topic_partition import TopicPartition
-
-UNKNOWN_BROKER_EPOCH = -1
-
-WRITES_OVER = 10
-"""How often a write is tried while leaders change the same states: before 2.7 they write ISRs themselves."""
+from odradek.wire.epochs import NO_EPOCH
 
 States = Mapping[tuple[str, int], PartitionState]
 """New states by topic and partition."""
@@ -194,9 +190,7 @@ class PartitionStateMachine:
 
     # --- brokers that leave in good order -----------------------------------------------------------------
 
-    def controlled_shutdown(
-        self, broker_id: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
-    ) -> list[tuple[str, int]]:
+    def controlled_shutdown(self, broker_id: int, broker_epoch: int = NO_EPOCH) -> list[tuple[str, int]]:
         """Take the lead, and its place in the ISRs, from a broker that wants to leave.
 
         Args:
@@ -217,7 +211,7 @@ class PartitionStateMachine:
         broker = context.image.brokers.get(broker_id)
         if broker is None:
             raise BrokerNotAvailableError
-        if broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < broker.epoch:
+        if broker_epoch != NO_EPOCH and broker_epoch < broker.epoch:
             raise StaleBrokerEpochError
         context.shutting_down[broker_id] = broker.epoch
         self._writer.write_over(lambda: self.write_states(self._states_without(broker_id)), WRITES_OVER)

@@ -14,9 +14,9 @@ from odradek.cluster import nodes, paths
 from odradek.cluster.controller import elections
 from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.decisions import Decision, Remove
-from odradek.cluster.controller.metadata_writer import MetadataWriter
+from odradek.cluster.controller.metadata_writer import WRITES_OVER, MetadataWriter
 from odradek.cluster.controller.partition_reassignment import is_moving
-from odradek.cluster.controller.partition_state_machine import WRITES_OVER, PartitionStateMachine, States
+from odradek.cluster.controller.partition_state_machine import PartitionStateMachine, States
 from odradek.cluster.nodes import NodeFormatError, PartitionState
 from odradek.cluster.store.store import NoNode
 from odradek.errors import KafkaError, KafkaStorageError, NotControllerError
