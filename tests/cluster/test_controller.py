@@ -338,3 +338,38 @@ def _random_command(rng: random.Random, scenario: Scenario) -> str:
             members = ",".join(map(str, sorted(isr)))
             return f"isr {topic}-{index} leader={partition.leader} isr={members} epochs={epochs} by={by}"
     return f"config topics/{topic} retention.ms={rng.randint(1, 9)} by={by}"
+
+
+def _make(store: MetadataStore, name: str, node: bytes) -> None:
+    """Make a topic as another program does."""
+    store.create(paths.topic(name), node)
+
+
+TOPIC = b'{"version":3,"partitions":{"0":[0]},"adding_replicas":{},"removing_replicas":{}}'
+
+
+def test_who_cannot_use_its_replica_is_not_elected_when_something_else_changes() -> None:
+    server = MemoryServer()
+    controller = _controller(MemoryStore(server))
+    controller.open()
+    controller.start(REGISTRATION)
+    controller.create_topic(NewTopic("t", 1, 1))
+    controller.note_offline(0, [("t", 0)])
+    assert controller.image.topics["t"].partitions[0].leader == -1
+    _make(MemoryStore(server), "u", TOPIC)
+    assert controller.image.topics["u"].partitions[0].leader == 0
+    assert controller.image.topics["t"].partitions[0].leader == -1
+
+
+def test_a_topic_that_cannot_be_read_keeps_no_other_back(caplog: pytest.LogCaptureFixture) -> None:
+    server = MemoryServer()
+    controller = _controller(MemoryStore(server))
+    controller.open()
+    controller.start(REGISTRATION)
+    other = MemoryStore(server)
+    # The same is said once in a while: by this name it is said of no other test's.
+    _make(other, "illegible", b"?")
+    _make(other, "good", TOPIC)
+    assert list(controller.image.topics) == ["good"]
+    assert controller.image.topics["good"].partitions[0].leader == 0
+    assert "/brokers/topics/illegible" in caplog.text
