@@ -23,7 +23,6 @@ APART = ("odradek.wire", "odradek.errors")
 """Messages and exceptions are families by nature."""
 
 LAYERS = {
-    "client.aio.admin.AsyncAdmin": "the face of eight families of calls over one base",
     "log.partition.appending.AppendableLog": "one log: reads, gets to the disk, is cut, is written to",
     "log.partition.partition_log.PartitionLog": "the same, and whose it is",
     "log.partition.truncation.TruncatableLog": "the same, without writing",
@@ -39,8 +38,8 @@ HEIRS = {
     "broker.quotas.client_quota_manager.ClientQuotaManager": "ControllerMutationQuotaManager",
     "cli.suggesting.SuggestingGroup": "ToolGroup",
     "cli.tool.Tool": "ConfigsTool",
-    "client.aio.admin_base.AdminBase": "AccessAdmin AclAdmin ConfigAdmin GroupAdmin PlacementAdmin "
-    "TokenAdmin TopicAdmin TransactionAdmin",
+    "client.aio.admin_base.AdminBase": "AccessAdmin AclAdmin ClusterAdmin ConfigAdmin GroupAdmin "
+    "PlacementAdmin TokenAdmin TopicAdmin TransactionAdmin",
     "client.core.assignors.base.Assignor": "RangeAssignor RoundRobinAssignor StickyAssignor",
     "client.core.transactions.state_machine.TransactionStateMachine": "TransactionManager",
     "client.types.ConsumerRebalanceListener": "Listener _Listener",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster, check_loop
 from odradek.client.aio.offsets import retry
@@ -13,6 +13,9 @@ from odradek.client.errors import ClosedError
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from typing import Self
 
 T = TypeVar("T")
 
@@ -62,6 +65,19 @@ class AdminBase:
     def config(self) -> AdminConfig:
         """The configs in effect."""
         return self._config
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        if self._cluster is not None:
+            check_loop(self._cluster)
+            await self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
 
     def _started(self) -> Cluster:
         if self._closed:
