@@ -13,9 +13,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from odradek.cluster.controller.alter_partition import IsrChange
 from odradek.cluster.controller.control_request_forms import deleted_by
 from odradek.cluster.controller.control_requests import ControlRequests, Requests
-from odradek.cluster.controller.decisions import IsrChange
 from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from odradek.cluster.configs.config_def import ConfigValue
-from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.alter_partition import IsrChange
 from odradek.cluster.controller.lone_controller import LoneController
 from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage

@@ -12,7 +12,7 @@ import pytest
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller import metadata_writer, topic_changes
-from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.alter_partition import IsrChange
 from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.cluster.controller.partition_reassignment import is_moving
 from odradek.cluster.controller.topic_manager import NewTopic

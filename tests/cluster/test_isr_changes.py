@@ -8,7 +8,7 @@ import pytest
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller import isr_changes
-from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.alter_partition import IsrChange
 from odradek.cluster.controller.lone_controller import LoneController
 from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from odradek.cluster.controller.decisions import IsrChange, alter_partition
+from odradek.cluster.controller.alter_partition import IsrChange, alter_partition
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
 from odradek.errors import IneligibleReplicaError, KafkaError

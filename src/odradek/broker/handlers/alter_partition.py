@@ -5,7 +5,7 @@
 - Up to version 1 topics are named, from 2 on they have ids: UNKNOWN_TOPIC_ID; UNKNOWN_TOPIC_OR_PARTITION.
 - From 3 on the members come with their broker epochs (KIP-903): one that is not the present one is
   INELIGIBLE_REPLICA; before version 2 that is OPERATION_NOT_ATTEMPTED.
-- For the other errors see `odradek.cluster.controller.decisions.alter_partition`.
+- For the other errors see `odradek.cluster.controller.alter_partition`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import handler
 from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster.controller.decisions import IsrChange
+from odradek.cluster.controller.alter_partition import IsrChange
 from odradek.errors import ClusterAuthorizationError, KafkaError, StaleBrokerEpochError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.controller import decisions
+from odradek.cluster.controller.alter_partition import IsrChange, alter_partition
 from odradek.cluster.controller.controller_context import ControllerContext
-from odradek.cluster.controller.decisions import Decision, IsrChange, Remove, Write
+from odradek.cluster.controller.decisions import Decision, Remove, Write
 from odradek.cluster.controller.image_publisher import ImagePublisher
 from odradek.cluster.controller.metadata_writer import MetadataWriter
 from odradek.cluster.controller.partition_reassignment import is_moving
@@ -57,7 +57,7 @@ class IsrChanges:
         """Change a partition's ISR for its leader, and return the new partition epoch.
 
         Raises:
-            KafkaError: see `decisions.alter_partition`; or this broker is not the active controller.
+            KafkaError: see `alter_partition.alter_partition`; or this broker is not the active controller.
         """
         outcome = self.alter_partitions([change])[0]
         if isinstance(outcome, KafkaError):
@@ -72,7 +72,7 @@ class IsrChanges:
 
         Returns:
             For each change, in order, the partition as it is now, or why it was not changed: see
-            `decisions.alter_partition`.
+            `alter_partition.alter_partition`.
 
         Raises:
             NotControllerError: this broker is not the active controller.
@@ -101,7 +101,7 @@ class IsrChanges:
         topics: dict[str, TopicImage] = {}
         for change in changes:
             try:
-                decision = decisions.alter_partition(image, context.epoch, change, context.shutting_down)
+                decision = alter_partition(image, context.epoch, change, context.shutting_down)
             except KafkaError as error:
                 outcomes.append(error)
                 continue
