@@ -21,7 +21,8 @@
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
 # make spark-cluster  Spark's own cluster in the foreground, a master (PORT=7077) and two workers: docs/spark_cluster.md
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
-# make compatibility  the same, and docs/compatibility.md is written anew from what they did
+# make compatibility  the same, with the suites of other clients while brokers are killed; docs/compatibility.md is
+#               written anew from what they did
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -183,6 +184,8 @@ interop: $(VENV)/.dev
 	rm -f build/compatibility.json
 	$(BIN)/python tests/again.py tests/interop $(SHARED) $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
 
+# With the suites that take minutes, and those while brokers are killed.
+compatibility: PYTEST += -m interop
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md
 

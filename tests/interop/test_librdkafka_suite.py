@@ -131,6 +131,8 @@ def started(data: Path, number: int) -> Workers:
     return Workers(data, *words, number=number)
 
 
+# Not in every `make interop`: it takes some minutes.
+@pytest.mark.faults
 def test_its_own_tests_on_three_workers(
     suite: tuple[str, Path], tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:
