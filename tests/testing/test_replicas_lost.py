@@ -42,7 +42,7 @@ def test_a_data_folder_that_fails(leads: bool, tmp_path: Path) -> None:
 
         def fail(broker: object) -> None:
             broker.on_fatal = told.append  # type: ignore[attr-defined]
-            broker.logs.fail_directory(path, "the test wants it")  # type: ignore[attr-defined]
+            broker.logs.directories.fail(path, "the test wants it")  # type: ignore[attr-defined]
 
         cluster.broker(victim).call(fail)
         cluster.wait_for_isr("clicks", ALL - {victim})
@@ -72,7 +72,7 @@ def test_one_data_folder_of_two_fails_and_the_rest_is_served(tmp_path: Path) -> 
         )
         assert len(set(homes.values())) == 2
         produce(cluster, "clicks", [b"before"])
-        cluster.broker(leader).call(lambda b: b.logs.fail_directory(lost_path, "the test wants it"))
+        cluster.broker(leader).call(lambda b: b.logs.directories.fail(lost_path, "the test wants it"))
         for index, home in homes.items():
             cluster.wait_for_isr("clicks", ALL - {leader} if home == lost_path else ALL, index)
         produce(cluster, "clicks", [b"meanwhile"])

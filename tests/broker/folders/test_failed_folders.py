@@ -147,7 +147,7 @@ def test_a_topic_in_a_failed_folder_is_deleted_when_the_folder_is_back(tmp_path:
         disk = BrokenDisk()
         async with running(log_dirs, files=disk) as broker:  # type: ignore[arg-type]
             create_topic(broker, "t", 2)
-            broker.logs.fail_directory(folders[1], "for the test")
+            broker.logs.directories.fail(folders[1], "for the test")
             lost, queue = broker.controller, broker.controller.event_queue
             await settle(lambda: bool(lost.offline_replicas) and not queue.is_busy, "for the controller")
             broker.controller.delete_topics(["t"])

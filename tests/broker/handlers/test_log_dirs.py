@@ -93,7 +93,7 @@ def test_several_folders_one_of_which_fails(tmp_path: Path) -> None:
             both = [found(one) for one in results.values()]
             assert set.union(*both) == {("t", index) for index in range(4)}
             assert [len(one) for one in both] == [2, 2]
-            broker.logs.fail_directory(second, "the test says so")
+            broker.logs.directories.fail(second, "the test says so")
             results = {one.log_dir: one for one in (await describe(client, 5, None)).results}
             assert [one.error_code for one in results.values()] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
             assert (results[str(second)].topics, results[str(second)].total_bytes) == ([], -1)
@@ -281,7 +281,7 @@ def test_replicas_are_not_moved_where_a_folder_has_failed(tmp_path: Path) -> Non
             client = await connect(broker)
             present = broker.replicas.get("t", 0).log.directory.parent
             failing, other = [path for path in broker.logs.data_dirs if path != present]
-            broker.logs.fail_directory(failing, "the test says so")
+            broker.logs.directories.fail(failing, "the test says so")
             failed = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
             assert await alter(client, 2, (failing, "t", [0])) == failed
             assert await alter(client, 2, (other, "t", [0])) == failed

@@ -143,7 +143,7 @@ def test_a_broker_of_a_cluster_gives_up_what_it_could_not_sync(
 
     async def use(member: Member) -> None:
         logs = member.broker.logs
-        assert logs.gives_up_failed_syncs and logs.gives_up_full_disks is gives_up
+        assert logs.directories.gives_up_failed_syncs and logs.directories.gives_up_full_disks is gives_up
 
     in_member(tmp_path, use, **({"odradek_store_socket": socket} if socket else {}))
 
@@ -355,7 +355,7 @@ def test_the_loss_of_a_folder_is_noted_until_the_store_is_back(
             notify()
 
         controller.notify_log_dir_failure = fail_at_first
-        member.broker.logs.fail_directory(tmp_path / "b", "the disk is gone")
+        member.broker.logs.directories.fail(tmp_path / "b", "the disk is gone")
         await until(lambda: tried == 4)
 
     in_member(tmp_path / "a", use, log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}")

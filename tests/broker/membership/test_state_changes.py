@@ -511,7 +511,7 @@ def test_a_deletion_that_is_not_on_the_disk_is_not_told_and_nothing_is_made_anew
         world.files.failing["fsync_dir"] = lambda path: path == home
         for _ in range(3):
             assert await world.stop(0) == (NONE, [STORAGE])
-            assert world.logs.failure_of(home) is not None
+            assert world.logs.directories.failure_of(home) is not None
             # Given back, as the controller does which has a reassignment go back, it waits for its folder.
             given = state(0, leader=OTHER, isr=[OTHER], is_new=True)
             assert await world.lead(given) == (NONE, [STORAGE])
@@ -534,7 +534,7 @@ def test_a_deletion_is_told_once_it_is_on_the_disk_though_a_sync_before_failed(g
         world.files.failing_with = errno.ENOSPC
         for _ in range(2):
             assert await world.stop(0) == (NONE, [STORAGE])
-        assert world.logs.failure_of(home) is None
+        assert world.logs.directories.failure_of(home) is None
         if goes_on:
             assert await world.lead(state(0, is_new=True)) == (NONE, [STORAGE])
         world.files.failing.clear()
@@ -755,7 +755,7 @@ def test_a_replica_that_is_given_back_while_its_folder_is_away_waits_for_it() ->
         await world.lead(state(0))
         append(world.replicas.get("t", 0))
         home = world.replicas.get("t", 0).log.directory
-        world.logs.fail_directory(home.parent, "for the test")
+        world.logs.directories.fail(home.parent, "for the test")
         back = state(0, leader=OTHER, epoch=6, isr=[OTHER], replicas=[OTHER, ME], is_new=True)
         for _ in range(2):
             assert await world.stop(0, epoch=5) == (NONE, [STORAGE])

@@ -104,7 +104,7 @@ def test_a_failed_folder_goes_offline_alone(
     assert told[0][0] == failing
     assert told[0][1] <= offline
     assert manager.online_dirs == [path for path in (FIRST, SECOND) if path != failing]
-    assert "Input/output error" in str(manager.failure_of(failing))
+    assert "Input/output error" in str(manager.directories.failure_of(failing))
     assert {(log.topic, log.partition) for log in manager.all() if log.partition < 10} == {
         ("t", log.partition) for log in others
     }
@@ -151,7 +151,7 @@ def test_a_full_disk_is_no_failed_folder() -> None:
 def test_a_full_disk_fails_its_folder_where_others_take_over() -> None:
     files = MemoryFileSystem()
     manager, logs = with_logs(files)
-    manager.gives_up_full_disks = True
+    manager.directories.gives_up_full_disks = True
     files.failing_with = errno.ENOSPC
     files.failing["pwrite"] = below(FIRST)
     with pytest.raises(KafkaStorageError):
@@ -201,7 +201,7 @@ def test_what_is_taken_away_with_its_folder_is_not_made_anew_in_another() -> Non
     files = MemoryFileSystem()
     manager, logs = with_logs(files)
     key = next(("t", log.partition) for log in logs if log.directory.parent == FIRST)
-    manager.fail_directory(FIRST, "for the test")
+    manager.directories.fail(FIRST, "for the test")
     for _ in range(2):
         assert not manager.delete(*key)
         assert not manager.is_gone(key)
@@ -254,7 +254,7 @@ def test_a_damaged_log_is_not_forgotten_with_its_folder() -> None:
     manager = LogManager([FIRST, SECOND], files, ManualClock(NOW_MS), CONFIG, refuses_damage=False)
     manager.load()
     assert key in manager.damaged
-    manager.fail_directory(FIRST, "for the test")
+    manager.directories.fail(FIRST, "for the test")
     assert not manager.delete(*key)
     with pytest.raises(KafkaStorageError):
         manager.create(*key, CONFIG, TOPIC_ID, is_copied=True)
@@ -291,7 +291,7 @@ def test_what_is_told_of_the_folders() -> None:
     files.capacity = 10_000_000
     manager, logs = with_logs(files)
     logs[0].append(batch([b"not committed"]), leader_epoch=0, now_ms=NOW_MS)
-    manager.fail_directory(SECOND, "why")
+    manager.directories.fail(SECOND, "why")
     first, second = take_all(manager.describe())
     assert (first.path, first.failure, first.total_bytes) == (FIRST, None, 10_000_000)
     assert 0 < first.usable_bytes < 10_000_000
@@ -340,11 +340,11 @@ def test_a_folder_that_failed_may_have_lost_records_without_a_boot() -> None:
     """After a failed sync the kernel has what it could not write no more."""
     files = MemoryFileSystem()
     manager, logs = with_logs(files)
-    manager.note_boot()
+    manager.directories.note_boot()
     files.restart()
     assert start(files).unlost == {("t", log.partition) for log in logs}
     files.restart()
     manager = start(files)
-    manager.fail_directory(FIRST, "for the test")
+    manager.directories.fail(FIRST, "for the test")
     files.restart()
     assert start(files).unlost == {("t", log.partition) for log in logs if log.directory.parent == SECOND}

@@ -84,16 +84,16 @@ def test_the_lock_tells_whether_the_machine_has_booted_since_it_was_noted(tmp_pa
     assert [unlost(), unlost()] == [False, False], "it was not noted"
     manager = manager_of(tmp_path)
     manager.load()
-    manager.note_boot()
+    manager.directories.note_boot()
     manager.unlock()
     assert [unlost(), unlost()] == [True, True]
     manager = manager_of(tmp_path)
-    manager.fail_directory(tmp_path, "for the test")
+    manager.directories.fail(tmp_path, "for the test")
     manager.unlock()
     assert [unlost(), unlost()] == [False, False]
     manager = manager_of(tmp_path)
     manager.load()
-    manager.note_boot()
+    manager.directories.note_boot()
     manager.unlock()
     for text in (b"", b"123", b"123\n", b"123\n0\n", b"\xff\xff\n\xff", b"\0" * 50):
         noted = lock.read_bytes()

@@ -78,8 +78,8 @@ def test_a_deletion_that_could_not_be_synced_gives_its_folder_up(seed: int) -> N
     failed = manager.sync_names()
     assert list(failed) == [home]
     for path, error in failed.items():
-        manager.note_error(path, error)
-    assert manager.failure_of(home) is not None
+        manager.directories.note_error(path, error)
+    assert manager.directories.failure_of(home) is not None
     assert not manager.is_gone(KEY)
     with pytest.raises(KafkaStorageError, match="which has failed"):
         make_elsewhere(manager, home)
@@ -108,8 +108,8 @@ def test_what_is_deleted_is_made_anew_once_that_is_on_the_disk(seed: int) -> Non
         failed = manager.sync_names()
         assert list(failed) == [home]
         for path, error in failed.items():
-            manager.note_error(path, error)
-        assert manager.failure_of(home) is None
+            manager.directories.note_error(path, error)
+        assert manager.directories.failure_of(home) is None
     with pytest.raises(KafkaStorageError, match="would be back after a loss of power"):
         make_elsewhere(manager, home)
     assert plain_folders(files) == []
@@ -280,7 +280,7 @@ def test_in_two_folders_and_one_fails_then_neither_is_deleted() -> None:
     files = MemoryFileSystem()
     old, new = in_both(files, clean=True)
     manager = start(files)
-    manager.fail_directory(old.parent, "for the test")
+    manager.directories.fail(old.parent, "for the test")
     assert not manager.delete(*KEY)
     assert not manager.is_gone(KEY)
     assert set(plain_folders(files)) == {old, new}

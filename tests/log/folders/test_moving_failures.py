@@ -44,7 +44,7 @@ def test_the_new_disk_is_full() -> None:
     world.manager.moves.end(move)
     world.files.failing.clear()
     assert folders_marked(world.files, "future") == []
-    assert world.manager.failure_of(B) is None
+    assert world.manager.directories.failure_of(B) is None
     world.put()
     world.check()
 
@@ -58,7 +58,7 @@ def test_the_old_disk_fails_just_behind_the_swap() -> None:
         while True:
             wait = advance(steps, wait)
     world.manager.moves.end(move)
-    assert world.manager.failure_of(A) is not None
+    assert world.manager.directories.failure_of(A) is not None
     world.put()
     world.check()
     with pytest.raises(KafkaStorageError):
@@ -75,6 +75,6 @@ def test_no_moves_while_a_folder_is_offline() -> None:
     world = World()
     world.manager.close()
     world.again(A, B, C)
-    world.manager.fail_directory(C, "the test says so")
+    world.manager.directories.fail(C, "the test says so")
     with pytest.raises(KafkaStorageError):
         world.manager.moves.begin(KEY, B)

@@ -389,7 +389,7 @@ def test_a_process_that_dies_loses_nothing_and_one_without_power_may():
     ):
         manager, _ = start(files, ManualClock(NOW_MS))
         if noted:
-            manager.note_boot()
+            manager.directories.note_boot()
         if power_fails:
             files.lose_power()
         files.restart()

@@ -30,7 +30,7 @@ def start(files: MemoryFileSystem, **config: int) -> LogManager:
     manager.load()
     if manager.get(*KEY) is None:
         manager.create(*KEY, manager.defaults, TOPIC_ID)
-    manager.note_boot()
+    manager.directories.note_boot()
     return manager
 
 
@@ -151,9 +151,9 @@ def test_a_sync_beside_one_that_failed_moves_no_recovery_point() -> None:
 def test_a_failed_sync_fails_its_folder_where_others_have_copies(name: str, gives_up: bool) -> None:
     files = MemoryFileSystem()
     manager = with_records(files)
-    manager.gives_up_failed_syncs = gives_up
+    manager.directories.gives_up_failed_syncs = gives_up
     fail(files, manager, name, errno.ENOSPC)
-    assert (manager.failure_of(DATA) is not None) is gives_up
+    assert (manager.directories.failure_of(DATA) is not None) is gives_up
 
 
 @pytest.mark.parametrize("name", SYNCS)
@@ -162,7 +162,7 @@ def test_after_a_failed_sync_a_start_does_not_count_on_the_boot(name: str) -> No
     manager = with_records(files)
     fail(files, manager, name, errno.ENOSPC)
     # Others know by now what may be lost, and so does this broker until its next start.
-    manager.note_boot()
+    manager.directories.note_boot()
     files.restart()
     manager = start(files)
     assert KEY not in manager.unlost | manager.stopped_cleanly

@@ -137,7 +137,7 @@ def _count_late_transactions(broker: BrokerServices) -> int:
 
 
 def _is_offline(logs: LogManager, path: Path) -> float:
-    return float(logs.failure_of(path) is not None)
+    return float(logs.directories.failure_of(path) is not None)
 
 
 def _moved_per_second(broker: BrokerServices) -> float:

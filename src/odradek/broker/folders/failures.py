@@ -55,8 +55,8 @@ class FolderFailures:
         """
         logs = self._broker.logs
         logs.on_failure = self._on_failed
-        logs.gives_up_failed_syncs = True
-        logs.gives_up_full_disks = not self._broker.config.odradek_store_socket
+        logs.directories.gives_up_failed_syncs = True
+        logs.directories.gives_up_full_disks = not self._broker.config.odradek_store_socket
 
     def _on_image(self, _image: ClusterImage, delta: ClusterDelta) -> None:
         """A damaged log that its topic's deletion has removed does not come back, as one on a disk may.

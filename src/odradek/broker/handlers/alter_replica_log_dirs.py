@@ -76,7 +76,7 @@ def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> Err
     logs = context.broker.logs
     if folder not in logs.data_dirs:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if logs.failure_of(folder) is not None:
+    if logs.directories.failure_of(folder) is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
         present = context.broker.replicas.get(topic, index).log.directory.parent

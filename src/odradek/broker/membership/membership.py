@@ -253,7 +253,7 @@ class Membership:
             if not self._stopped:
                 raise
         if not self._stopped:
-            self._logs.note_boot()
+            self._logs.directories.note_boot()
         await self._register()
         if self._stopped:
             return

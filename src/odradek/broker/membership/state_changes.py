@@ -377,7 +377,7 @@ class StateChanges:
                 # The controller forgets the topic upon this answer: nothing may come back after it.
                 failed = await asyncio.get_running_loop().run_in_executor(None, self._logs.sync_names)
                 for path, failure in failed.items():
-                    self._logs.note_error(path, failure)
+                    self._logs.directories.note_error(path, failure)
                 if failed:
                     for one in response.partition_errors:
                         one.error_code = one.error_code or int(ErrorCode.KAFKA_STORAGE_ERROR)

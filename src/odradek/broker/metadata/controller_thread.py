@@ -113,9 +113,9 @@ class ControllerThread:
     def _note(self, path: Path, failure: OSError) -> None:
         """Tell the logs that a deletion is not on the disk, in their thread."""
         if threading.get_ident() == self._loop_thread:
-            self._logs.note_error(path, failure)
+            self._logs.directories.note_error(path, failure)
         elif not self._stopped:
-            self._loop.call_soon_threadsafe(self._logs.note_error, path, failure)
+            self._loop.call_soon_threadsafe(self._logs.directories.note_error, path, failure)
 
     def _in_loop(self, work: Callable[[], Result]) -> Result:
         """Run `work` in the loop's thread, in a turn of its own, and wait for it here."""

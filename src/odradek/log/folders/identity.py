@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from odradek.log.folders import meta_properties
+from odradek.log.folders.data_directories import DataDirectories
 from odradek.log.folders.meta_properties import MetaProperties
 from odradek.log.folders.roster import Roster
 from odradek.log.storage.data_directory import DataDirectory
@@ -26,35 +26,25 @@ class _Missing(NamedTuple):
 class Identity:
     """The `meta.properties` of a broker's data folders, those offline aside.
 
-    Args: `directories`: looked at anew each time. `give_up`: told of a folder that cannot be read or written,
-    what failed, and the error; it may raise `DataDirectoryError`.
+    A folder that cannot be read or written is given up.
 
     Attributes: `roster`: whether all folders are there.
     """
 
-    def __init__(
-        self,
-        files: FileSystem,
-        directories: Sequence[DataDirectory],
-        give_up: Callable[[DataDirectory, str, OSError], None],
-    ) -> None:
+    def __init__(self, files: FileSystem, directories: DataDirectories) -> None:
         self._files = files
         self._directories = directories
-        self._give_up = give_up
-        self.roster = Roster(files, directories, give_up)
+        self.roster = Roster(files, directories)
         self._missing: dict[Path, _Missing] = {}
         self._has_begun = False
 
     def _stored_metas(self) -> list[tuple[DataDirectory, MetaProperties | None]]:
-        metas = []
-        for directory in self._directories:
-            if directory.is_online:
-                try:
-                    meta = meta_properties.read(self._files, directory.path / META_PROPERTIES)
-                except OSError as error:
-                    self._give_up(directory, f"{directory.path} cannot be read", error)
-                else:
-                    metas.append((directory, meta))
+        metas: list[tuple[DataDirectory, MetaProperties | None]] = []
+
+        def read(directory: DataDirectory) -> None:
+            metas.append((directory, meta_properties.read(self._files, directory.path / META_PROPERTIES)))
+
+        self._directories.in_each("{} cannot be read", read)
         return metas
 
     def stored_cluster_id(self) -> str | None:
@@ -98,11 +88,9 @@ class Identity:
     def _write(self) -> None:
         # Before the newcomers cannot be told from the others any more.
         self.roster.write()
-        for directory in self._directories:
-            missing = self._missing.pop(directory.path, None)
-            if missing is not None and directory.is_online:
-                path = directory.path / META_PROPERTIES
-                try:
-                    meta_properties.write(self._files, path, *missing)
-                except OSError as error:
-                    self._give_up(directory, f"{path} cannot be written", error)
+        self._directories.in_each(f"{{}}/{META_PROPERTIES} cannot be written", self._complete)
+
+    def _complete(self, directory: DataDirectory) -> None:
+        missing = self._missing.pop(directory.path, None)
+        if missing is not None:
+            meta_properties.write(self._files, directory.path / META_PROPERTIES, *missing)

@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.log.config import LogConfig
-from odradek.log.errors import DataDirectoryError
 from odradek.log.folders.checkpointing import CheckpointJob, Checkpoints
+from odradek.log.folders.data_directories import DataDirectories
 from odradek.log.folders.identity import Identity
 from odradek.log.folders.moves import Moves
 from odradek.log.folders.placement import Placement
@@ -35,11 +35,9 @@ from odradek.log.startup.folder_view import FolderView, FoundLog, find_compacted
 from odradek.log.startup.loading import load_partition_log, open_partition_log
 from odradek.log.storage.checkpoint_file import write_offsets
 from odradek.log.storage.data_directory import (
-    FULL,
     DataDirectory,
     DirectoryState,
     ReplicaState,
-    is_disk_failure,
     is_of_one_file,
 )
 from odradek.log.storage.file_names import (
@@ -64,18 +62,15 @@ FailureListener = Callable[[Path, list[TopicPartition], str], None]
 class LogManager:
     """The logs in one or several data folders.
 
-    Making it creates the folders that are missing and locks them: `DataDirectoryInUseError` where another
-    broker is at work, `DataDirectoryError` for a folder given twice, or when none can be used.
+    Raises as `DataDirectories`, which are made and locked.
 
-    Attributes: `data_dirs`; `on_failure`: told when a folder goes offline, in the middle of what found it
-    out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another;
-    `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there;
-    `gives_up_full_disks`: whether a full disk fails its folder. Without it what was asked for fails, and
-    nothing else, until there is room again; `gives_up_failed_syncs`: whether a sync that finds no room fails
-    the folder, too. Without it its log alone takes nothing more; `stopped_cleanly`: partitions whose logs
-    were at the start as a clean stop had left them; `unlost`: those whose last user has died, perhaps, but
-    not the machine since `note_boot`: all that was written is there, synced or not; `lost`: partitions of
-    which others believe that they are here, while their logs are gone; set by whoever has asked.
+    Attributes: `directories`, of which `data_dirs` are the paths; `on_failure`: told when one goes offline,
+    in the middle of what found it out; `checkpoints`: writes them; `moves`: the logs on their way from one
+    folder to another; `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that
+    are there; `stopped_cleanly`: partitions whose logs were at the start as a clean stop had left them;
+    `unlost`: those whose last user has died, perhaps, but not the machine since its boot was noted: all that
+    was written is there, synced or not; `lost`: partitions of which others believe that they are here, while
+    their logs are gone; set by whoever has asked.
     """
 
     def __init__(
@@ -87,7 +82,8 @@ class LogManager:
         *,
         refuses_damage: bool = True,
     ) -> None:
-        self.data_dirs = [Path(path) for path in data_dirs]
+        self.directories = DataDirectories(data_dirs, files)
+        self.data_dirs = self.directories.paths
         self._files = files
         self._clock = clock
         self.defaults = defaults or LogConfig()
@@ -97,9 +93,7 @@ class LogManager:
         self._offline: dict[TopicPartition, Path] = {}
         """Partitions that were in folders which have failed. Also those that are not this broker's any more:
         their files are there still, and are back with the folder."""
-        self._unread: set[Path] = set()
-        """Folders that had failed before it was known what is in them."""
-        self._removals = Removals(files)
+        self._removals = Removals(files, clock, self.defaults.file_delete_delay_ms)
         self.stopped_cleanly: set[TopicPartition] = set()
         self.unlost: set[TopicPartition] = set()
         self.lost: set[TopicPartition] = set()
@@ -107,104 +101,42 @@ class LogManager:
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
         self._taken_out = TakenOut(files)
         self.refuses_damage = refuses_damage
-        self.gives_up_full_disks = False
-        self.gives_up_failed_syncs = False
         self.damaged = DamagedLogs(files)
         self.checkpoints = Checkpoints(files)
         self.checkpoints.damaged = self.damaged
-        self.moves = Moves(self, files)
-        self._placement = Placement(self, files, self.moves.preferred)
-        self._dirs: list[DataDirectory] = []
-        self._identity = Identity(files, self._dirs, self._fail_at_start)
-        if len(set(self.data_dirs)) != len(self.data_dirs):
-            raise DataDirectoryError(f"log.dirs names a folder twice: {', '.join(map(str, self.data_dirs))}")
-        try:
-            for path in self.data_dirs:
-                directory = DataDirectory(path)
-                self._dirs.append(directory)
-                try:
-                    directory.take(files)
-                except OSError as error:
-                    self._fail_at_start(directory, f"the data folder {path} cannot be used", error)
-        except BaseException:
-            self.unlock()
-            raise
+        self.moves = Moves(self._logs, self.directories, self._removals, files, self.begin_checkpoint)
+        self._placement = Placement(self._logs, self.directories, files, self.moves.preferred)
+        self._identity = Identity(files, self.directories)
+        self.directories.on_failed = self._on_folder_failed
 
     def unlock(self) -> None:
         """Let go of the folders without writing anything, as when a start fails."""
         for log in self._logs.values():
             log.release()
-        for directory in self._dirs:
-            directory.unlock()
+        self.directories.unlock()
 
     # Folders that fail.
 
     @property
     def online_dirs(self) -> list[Path]:
         """The folders that can be used."""
-        return [directory.path for directory in self._dirs if directory.is_online]
-
-    def failure_of(self, path: Path) -> str | None:
-        """Return why a folder is offline; None while it is not."""
-        directory = self._directory_at(path)
-        return None if directory is None else directory.failure
-
-    def _directory_at(self, path: Path) -> DataDirectory | None:
-        return next((one for one in self._dirs if one.path == path), None)
-
-    def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
-        """Go on without a folder, while there is another. Raises `DataDirectoryError`."""
-        directory.fail(str(error))
-        self._unread.add(directory.path)
-        directory.unlock()
-        for key in [key for key, log in self._logs.items() if log.directory.parent == directory.path]:
-            self._logs.pop(key).release()
-            self._offline[key] = directory.path
-        others = [one for one in self._dirs if one.is_online]
-        if not others and len(self._dirs) == len(self.data_dirs):
-            raise DataDirectoryError(f"{what}: {error}") from error
-        logger.error("%s: %s. It is offline until the next start", what, error)
+        return self.directories.online
 
     def _on_write_error(self, log: ReadableLog, error: OSError) -> None:
-        path = log.directory.parent
         sync_failed = isinstance(log, PartitionLog) and log.syncing.failed
-        directory = self._directory_at(path)
-        if sync_failed and directory is not None:
-            directory.note_loss()
-        self.note_error(path, error, sync_failed=sync_failed)
+        self.directories.note_write_error(log.directory.parent, error, sync_failed=sync_failed)
 
-    def note_error(self, path: Path, error: OSError, *, sync_failed: bool = False) -> None:
-        """Something went wrong in a folder: give it up if that is what the error means.
-
-        Args:
-            path: of the folder.
-            error: what went wrong.
-            sync_failed: whether a log's sync did, so that pages it wrote may be gone.
-        """
-        gives_up_full = self.gives_up_full_disks or (sync_failed and self.gives_up_failed_syncs)
-        is_full = error.errno in FULL and gives_up_full
-        if is_full or is_disk_failure(self._files, path, error):
-            self.fail_directory(path, str(error))
-
-    def fail_directory(self, path: Path, reason: str) -> None:
-        """Give a folder up: its logs are offline until the next start. Harmless twice."""
-        directory = self._directory_at(path)
-        if directory is None or not directory.is_online:
-            return
-        directory.fail(reason)
+    def _on_folder_failed(self, path: Path, reason: str) -> None:
+        """Let go of the logs in a folder that goes offline."""
         keys = [key for key, log in self._logs.items() if log.directory.parent == path]
-        logger.error(
-            "the data folder %s has failed and is offline until the next start, with %d partitions: %s",
-            path,
-            len(keys),
-            reason,
-        )
         for key in keys:
             log = self._logs.pop(key)
             # Whoever still holds it appends no more.
             log.syncing.failed = True
             log.release()
             self._offline[key] = path
+        if keys:
+            logger.error("%d partitions are offline with %s", len(keys), path)
         for key in self._taken_out.forget(path):
             # It may be back with the folder, as what could not be taken out is.
             self._offline.setdefault(key, path)
@@ -216,7 +148,7 @@ class LogManager:
     def describe(self) -> Generator[None, None, list[DirectoryState]]:
         """All folders with the logs in them, for DescribeLogDirs; pauses after each log."""
         states: dict[Path, DirectoryState] = {}
-        for directory in self._dirs:
+        for directory in self.directories:
             path, total, usable = directory.path, -1, -1
             if directory.is_online:
                 try:
@@ -257,8 +189,7 @@ class LogManager:
         """
         key = (topic, partition)
         return key not in self._logs and (
-            bool(self._identity.roster.missing)
-            or len(self.online_dirs) < len(self._dirs)
+            bool(self._identity.roster.missing or self.directories.offline)
             or key in self.damaged
             or self.damaged.is_missed(key)
         )
@@ -269,7 +200,7 @@ class LogManager:
         They are made again only where no record can be missed by it, or somebody wants it so; see `create`.
         Those that are damaged have a reason of their own, and so has what may be in a folder that has failed.
         """
-        if len(self.online_dirs) < len(self._dirs):
+        if self.directories.offline:
             return
         self.lost = {key for key in lost if key not in self.damaged and not self.damaged.is_missed(key)}
         if not self.lost:
@@ -284,14 +215,6 @@ class LogManager:
             some,
             self._identity.roster.reason,
         )
-
-    def note_boot(self) -> None:
-        """Have the next start know that nothing was lost, unless the machine boots before.
-
-        To be called when others know by the in-sync sets what may have been lost so far.
-        """
-        for directory in self._dirs:
-            directory.note_boot()
 
     # Loading.
 
@@ -321,12 +244,13 @@ class LogManager:
             for item in views[directory.path].logs:
                 self._open_or_give_up(item)
 
-        self._in_each_folder(look_into)
+        loading = "loading the logs of {} failed"
+        self.directories.in_each(loading, look_into)
         settle_duplicates(views.values(), refuses=self.refuses_damage)
         self._identity.begin()
-        self._in_each_folder(lambda directory: self._begin_in(directory.path, views[directory.path]))
-        self._in_each_folder(open_logs)
-        same_boot = {one.path for one in self._dirs if one.lock is not None and one.lock.same_boot}
+        self.directories.in_each(loading, lambda one: self._begin_in(one.path, views[one.path]))
+        self.directories.in_each(loading, open_logs)
+        same_boot = self.directories.of_this_boot()
         self.unlost.update(key for key, log in self._logs.items() if log.directory.parent in same_boot)
         if self._logs:
             scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
@@ -335,15 +259,6 @@ class LogManager:
         self.damaged.settle(self._logs)
         self.moves.take_up({path: view for path, view in views.items() if path in self.online_dirs})
         return list(self._logs.values())
-
-    def _in_each_folder(self, work: Callable[[DataDirectory], None]) -> None:
-        """Do something in each data folder that has not failed, and give up those in which that fails."""
-        for directory in self._dirs:
-            if directory.is_online:
-                try:
-                    work(directory)
-                except OSError as error:
-                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
 
     def _begin_in(self, path: Path, view: FolderView) -> None:
         """Take note of what a data folder holds, before the first log of any is opened. Raises `OSError`."""
@@ -445,7 +360,7 @@ class LogManager:
             and not self.damaged.is_missed((topic, partition))
         ]
         # While a folder is offline a log may be in it, and two of one partition refuse the next start.
-        if not fresh or any(not one.is_online for one in self._dirs):
+        if not fresh or self.directories.offline:
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)
         if any(self._taken_out.where((topic, partition)) for topic, partition, _ in fresh):
@@ -483,7 +398,7 @@ class LogManager:
                     directory, topic, partition, config or self.defaults, self._files, self._clock
                 )
             except OSError as error:
-                self.note_error(directory.parent, error)
+                self.directories.note_error(directory.parent, error)
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
             self._take(log)
             self.lost.discard(key)
@@ -500,7 +415,7 @@ class LogManager:
             return
         failed = self._taken_out.sync()
         for path, error in failed.items():
-            self.note_error(path, error)
+            self.directories.note_error(path, error)
         if parent in failed:
             raise KafkaStorageError(
                 f"one is being deleted in {parent}, and would be back after a loss of power: {failed[parent]}"
@@ -511,11 +426,11 @@ class LogManager:
     ) -> None:
         if key in self._offline:
             raise KafkaStorageError(f"it is in {self._offline[key]}, which has failed")
-        failed = [str(one.path) for one in self._dirs if not one.is_online]
+        failed = list(map(str, self.directories.offline))
         if failed and not is_new:
             raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
-        if self._unread and is_copied:
-            unread = sorted(map(str, self._unread))
+        if self.directories.unread and is_copied:
+            unread = sorted(map(str, self.directories.unread))
             # In two folders it would be offline at the next start, and with only the older one there that
             # would count.
             raise KafkaStorageError(
@@ -547,7 +462,7 @@ class LogManager:
         if log is None:
             return self._delete_damaged(key)
         target = self._take_out(key, log, delete_dir(topic, partition, uuid4()), sync)
-        self._removals.add(self._clock.now_ms() + log.config.file_delete_delay_ms, target)
+        self._removals.add_later(target, log.config.file_delete_delay_ms)
         return True
 
     def set_aside(self, topic: str, partition: int) -> Path:
@@ -585,10 +500,10 @@ class LogManager:
         if key not in self.damaged:
             return False
         parents = [part.directory.parent for part in self.damaged[key].parts()]
-        if any(self.failure_of(parent) is not None for parent in parents):
+        if any(self.directories.failure_of(parent) is not None for parent in parents):
             return False
         for target in self.damaged.retire(key):
-            self.remove_folder_later(target)
+            self._removals.add_later(target)
         self._stale.add(key)
         for parent in parents:
             self._taken_out.add(parent, key)
@@ -600,17 +515,13 @@ class LogManager:
             write_damaged(self._files, path, self._known_of_damaged(path))
         except OSError as error:
             logger.warning("what is known of damaged logs is not written: %s", error)
-            self.note_error(path, error)
+            self.directories.note_error(path, error)
 
     def is_gone(self, key: TopicPartition) -> bool:
         """Return whether there is nothing of a partition, nor may be in a data folder that has failed."""
         if key in self._logs or key in self._offline or key in self.damaged:
             return False
-        return all(directory.is_online for directory in self._dirs)
-
-    def remove_folder_later(self, folder: Path) -> None:
-        """Remove a folder that has a `-delete` name after `file.delete.delay.ms`."""
-        self._removals.add(self._clock.now_ms() + self.defaults.file_delete_delay_ms, folder)
+        return not self.directories.offline
 
     def sync_names(self) -> dict[Path, OSError]:
         """Wait until deletions are on the disk. May be called in another thread.
@@ -698,7 +609,7 @@ class LogManager:
         """Take note of what was written; whether all could be."""
         self.checkpoints.finish(job)
         for path, error in job.errors.items():
-            self.note_error(path, error)
+            self.directories.note_error(path, error)
         if job.errors:
             return False
         self._stale -= job.forgets - self._logs.keys()
@@ -718,7 +629,7 @@ class LogManager:
 
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
-        failed = {directory.path for directory in self._dirs if not directory.is_online}
+        failed = set(self.directories.offline)
         self.moves.close()
         for log in self.all():
             try:
@@ -732,7 +643,7 @@ class LogManager:
         self.finish_checkpoint(job)
         # A start after a clean stop relies on them.
         failed.update(job.errors)
-        for directory in self._dirs:
+        for directory in self.directories:
             if directory.path in failed or not directory.is_online:
                 continue
             try:

@@ -16,7 +16,12 @@ from odradek.log.storage.file_names import MOVED_FROM, delete_dir, future_dir, p
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from odradek.log.folders.log_folders import LogFolders
+    from collections.abc import Callable, Mapping
+
+    from odradek.log.folders.checkpointing import CheckpointJob
+    from odradek.log.folders.data_directories import DataDirectories
+    from odradek.log.folders.removing import Removals
+    from odradek.log.partition.partition_log import PartitionLog
     from odradek.log.storage.files import FileSystem
 
 logger = logging.getLogger(__name__)
@@ -28,13 +33,25 @@ MOST_PREFERRED = 10_000
 class Moves:
     """Begun by `begin`; somebody else goes through the steps, and says `end` when there are no more.
 
+    Args: `logs`: all there are; `begin_checkpoint`: begins one that speaks of what is `coming`.
+
     Attributes: `unfinished`: moves that a stop has broken off, by partition: the copy's folder. Whoever runs
     the broker begins them again.
     """
 
-    def __init__(self, logs: LogFolders, files: FileSystem) -> None:
+    def __init__(
+        self,
+        logs: Mapping[TopicPartition, PartitionLog],
+        directories: DataDirectories,
+        removals: Removals,
+        files: FileSystem,
+        begin_checkpoint: Callable[[], CheckpointJob],
+    ) -> None:
         self._logs = logs
+        self._directories = directories
+        self._removals = removals
         self._files = files
+        self._begin_checkpoint = begin_checkpoint
         self._by_key: dict[TopicPartition, Move] = {}
         self._preferred: dict[TopicPartition, Path] = {}
         self.unfinished: dict[TopicPartition, Path] = {}
@@ -60,12 +77,12 @@ class Moves:
             if present.parent == parent:
                 return None
             self.cancel(key)
-        log = self._logs.get(*key)
+        log = self._logs.get(key)
         if log is None or log.syncing.failed:
             raise KafkaStorageError(f"{key[0]}-{key[1]} cannot be used")
         if log.directory.parent == parent:
             return None
-        if len(self._logs.online_dirs) < len(self._logs.data_dirs):
+        if self._directories.offline:
             raise KafkaStorageError("replicas are not moved while a data folder is offline")
         if present is not None:
             # It has arrived, and its old folder is still being got rid of.
@@ -84,7 +101,7 @@ class Moves:
             directory = parent / future_dir(*key, uuid4())
 
         def checkpoint() -> Wait:
-            job = self._logs.begin_checkpoint()
+            job = self._begin_checkpoint()
 
             def run() -> None:
                 job.run()
@@ -93,7 +110,7 @@ class Moves:
 
             return run
 
-        move = Move(log, directory, checkpoint, self._logs.remove_folder_later, self._logs.note_error)
+        move = Move(log, directory, checkpoint, self._removals.add_later, self._directories.note_error)
         self._by_key[key] = move
         return move
 
@@ -123,13 +140,13 @@ class Moves:
         try:
             if self._files.is_dir(directory):
                 self._files.rename(directory, target)
-                self._logs.remove_folder_later(target)
+                self._removals.add_later(target)
         except OSError as error:
             logger.warning("%s is left behind: %s", directory, error)
-            self._logs.note_error(directory.parent, error)
+            self._directories.note_error(directory.parent, error)
 
     def _is_online(self, path: Path) -> bool:
-        return path in self._logs.online_dirs
+        return path in self._directories.online
 
     def on_failed(self, path: Path) -> None:
         """A data folder has failed."""
@@ -180,7 +197,7 @@ class Moves:
     def superseded(self) -> set[Path]:
         """The old folders of logs that a stop has left in two, in the middle of a swap. Never raises."""
         places: dict[str, list[Path]] = {}
-        folders = self._logs.online_dirs
+        folders = self._directories.online
         for parent in folders if len(folders) > 1 else ():
             try:
                 for name in self._files.list(parent):
@@ -210,7 +227,7 @@ class Moves:
         if MOVED_FROM not in item.plan.contents.sizes:
             return
         source = self._moved_from(item.plan.directory)
-        if source is None or source.parent not in self._logs.data_dirs or self._is_online(source.parent):
+        if source is None or source.parent not in self._directories.paths or self._is_online(source.parent):
             self._files.remove(item.plan.directory / MOVED_FROM)
 
     def retire(self, directory: Path) -> Path:
@@ -227,7 +244,7 @@ class Moves:
         """Take up what there is of copies: wanted where the log is elsewhere, else not."""
         for parent, view in views.items():
             for key, directory in view.futures:
-                log = self._logs.get(*key)
+                log = self._logs.get(key)
                 if log is None:
                     logger.warning("%s is left alone: the replica that it copies is not here", directory)
                 elif log.directory.parent == parent or key in self.unfinished:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,19 +13,28 @@ from odradek.log.storage.file_names import PARTITION_METADATA, partition_dir
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from odradek.log.folders.log_folders import LogFolders
+    from odradek.log.folders.data_directories import DataDirectories
+    from odradek.log.partition.partition_log import PartitionLog
     from odradek.log.storage.files import FileSystem
 
 logger = logging.getLogger(__name__)
 
 
 class Placement:
-    """The folders of a `LogManager`'s new logs; `preferred`: which was asked for (`Moves.preferred`)."""
+    """The folders of new logs, beside those there are.
+
+    Args: `preferred`: says which one was asked for (`Moves.preferred`).
+    """
 
     def __init__(
-        self, logs: LogFolders, files: FileSystem, preferred: Callable[[TopicPartition], Path | None]
+        self,
+        logs: Mapping[TopicPartition, PartitionLog],
+        directories: DataDirectories,
+        files: FileSystem,
+        preferred: Callable[[TopicPartition], Path | None],
     ) -> None:
         self._logs = logs
+        self._directories = directories
         self._preferred = preferred
         self._files = files
         self._prepared: dict[TopicPartition, Path] = {}
@@ -63,7 +72,7 @@ class Placement:
         where the name cannot be a folder's.
         """
         directory = self._prepared.pop(key, None)
-        if directory is None or self._logs.failure_of(directory.parent) is not None:
+        if directory is None or self._directories.failure_of(directory.parent) is not None:
             parent = self._preferred(key) or self._emptiest()
             directory = parent / partition_dir(*key)
         return directory
@@ -76,11 +85,8 @@ class Placement:
 
     def _counts(self) -> dict[Path, int]:
         """Return how many logs each usable folder has."""
-        counts = dict.fromkeys(self._logs.online_dirs, 0)
-        for path in [
-            *(log.directory for log in self._logs.all()),
-            *list(self._prepared.values()),
-        ]:
+        counts = dict.fromkeys(self._directories.online, 0)
+        for path in [*(log.directory for log in list(self._logs.values())), *list(self._prepared.values())]:
             if path.parent in counts:
                 counts[path.parent] += 1
         return counts

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 
 from odradek.log.storage.files import FileSystem
+from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +56,14 @@ class RemovalJob:
 class Removals:
     """The things that wait to be removed: folders of deleted partitions with their times, and files that are
     due.
+
+    Args: `delay_ms`: `file.delete.delay.ms` where no topic says otherwise.
     """
 
-    def __init__(self, files: FileSystem) -> None:
+    def __init__(self, files: FileSystem, clock: Clock, delay_ms: int) -> None:
         self._files = files
+        self._clock = clock
+        self._delay_ms = delay_ms
         self._folders: list[tuple[int, Path]] = []
         """A heap: the one that is due first comes first."""
         self._paths: deque[Path] = deque()
@@ -66,6 +71,10 @@ class Removals:
     def add(self, at_ms: int, folder: Path) -> None:
         """Remove a folder that has a `-delete` name at a time."""
         heappush(self._folders, (at_ms, folder))
+
+    def add_later(self, folder: Path, delay_ms: int | None = None) -> None:
+        """Remove a folder that has a `-delete` name after `file.delete.delay.ms`."""
+        self.add(self._clock.now_ms() + (self._delay_ms if delay_ms is None else delay_ms), folder)
 
     def forget(self, parent: Path) -> None:
         """A data folder has failed: nothing is removed from it."""

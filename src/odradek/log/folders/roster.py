@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+from odradek.log.folders.data_directories import DataDirectories
 from odradek.log.storage.data_directory import DataDirectory
 from odradek.log.storage.file_names import LOG_DIRS
 from odradek.log.storage.files import FileSystem
@@ -36,21 +37,15 @@ class _Entry(NamedTuple):
 class Roster:
     """The roster of a broker's data folders, those offline aside.
 
-    Args: `directories`: looked at anew each time. `give_up`: see `Identity`.
+    A folder that cannot be read or written is given up.
 
     Attributes: `missing`: why partitions may have been in a folder that is not here any more; empty when all
     folders are.
     """
 
-    def __init__(
-        self,
-        files: FileSystem,
-        directories: Sequence[DataDirectory],
-        give_up: Callable[[DataDirectory, str, OSError], None],
-    ) -> None:
+    def __init__(self, files: FileSystem, directories: DataDirectories) -> None:
         self._files = files
         self._directories = directories
-        self._give_up = give_up
         self.missing = ""
         self._found: tuple[dict[Path, _Entry], frozenset[str]] | None = None
 
@@ -68,7 +63,7 @@ class Roster:
             pass  # a start calls twice: when the cluster's id is known, the newcomers have got their files
         elif not all(one.is_whole for one in entries.values()):
             self.missing = "at an earlier start a data folder was empty or missing"
-        elif missing and all(directory.is_online for directory in self._directories):
+        elif missing and not self._directories.offline:
             self.missing = f"log.dirs has {len(missing)} data folders less than before"
         self._found = entries, known | {one.folder_id for one in entries.values()}
 
@@ -89,19 +84,18 @@ class Roster:
 
         Raises `DataDirectoryError`.
         """
-        if self.missing and all(directory.is_online for directory in self._directories):
+        if self.missing and not self._directories.offline:
             entries = self._read()
             self._write(entries, frozenset(one.folder_id for one in entries.values()), is_whole=True)
             self.missing = ""
 
     def _read(self) -> dict[Path, _Entry]:
         entries: dict[Path, _Entry] = {}
-        for directory in self._directories:
-            if directory.is_online:
-                try:
-                    entries[directory.path] = self._entry(directory.path / LOG_DIRS)
-                except OSError as error:
-                    self._give_up(directory, f"{directory.path} cannot be read", error)
+
+        def read(directory: DataDirectory) -> None:
+            entries[directory.path] = self._entry(directory.path / LOG_DIRS)
+
+        self._directories.in_each("{} cannot be read", read)
         return entries
 
     def _entry(self, file: Path) -> _Entry:
@@ -115,16 +109,11 @@ class Roster:
             return _Entry(str(uuid4()), frozenset(), False)
 
     def _write(self, entries: dict[Path, _Entry], known: frozenset[str], *, is_whole: bool) -> None:
-        for directory in self._directories:
+        def write(directory: DataDirectory) -> None:
             entry = entries.get(directory.path)
-            if entry is None or not directory.is_online:
-                continue
-            after = entry._replace(known=known, is_whole=is_whole)
-            if after == entry:
-                continue
+            if entry is None or entry == (after := entry._replace(known=known, is_whole=is_whole)):
+                return
             content = {"version": 1, "id": after.folder_id, "log_dirs": sorted(known), "whole": is_whole}
-            try:
-                file = directory.path / LOG_DIRS
-                self._files.write_atomically(file, (json.dumps(content) + "\n").encode())
-            except OSError as error:
-                self._give_up(directory, f"{directory.path / LOG_DIRS} cannot be written", error)
+            self._files.write_atomically(directory.path / LOG_DIRS, (json.dumps(content) + "\n").encode())
+
+        self._directories.in_each(f"{{}}/{LOG_DIRS} cannot be written", write)

@@ -69,7 +69,7 @@ class DataDirectory:
             self.lock.forget_boot()
 
     def note_boot(self) -> None:
-        """See `LogManager.note_boot`."""
+        """See `DataDirectories.note_boot`."""
         if self.lock is not None and not self.may_have_lost:
             self.lock.note_boot()
 
