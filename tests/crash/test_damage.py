@@ -105,7 +105,7 @@ def live(seed: int) -> Life:
     rng = random.Random(seed)
     files = MemoryFileSystem()
     manager = LogManager([DATA], files, ManualClock(NOW_MS), CONFIG)
-    manager.check_identity(1, "cluster")
+    manager.identity.check(1, "cluster")
     manager.load()
     life = Life(files)
     for index in PARTITIONS:
@@ -207,7 +207,7 @@ def check_start(life: Life, damage: dict[Path, int]) -> None:
     before = contents(files)
     manager = LogManager([DATA], files, ManualClock(NOW_MS), CONFIG)
     try:
-        manager.check_identity(1, "cluster")
+        manager.identity.check(1, "cluster")
         manager.load()
     except DataDirectoryError as refusal:
         assert any(path.name in str(refusal) for path in damage), refusal

@@ -85,7 +85,7 @@ def compact(log: PartitionLog) -> int:
 def fill(data: Path, *, clean: bool) -> dict[str, PartitionLog]:
     """What a broker of ours does to the folder."""
     manager = LogManager([data], RealFileSystem(), SystemClock(), LogConfig())
-    manager.check_identity(1, None)
+    manager.identity.check(1, None)
     manager.load({PLAIN: CONFIGS, KEYED: COMPACTED})
     logs = {topic: manager.get(topic, 0) for topic in (PLAIN, KEYED)}
     found = {topic: log for topic, log in logs.items() if log is not None}

@@ -69,7 +69,7 @@ def append(log: PartitionLog, first: int, count: int) -> None:
 
 def open_folder(data: Path) -> tuple[LogManager, PartitionLog]:
     manager = LogManager([data], RealFileSystem(), SystemClock(), LogConfig())
-    manager.check_identity(1, None)
+    manager.identity.check(1, None)
     manager.load({TOPIC: CONFIGS})
     log = manager.get(TOPIC, 0)
     assert log is not None

@@ -71,7 +71,7 @@ class Writer:
 def start(files: MemoryFileSystem, clock: ManualClock) -> tuple[LogManager, PartitionLog]:
     """What a broker does when it starts."""
     manager = LogManager([DATA], files, clock, CONFIG)
-    manager.check_identity(1, "cluster")
+    manager.identity.check(1, "cluster")
     manager.load()
     return manager, manager.create("t", 0, CONFIG, TOPIC_ID)
 

@@ -16,7 +16,7 @@ from odradek.client.core.produce import Verdict
 from odradek.client.core.sequences import PartitionSequence
 from odradek.cluster.controller import elections
 from odradek.errors import ErrorCode
-from odradek.log.folders.log_manager import LogManager
+from odradek.log.folders.offline_logs import OfflineLogs
 from odradek.log.partition import flushing
 from odradek.log.partition.readable_log import ReadableLog
 from odradek.log.producers.producer_state import ProducerState
@@ -152,7 +152,7 @@ def _unmissed() -> AbstractContextManager[Any]:
 
 def _leads_with_nothing() -> AbstractContextManager[Any]:
     """A broker does not know that its disk was replaced: it stays in its ISRs, and leads, as Kafka's do."""
-    return mock.patch.object(LogManager, "lacks", lambda *args: False)
+    return mock.patch.object(OfflineLogs, "lacks", lambda *args: False)
 
 
 def _dead_isr_shrinks() -> AbstractContextManager[Any]:
@@ -162,7 +162,7 @@ def _dead_isr_shrinks() -> AbstractContextManager[Any]:
 
 def _made_elsewhere() -> AbstractContextManager[Any]:
     """What lies in a folder that has failed is made again, empty, in another one."""
-    return mock.patch.object(LogManager, "_require_room_for", lambda *args: None)
+    return mock.patch.object(OfflineLogs, "require_none", lambda *args, **more: None)
 
 
 def _no_sync() -> AbstractContextManager[Any]:

@@ -193,7 +193,7 @@ def test_topics_stay_as_they_were_adopted(tmp_path: Path) -> None:
             broker.controller.delete_topics(["g-one"])
         async with started(golden, tmp_path) as broker:
             assert broker.image.topics.keys() == before.keys() - {"g-one"}
-            assert broker.cluster_id == broker.logs.stored_cluster_id()
+            assert broker.cluster_id == broker.logs.identity.stored_cluster_id()
 
     run(main)
 

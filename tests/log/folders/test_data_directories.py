@@ -24,7 +24,7 @@ CONFIG = LogConfig(file_delete_delay_ms=0, flush_ms=0)
 
 def start(files: MemoryFileSystem, *directories: Path, clock: ManualClock | None = None) -> LogManager:
     manager = LogManager(list(directories or (FIRST, SECOND)), files, clock or ManualClock(NOW_MS), CONFIG)
-    manager.check_identity(1, "cluster")
+    manager.identity.check(1, "cluster")
     manager.load()
     return manager
 
@@ -204,7 +204,7 @@ def test_what_is_taken_away_with_its_folder_is_not_made_anew_in_another() -> Non
     manager.directories.fail(FIRST, "for the test")
     for _ in range(2):
         assert not manager.delete(*key)
-        assert not manager.is_gone(key)
+        assert not manager.offline.is_gone(key)
         manager.prepare([(*key, TOPIC_ID)])
         for is_copied in (False, True):
             with pytest.raises(KafkaStorageError, match="/a, which has failed"):
@@ -217,7 +217,7 @@ def test_what_is_taken_away_with_its_folder_is_not_made_anew_in_another() -> Non
     found = manager.get(*key)
     assert found is not None and found.directory.parent == FIRST
     assert values_of(found) == [(0, b"v")]
-    assert manager.delete(*key) and manager.is_gone(key)
+    assert manager.delete(*key) and manager.offline.is_gone(key)
 
 
 def test_while_nobody_knows_what_is_in_a_folder_nothing_is_copied_to_another() -> None:

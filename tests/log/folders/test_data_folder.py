@@ -151,19 +151,22 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 def test_identity_is_written_and_checked(tmp_path):
     manager = manager_of(tmp_path / "a", tmp_path / "b")
-    assert manager.stored_cluster_id() is None
-    manager.check_identity(3, "cluster-of:mine")
+    assert manager.identity.stored_cluster_id() is None
+    manager.identity.check(3, "cluster-of:mine")
     assert not (tmp_path / "a" / "meta.properties").exists(), "the start may be refused yet"
     manager.load()
     manager.close()
     text = (tmp_path / "a" / "meta.properties").read_text(encoding="utf-8")
     assert text.splitlines()[2:] == ["version=0", "broker.id=3", "cluster.id=cluster-of\\:mine"]
     manager = manager_of(tmp_path / "a", tmp_path / "b")
-    assert (manager.stored_broker_id(), manager.stored_cluster_id()) == (3, "cluster-of:mine")
-    manager.check_identity(3, "cluster-of:mine")
+    assert (manager.identity.stored_broker_id(), manager.identity.stored_cluster_id()) == (
+        3,
+        "cluster-of:mine",
+    )
+    manager.identity.check(3, "cluster-of:mine")
     for broker_id, cluster_id, key in ((4, "cluster-of:mine", "broker.id"), (3, "other", "cluster.id")):
         with pytest.raises(InconsistentIdentityError) as refused:
-            manager.check_identity(broker_id, cluster_id)
+            manager.identity.check(broker_id, cluster_id)
         assert str(tmp_path / "a" / "meta.properties") in str(refused.value)
         assert key in str(refused.value)
     assert (tmp_path / "a" / "meta.properties").read_text(encoding="utf-8") == text
@@ -177,7 +180,7 @@ def test_an_older_file_gets_the_cluster_id_and_keeps_the_rest(tmp_path):
     )
     manager = manager_of(tmp_path)
     manager.load()
-    manager.check_identity(1, "abc")
+    manager.identity.check(1, "abc")
     manager.close()
     assert path.read_text(encoding="utf-8").splitlines()[2:] == [
         "broker.id=1",
@@ -192,7 +195,7 @@ def test_an_identity_that_cannot_be_understood(tmp_path, text):
     (tmp_path / "meta.properties").write_text(text, encoding="utf-8")
     manager = manager_of(tmp_path)
     with pytest.raises(InconsistentIdentityError, match=r"meta\.properties cannot be understood"):
-        manager.check_identity(1, "abc")
+        manager.identity.check(1, "abc")
     manager.unlock()
 
 

@@ -39,7 +39,7 @@ def start(
         CONFIG,
         refuses_damage=refuses_damage,
     )
-    manager.check_identity(1, "cluster")
+    manager.identity.check(1, "cluster")
     manager.load()
     return manager
 
@@ -80,7 +80,7 @@ def test_a_deletion_that_could_not_be_synced_gives_its_folder_up(seed: int) -> N
     for path, error in failed.items():
         manager.directories.note_error(path, error)
     assert manager.directories.failure_of(home) is not None
-    assert not manager.is_gone(KEY)
+    assert not manager.offline.is_gone(KEY)
     with pytest.raises(KafkaStorageError, match="which has failed"):
         make_elsewhere(manager, home)
     files.failing.clear()
@@ -210,7 +210,7 @@ def test_in_two_folders_it_is_offline_alone(clean: bool) -> None:
         reason = manager.damaged[KEY].reason
         assert str(old) in reason and str(new) in reason and "Move the folder away" in reason
         assert manager.get(*KEY) is None
-        assert not manager.is_gone(KEY)
+        assert not manager.offline.is_gone(KEY)
         for is_new, is_copied in ((True, False), (False, True), (False, False)):
             with pytest.raises(KafkaStorageError, match="is in both"):
                 manager.create(*KEY, CONFIG, TOPIC_ID, is_new=is_new, is_copied=is_copied)
@@ -261,7 +261,7 @@ def test_deleted_it_goes_in_both() -> None:
     clock = ManualClock(NOW_MS)
     manager = start(files, clock=clock)
     assert manager.delete(*KEY)
-    assert manager.is_gone(KEY)
+    assert manager.offline.is_gone(KEY)
     assert plain_folders(files) == []
     assert len([path for path in files.dirs if marker_of_dir(path.name) == "delete"]) == 2
     made = make_elsewhere(manager, old.parent)
@@ -282,7 +282,7 @@ def test_in_two_folders_and_one_fails_then_neither_is_deleted() -> None:
     manager = start(files)
     manager.directories.fail(old.parent, "for the test")
     assert not manager.delete(*KEY)
-    assert not manager.is_gone(KEY)
+    assert not manager.offline.is_gone(KEY)
     assert set(plain_folders(files)) == {old, new}
 
 

@@ -26,10 +26,10 @@ TOPIC_ID = bytes(range(16))
 def start(files: MemoryFileSystem, folders: Sequence[Path] = (FIRST, SECOND)) -> LogManager:
     """Start as a broker does: nobody says yet what is lost."""
     manager = LogManager(folders, files, ManualClock(NOW_MS), LogConfig())
-    if manager.stored_broker_id() is not None:
-        manager.check_identity(1, None)
+    if manager.identity.stored_broker_id() is not None:
+        manager.identity.check(1, None)
     manager.load()
-    manager.check_identity(1, "GFx7YXRITPSTrH9Doceb3g")
+    manager.identity.check(1, "GFx7YXRITPSTrH9Doceb3g")
     return manager
 
 
@@ -42,9 +42,9 @@ def files() -> MemoryFileSystem:
     """Of a broker that has run once, with a partition in each of two folders."""
     files = MemoryFileSystem()
     manager = start(files)
-    assert manager.lacks(*KEY), "whoever comes as the first of its id may have been here before"
-    manager.note_lost([])
-    assert not manager.lacks(*KEY)
+    assert manager.offline.lacks(*KEY), "whoever comes as the first of its id may have been here before"
+    manager.offline.note_lost([])
+    assert not manager.offline.lacks(*KEY)
     for partition in range(2):
         manager.create("t", partition, topic_id=TOPIC_ID)
     stop(manager)
@@ -57,8 +57,8 @@ def folder_of(files: MemoryFileSystem, partition: int) -> Path:
 
 def test_where_all_folders_are_there_nothing_is_lacking(files: MemoryFileSystem) -> None:
     manager = start(files)
-    assert not manager.lacks(*KEY)
-    assert not manager.lacks("never-made", 0)
+    assert not manager.offline.lacks(*KEY)
+    assert not manager.offline.lacks("never-made", 0)
     manager.create("never-made", 0, topic_id=TOPIC_ID, is_new=False)
     stop(manager)
 
@@ -67,26 +67,26 @@ def test_a_disk_that_was_replaced(files: MemoryFileSystem) -> None:
     replaced = folder_of(files, 0)
     files.replace_disk(replaced)
     manager = start(files)
-    assert manager.lacks(*KEY)
-    assert not manager.lacks("t", 1)
-    manager.note_lost([KEY])
+    assert manager.offline.lacks(*KEY)
+    assert not manager.offline.lacks("t", 1)
+    manager.offline.note_lost([KEY])
     with pytest.raises(KafkaStorageError, match=f"its log is lost, as {replaced} had nothing in it"):
         manager.create(*KEY, topic_id=TOPIC_ID, is_new=False)
     stop(manager)
 
     manager = start(files)
-    assert manager.lacks(*KEY), "it is not forgotten"
-    manager.note_lost([KEY])
+    assert manager.offline.lacks(*KEY), "it is not forgotten"
+    manager.offline.note_lost([KEY])
     with pytest.raises(KafkaStorageError, match="its log is lost, as at an earlier start"):
         manager.create(*KEY, topic_id=TOPIC_ID, is_new=False)
     manager.create("another", 0, is_new=True)
     manager.create(*KEY, topic_id=TOPIC_ID, is_new=False, may_be_lost=True)
-    assert manager.lost == set()
+    assert manager.offline.lost == set()
     stop(manager)
 
     manager = start(files)
-    manager.note_lost([])
-    assert not manager.lacks("never-made", 0)
+    manager.offline.note_lost([])
+    assert not manager.offline.lacks("never-made", 0)
     stop(manager)
 
 
@@ -94,33 +94,33 @@ def test_a_folder_that_is_not_in_log_dirs_any_more(files: MemoryFileSystem) -> N
     gone = folder_of(files, 0)
     left = [one for one in (FIRST, SECOND) if one != gone]
     manager = start(files, left)
-    assert manager.lacks(*KEY)
-    manager.note_lost([KEY])
+    assert manager.offline.lacks(*KEY)
+    manager.offline.note_lost([KEY])
     with pytest.raises(KafkaStorageError, match=r"as log\.dirs has 1 data folders less than before"):
         manager.create(*KEY, topic_id=TOPIC_ID, is_new=False)
     stop(manager)
     manager = start(files)
-    assert not manager.lacks(*KEY), "it is back"
+    assert not manager.offline.lacks(*KEY), "it is back"
     stop(manager)
 
 
 def test_a_folder_that_is_not_asked_for_may_go(files: MemoryFileSystem) -> None:
     manager = start(files, [folder_of(files, 1)])
-    manager.note_lost([])
+    manager.offline.note_lost([])
     stop(manager)
     manager = start(files, [folder_of(files, 1)])
-    assert not manager.lacks(*KEY)
+    assert not manager.offline.lacks(*KEY)
     stop(manager)
 
 
 def test_one_more_folder_lacks_nothing_of_what_is_there(files: MemoryFileSystem) -> None:
     manager = start(files, (FIRST, SECOND, THIRD))
-    assert not manager.lacks(*KEY)
-    assert not manager.lacks("t", 1)
-    manager.note_lost([])
+    assert not manager.offline.lacks(*KEY)
+    assert not manager.offline.lacks("t", 1)
+    manager.offline.note_lost([])
     stop(manager)
     manager = start(files, (FIRST, SECOND, THIRD))
-    assert not manager.lacks("never-made", 0)
+    assert not manager.offline.lacks("never-made", 0)
     stop(manager)
 
 
@@ -138,7 +138,7 @@ def test_a_crash_at_any_write_of_the_first_start_forgets_nothing(files: MemoryFi
         assert "cannot" in str(error), repr(error)
     files.lose_power()
     manager = start(files)
-    assert manager.lacks(*KEY) or not manager.online_dirs
+    assert manager.offline.lacks(*KEY) or not manager.online_dirs
     manager.unlock()
 
 
@@ -146,11 +146,11 @@ def test_folders_of_kafka_and_of_earlier_releases_are_all_there_were(files: Memo
     for folder in (FIRST, SECOND):
         files.remove(folder / LOG_DIRS)
     manager = start(files)
-    assert not manager.lacks("never-made", 0)
+    assert not manager.offline.lacks("never-made", 0)
     stop(manager)
     files.replace_disk(folder_of(files, 0))
     manager = start(files)
-    assert manager.lacks(*KEY)
+    assert manager.offline.lacks(*KEY)
     stop(manager)
 
 
@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_read(files: MemoryFileSystem, caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         manager = start(files)
     assert "as if a data folder were missing" in caplog.text
-    assert manager.lacks("never-made", 0)
+    assert manager.offline.lacks("never-made", 0)
     stop(manager)
 
 
@@ -189,5 +189,5 @@ def test_an_empty_folder_has_no_meta_properties(files: MemoryFileSystem) -> None
     """The sign by which Kafka's tools tell one, too."""
     files.remove(FIRST / META_PROPERTIES)
     manager = start(files)
-    assert manager.lacks("never-made", 0)
+    assert manager.offline.lacks("never-made", 0)
     stop(manager)

@@ -27,7 +27,7 @@ CONFIG = LogConfig(
 def start(files: MemoryFileSystem, *folders: Path, config: LogConfig = CONFIG) -> LogManager:
     files.restart()
     manager = LogManager(list(folders or (A, B)), files, ManualClock(NOW_MS), config)
-    manager.check_identity(1, "cluster")
+    manager.identity.check(1, "cluster")
     manager.load()
     return manager
 

@@ -120,7 +120,7 @@ def test_power_loss_with_flush_messages_1_loses_nothing_acknowledged(seed):
     )
     for _ in range(3):
         manager = LogManager([DATA], files, clock, config)
-        manager.check_identity(1, "cluster")
+        manager.identity.check(1, "cluster")
         manager.load()
         log = manager.create("t", 0, config, TOPIC_ID)
         writer.check(log)

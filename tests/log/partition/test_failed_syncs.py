@@ -26,7 +26,7 @@ KEY = ("t", 0)
 
 def start(files: MemoryFileSystem, **config: int) -> LogManager:
     manager = LogManager([DATA], files, ManualClock(NOW_MS), LogConfig(flush_ms=0, **config))
-    manager.check_identity(1, "cluster")
+    manager.identity.check(1, "cluster")
     manager.load()
     if manager.get(*KEY) is None:
         manager.create(*KEY, manager.defaults, TOPIC_ID)

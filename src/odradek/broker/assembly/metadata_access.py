@@ -83,7 +83,7 @@ async def open_metadata(
             lambda: (session.store if membership is None else controller.store).close(),
         )
         undo.push("wait for the metadata store", session.stop)
-        given, stored_id = config, logs.stored_broker_id()
+        given, stored_id = config, logs.identity.stored_broker_id()
         config = await session.ask(lambda store: with_generated_id(given, stored_id, store))
         controller = one_of_several = KafkaController(session.store, config.broker_id, config, clock)
         await session.ask(partial(_open_controller, one_of_several, logs))
@@ -98,7 +98,7 @@ async def open_metadata(
         adopt_cluster_id(logs, store)
         controller = LoneController(store, config.broker_id, config, clock)
         controller.open()
-    logs.check_identity(config.broker_id, controller.cluster_id)
+    logs.identity.check(config.broker_id, controller.cluster_id)
     if membership is None:
         # One of several does so when it joins.
         if controller.image.topics:
@@ -108,8 +108,8 @@ async def open_metadata(
             }
             known = Known(logs_know, logs.largest_producer_id(BELIEVED_BELOW))
             tell_store(store, config.broker_id, known)
-        doubts = look_for_doubts(store, config.broker_id, logs.stopped_cleanly, logs.lacks)
-        logs.note_lost(doubts.lost)
+        doubts = look_for_doubts(store, config.broker_id, logs.stopped_cleanly, logs.offline.lacks)
+        logs.offline.note_lost(doubts.lost)
         controller.open()
     return MetadataAccess(store, controller, membership, config)
 

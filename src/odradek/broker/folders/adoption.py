@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 def adopt_cluster_id(logs: LogManager, store: MetadataStore) -> None:
     """A data folder may come with a cluster id, from Kafka or from a lost store: it is kept."""
-    stored = logs.stored_cluster_id()
+    stored = logs.identity.stored_cluster_id()
     if stored is None or store.exists(paths.CLUSTER_ID) is not None:
         return
     if store.exists("/cluster") is None:

@@ -39,9 +39,9 @@ class FolderFailures:
         if len(broker.logs.online_dirs) < len(broker.logs.data_dirs):
             # What is not there may be in a folder that could not be used.
             broker.controller.note_offline(broker.broker_id, list(broker.replicas.offline))
-        elif broker.logs.damaged or broker.logs.lost:
+        elif broker.logs.damaged or broker.logs.offline.lost:
             logs = broker.logs
-            gone = [key for key in broker.replicas.offline if key in logs.damaged or key in logs.lost]
+            gone = [key for key in broker.replicas.offline if key in logs.damaged or key in logs.offline.lost]
             broker.controller.note_offline(broker.broker_id, gone)
 
     def follow_in_cluster(self) -> None:
@@ -76,7 +76,7 @@ class FolderFailures:
         if refused:
             self._broker.loop.call_soon(self._note, refused)
         for broker_id, topic, index in controller.offline_replicas:
-            if topic in delta.topics_marked and self._broker.logs.is_gone((topic, index)):
+            if topic in delta.topics_marked and self._broker.logs.offline.is_gone((topic, index)):
                 controller.offline_replicas -= {(broker_id, topic, index)}
 
     def _on_failed(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:

@@ -57,16 +57,16 @@ def open_logs(
     bounds.in_all = config.odradek_producer_ids_max
     logs.checkpoints.exclusive = threading.Lock()
     undo.push("data folders", logs.unlock)
-    stored = logs.stored_broker_id()
+    stored = logs.identity.stored_broker_id()
     config = with_stored_id(config, stored)
     if stored is not None:
-        logs.check_identity(config.broker_id, None)
+        logs.identity.check(config.broker_id, None)
     if has_store_file:
         store_file = logs.data_dirs[0] / STORE_FILE
         check_store_file(store_file)
         cluster_id = peek(store_file, paths.CLUSTER_ID)
-        if stored is not None and cluster_id is not None and logs.stored_cluster_id() is not None:
+        if stored is not None and cluster_id is not None and logs.identity.stored_cluster_id() is not None:
             # Looked at again when the store is open; by then the logs have been touched.
-            logs.check_identity(config.broker_id, nodes.decode_cluster_id(store_file.name, cluster_id))
+            logs.identity.check(config.broker_id, nodes.decode_cluster_id(store_file.name, cluster_id))
     logs.load()
     return logs, config

@@ -288,13 +288,13 @@ class Membership:
             self._config.broker_id,
             self._logs.stopped_cleanly,
             self._logs.unlost,
-            self._logs.lacks,
+            self._logs.offline.lacks,
             patience_s=_MISSED_WITHIN_SESSIONS * session_s,
             alone_s=session_s,
             is_stopped=lambda: self._stopped,
         )
         if not self._stopped:
-            self._logs.note_lost(lost)
+            self._logs.offline.note_lost(lost)
 
     async def _tell_store(self) -> None:
         """Have the metadata store know at least what this broker knows; it may be a restored one."""

@@ -397,7 +397,7 @@ class StateChanges:
             self._replicas.stop(topic, index)
             return ErrorCode.NONE
         self._replicas.delete(topic, index)
-        return ErrorCode.NONE if self._logs.is_gone((topic, index)) else ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE if self._logs.offline.is_gone((topic, index)) else ErrorCode.KAFKA_STORAGE_ERROR
 
     # ------------------------------------------------------------------ strays
 

@@ -12,7 +12,7 @@ died at about the same time, some by a loss of power and others not, those who h
 first. A machine that has not booted since has lost nothing (`LogManager.unlost`): its broker registers. One
 that has waits for one of the others, for a while: when nobody comes, all may have lost power.
 
-A broker whose log of a partition is gone or cannot be used (`LogManager.lacks`) is another matter: it would
+A broker whose log of a partition is gone or cannot be used (`OfflineLogs.lacks`) is another matter: it would
 lead with nothing, and the others would cut all they have. Where nobody of the ISR lives who could take it
 out, it takes itself out (`withdraw`), and whoever is left in the ISR leads when they come, however long that
 takes. It leads by an unclean election only. Where it is the ISR's last member nobody else can lead either:

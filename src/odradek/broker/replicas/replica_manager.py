@@ -305,7 +305,7 @@ class ReplicaManager:
     def delete(self, topic: str, index: int) -> None:
         """Remove a partition and its log. What cannot be removed is still known to the logs afterwards."""
         self._remove(topic, index)
-        if not self._logs.is_gone((topic, index)):
+        if not self._logs.offline.is_gone((topic, index)):
             self._delete_log(topic, index)
 
     def is_idle(self, topic: str, index: int) -> bool:
@@ -404,7 +404,7 @@ class ReplicaManager:
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
             # What is damaged or lost stays so until somebody repairs it, and is looked at by a start.
-            is_to_stay = key in self._logs.damaged or key in self._logs.lost
+            is_to_stay = key in self._logs.damaged or key in self._logs.offline.lost
             retry_in_ms = math.inf if is_to_stay else _RETRY_MS
             self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + retry_in_ms)
             log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
@@ -433,7 +433,7 @@ class ReplicaManager:
         topic_id = None if topic.topic_id == ZERO_UUID else topic.topic_id
         found = self._logs.get(topic.name, index)
         if found is None:
-            if may_be_lost and self._logs.lacks(topic.name, index) and not (is_new or is_copied):
+            if may_be_lost and self._logs.offline.lacks(topic.name, index) and not (is_new or is_copied):
                 log.warning(
                     "%s-%d begins empty, by an unclean election: its log here is lost", topic.name, index
                 )

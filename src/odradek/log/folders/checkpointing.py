@@ -53,13 +53,16 @@ class Checkpoints:
     """The three checkpoints of each data folder: recovery points, log starts, high watermarks.
 
     Attributes: `exclusive`: held while files are written; a lock, where jobs run in several threads;
-    `damaged`: partitions of which the files go on to say what they said.
+    `gone`: partitions that the files may speak of, but that are not there any more.
+
+    Args: `damaged`: partitions of which the files go on to say what they said.
     """
 
-    def __init__(self, files: FileSystem) -> None:
+    def __init__(self, files: FileSystem, damaged: Mapping[TopicPartition, DamagedLog]) -> None:
         self._files = files
+        self._damaged = damaged
         self.exclusive: AbstractContextManager[object] = nullcontext()
-        self.damaged: Mapping[TopicPartition, DamagedLog] = {}
+        self.gone: set[TopicPartition] = set()
         self._count = 0
         self._said: dict[Path, Offsets] = {}
         """What the files say, as far as it was written here and nothing newer is under way."""
@@ -84,6 +87,7 @@ class Checkpoints:
         job = CheckpointJob(self, self._count, entries)
         # See `begin_log_starts`: what was synced there may not be replaced by what is not.
         job.syncs_all = has_log_starts
+        job.forgets = frozenset(self.gone)
         return job
 
     def begin_log_starts(
@@ -121,7 +125,7 @@ class Checkpoints:
         offset_of = _OF_DAMAGED[name]
         return {
             key: offset_of(part)
-            for key, one in self.damaged.items()
+            for key, one in self._damaged.items()
             for part in one.parts()
             if part.directory.parent == directory and offset_of(part)
         }
@@ -146,11 +150,13 @@ class Checkpoints:
                     logger.error("writing %s failed: %s", path, error)
                     job.errors[path.parent] = error
 
-    def finish(self, job: CheckpointJob) -> None:
-        """Take note of what the files say now."""
+    def finish(self, job: CheckpointJob, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        """Take note of what the files say now; `logs` are those there are."""
         for path, offsets in job.entries:
             if path.parent not in job.errors and self._newest.get(path) == job.number == self._count:
                 self._said[path] = offsets
+        if not job.errors:
+            self.gone -= job.forgets - logs.keys()
 
 
 Here = dict[TopicPartition, "PartitionLog"]

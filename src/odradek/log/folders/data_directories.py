@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from odradek.log.errors import DataDirectoryError
-from odradek.log.storage.data_directory import FULL, DataDirectory, is_disk_failure
+from odradek.log.storage.data_directory import FULL, DataDirectory, DirectoryState, is_disk_failure
 from odradek.log.storage.files import FileSystem
 
 logger = logging.getLogger(__name__)
@@ -83,6 +83,19 @@ class DataDirectories:
     def of_this_boot(self) -> set[Path]:
         """Return those of which the last user noted the boot that still lasts."""
         return {one.path for one in self._all if one.lock is not None and one.lock.same_boot}
+
+    def describe(self) -> dict[Path, DirectoryState]:
+        """All, as DescribeLogDirs tells of them, without the logs in them."""
+        states = {}
+        for directory in self._all:
+            path, total, usable = directory.path, -1, -1
+            if directory.is_online:
+                try:
+                    total, usable = self._files.space(path)
+                except OSError as error:
+                    logger.warning("the size of %s cannot be told: %s", path, error)
+            states[path] = DirectoryState(path, directory.failure, total, usable, [])
+        return states
 
     # At a start.
 

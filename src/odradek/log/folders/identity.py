@@ -12,6 +12,7 @@ from odradek.log.folders.roster import Roster
 from odradek.log.storage.data_directory import DataDirectory
 from odradek.log.storage.file_names import META_PROPERTIES
 from odradek.log.storage.files import FileSystem
+from odradek.util.clock import Clock
 
 
 class _Missing(NamedTuple):
@@ -31,8 +32,9 @@ class Identity:
     Attributes: `roster`: whether all folders are there.
     """
 
-    def __init__(self, files: FileSystem, directories: DataDirectories) -> None:
+    def __init__(self, files: FileSystem, directories: DataDirectories, clock: Clock) -> None:
         self._files = files
+        self._clock = clock
         self._directories = directories
         self.roster = Roster(files, directories)
         self._missing: dict[Path, _Missing] = {}
@@ -57,14 +59,14 @@ class Identity:
         metas = [meta for _, meta in self._stored_metas() if meta is not None]
         return next((meta.broker_id for meta in metas if meta.broker_id is not None), None)
 
-    def check(self, broker_id: int, cluster_id: str | None, now_ms: int) -> None:
+    def check(self, broker_id: int, cluster_id: str | None) -> None:
         """Compare the folders' `meta.properties` with who we are, and have what is missing written.
 
         That waits for `begin`: a start that is refused by then leaves the folders as they were.
 
         Raises `InconsistentIdentityError`, nothing being written then; `DataDirectoryError`.
         """
-        metas = self._stored_metas()
+        now_ms, metas = self._clock.now_ms(), self._stored_metas()
         for _, meta in metas:
             if meta is not None:
                 meta_properties.check(meta, broker_id, cluster_id)

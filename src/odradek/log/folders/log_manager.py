@@ -21,7 +21,9 @@ from odradek.log.config import LogConfig
 from odradek.log.folders.checkpointing import CheckpointJob, Checkpoints
 from odradek.log.folders.data_directories import DataDirectories
 from odradek.log.folders.identity import Identity
+from odradek.log.folders.log_loader import LogLoader
 from odradek.log.folders.moves import Moves
+from odradek.log.folders.offline_logs import OfflineLogs
 from odradek.log.folders.placement import Placement
 from odradek.log.folders.removing import RemovalJob, Removals
 from odradek.log.folders.taken_out import TakenOut
@@ -29,22 +31,16 @@ from odradek.log.partition.flushing import FlushJob
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.partition.readable_log import ReadableLog
 from odradek.log.producers.producer_bounds import ProducerBounds
-from odradek.log.startup.clean_stop import LastStop, sizes_of, write_damaged, write_segments
+from odradek.log.startup.clean_stop import LastStop, sizes_of, write_segments
 from odradek.log.startup.damaged_logs import DamagedLogs
-from odradek.log.startup.folder_view import FolderView, FoundLog, find_compacted, look, settle_duplicates
-from odradek.log.startup.loading import load_partition_log, open_partition_log
-from odradek.log.storage.checkpoint_file import write_offsets
+from odradek.log.startup.loading import open_partition_log
 from odradek.log.storage.data_directory import (
-    DataDirectory,
     DirectoryState,
     ReplicaState,
-    is_of_one_file,
 )
 from odradek.log.storage.file_names import (
     CLEAN_SHUTDOWN,
-    RECOVERY_POINTS,
     delete_dir,
-    parse_partition_dir,
     stray_dir,
 )
 from odradek.log.storage.files import FileSystem
@@ -90,23 +86,28 @@ class LogManager:
         self.on_failure: FailureListener | None = None
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.producer_bounds = ProducerBounds(lambda: (log.producers for log in self._logs.values()))
-        self._offline: dict[TopicPartition, Path] = {}
-        """Partitions that were in folders which have failed. Also those that are not this broker's any more:
-        their files are there still, and are back with the folder."""
         self._removals = Removals(files, clock, self.defaults.file_delete_delay_ms)
-        self.stopped_cleanly: set[TopicPartition] = set()
-        self.unlost: set[TopicPartition] = set()
-        self.lost: set[TopicPartition] = set()
-        self._stale: set[TopicPartition] = set()
-        """Partitions that checkpoints on the disk may speak of, but that are gone."""
-        self._taken_out = TakenOut(files)
-        self.refuses_damage = refuses_damage
-        self.damaged = DamagedLogs(files)
-        self.checkpoints = Checkpoints(files)
-        self.checkpoints.damaged = self.damaged
+        self._taken_out = TakenOut(files, self.directories)
+        self.damaged = DamagedLogs(files, self.directories.note_error)
+        self.checkpoints = Checkpoints(files, self.damaged)
         self.moves = Moves(self._logs, self.directories, self._removals, files, self.begin_checkpoint)
         self._placement = Placement(self._logs, self.directories, files, self.moves.preferred)
-        self._identity = Identity(files, self.directories)
+        self.identity = Identity(files, self.directories, clock)
+        self.offline = OfflineLogs(self._logs, self.directories, self.damaged, self.identity.roster)
+        self._loader = LogLoader(
+            self._logs,
+            self._take,
+            self.directories,
+            self.damaged,
+            self.moves,
+            self._removals,
+            self.checkpoints,
+            files,
+            clock,
+            refuses_damage=refuses_damage,
+        )
+        self.stopped_cleanly = self._loader.stopped_cleanly
+        self.unlost = self._loader.unlost
         self.directories.on_failed = self._on_folder_failed
 
     def unlock(self) -> None:
@@ -134,12 +135,10 @@ class LogManager:
             # Whoever still holds it appends no more.
             log.syncing.failed = True
             log.release()
-            self._offline[key] = path
         if keys:
             logger.error("%d partitions are offline with %s", len(keys), path)
-        for key in self._taken_out.forget(path):
-            # It may be back with the folder, as what could not be taken out is.
-            self._offline.setdefault(key, path)
+        # What was taken out may be back with the folder, as what could not be taken out is.
+        self.offline.add(path, [*keys, *self._taken_out.forget(path)])
         self._removals.forget(path)
         self.moves.on_failed(path)
         if self.on_failure is not None:
@@ -147,15 +146,7 @@ class LogManager:
 
     def describe(self) -> Generator[None, None, list[DirectoryState]]:
         """All folders with the logs in them, for DescribeLogDirs; pauses after each log."""
-        states: dict[Path, DirectoryState] = {}
-        for directory in self.directories:
-            path, total, usable = directory.path, -1, -1
-            if directory.is_online:
-                try:
-                    total, usable = self._files.space(path)
-                except OSError as error:
-                    logger.warning("the size of %s cannot be told: %s", path, error)
-            states[path] = DirectoryState(path, directory.failure, total, usable, [])
+        states = self.directories.describe()
         for key, log in list(self._logs.items()):
             # In a pause it may have been deleted.
             if self._logs.get(key) is log and (state := states.get(log.directory.parent)) is not None:
@@ -167,55 +158,6 @@ class LogManager:
             yield
         return list(states.values())
 
-    # Identity.
-
-    def stored_cluster_id(self) -> str | None:
-        """See `Identity.stored_cluster_id`."""
-        return self._identity.stored_cluster_id()
-
-    def stored_broker_id(self) -> int | None:
-        """See `Identity.stored_broker_id`."""
-        return self._identity.stored_broker_id()
-
-    def check_identity(self, broker_id: int, cluster_id: str | None) -> None:
-        """See `Identity.check`."""
-        self._identity.check(broker_id, cluster_id, self._clock.now_ms())
-
-    def lacks(self, topic: str, partition: int) -> bool:
-        """Return whether a partition's log cannot be used, though it may well have been here.
-
-        A partition without a folder was never made here where all folders are as they were. To be asked
-        after `load`.
-        """
-        key = (topic, partition)
-        return key not in self._logs and (
-            bool(self._identity.roster.missing or self.directories.offline)
-            or key in self.damaged
-            or self.damaged.is_missed(key)
-        )
-
-    def note_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Take note of which partitions others believe to be here, of those that `lacks` says are not.
-
-        They are made again only where no record can be missed by it, or somebody wants it so; see `create`.
-        Those that are damaged have a reason of their own, and so has what may be in a folder that has failed.
-        """
-        if self.directories.offline:
-            return
-        self.lost = {key for key in lost if key not in self.damaged and not self.damaged.is_missed(key)}
-        if not self.lost:
-            self._identity.roster.settle()
-            return
-        some = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(self.lost)[:5])
-        logger.error(
-            "%d partitions are lost (%s …)%s: this broker was the last in sync, and they stay offline."
-            " Restore their folders, delete the topics, or have them begin empty: odradek leader-election"
-            " --election-type unclean, or unclean.leader.election.enable=true",
-            len(self.lost),
-            some,
-            self._identity.roster.reason,
-        )
-
     # Loading.
 
     def load(self, topic_configs: Mapping[str, Mapping[str, str]] | None = None) -> list[PartitionLog]:
@@ -224,90 +166,10 @@ class LogManager:
         Raises `LogDamagedError` (with `refuses_damage`; else the log is `damaged`, as is one that is in two
         folders) or another `DataDirectoryError`, the logs being as they were.
         """
-        configs = dict(topic_configs or {})
-        views: dict[Path, FolderView] = {}
-        superseded = self.moves.superseded()
-        compacted = find_compacted(self._files, self.online_dirs)
-
-        def look_into(directory: DataDirectory) -> None:
-            views[directory.path] = look(
-                self._files,
-                directory,
-                configs,
-                self.defaults,
-                superseded,
-                compacted=compacted,
-                refuses_damage=self.refuses_damage,
-            )
-
-        def open_logs(directory: DataDirectory) -> None:
-            for item in views[directory.path].logs:
-                self._open_or_give_up(item)
-
-        loading = "loading the logs of {} failed"
-        self.directories.in_each(loading, look_into)
-        settle_duplicates(views.values(), refuses=self.refuses_damage)
-        self._identity.begin()
-        self.directories.in_each(loading, lambda one: self._begin_in(one.path, views[one.path]))
-        self.directories.in_each(loading, open_logs)
-        same_boot = self.directories.of_this_boot()
-        self.unlost.update(key for key, log in self._logs.items() if log.directory.parent in same_boot)
-        if self._logs:
-            scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
-            logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
-        self._stale.difference_update(self._logs, self.damaged)
-        self.damaged.settle(self._logs)
-        self.moves.take_up({path: view for path, view in views.items() if path in self.online_dirs})
-        return list(self._logs.values())
-
-    def _begin_in(self, path: Path, view: FolderView) -> None:
-        """Take note of what a data folder holds, before the first log of any is opened. Raises `OSError`."""
-        # Nobody reads from these any more: they are due.
-        for folder in view.deleted:
-            self._removals.add(0, folder)
-        self._stale |= view.spoken_of.keys()
-        self.damaged.note(view.damaged, view.spoken_of)
-        # From here on only a clean stop makes it clean again.
-        write_damaged(self._files, path, self._known_of_damaged(path))
-        self._files.remove(path / CLEAN_SHUTDOWN)
-        self._files.fsync_dir(path)
-        lowered = view.lowered_recovery_points()
-        if lowered is not None:
-            write_offsets(self._files, path / RECOVERY_POINTS, lowered)
-        for old in view.superseded:
-            # The old folder of a damaged log may be all that is left.
-            if parse_partition_dir(old.name) not in self.damaged:
-                self._removals.add(0, self.moves.retire(old))
-
-    def _open_or_give_up(self, item: FoundLog) -> None:
-        try:
-            self._open(item)
-            self.moves.settle(item)
-        except OSError as error:
-            if self.refuses_damage or not is_of_one_file(self._files, item.plan.directory.parent, error):
-                raise
-            key = item.topic, item.partition
-            log = self._logs.pop(key, None)
-            if log is not None:
-                log.release()
-            self.damaged[key] = item.damaged(str(error))
-            self._write_damaged(item.plan.directory.parent)
-
-    def _open(self, item: FoundLog) -> None:
-        log = load_partition_log(
-            item.plan,
-            item.topic,
-            item.partition,
-            item.config,
-            self._files,
-            self._clock,
-            item.recovery_point,
-            item.believable_log_start,
-        )
-        log.update_high_watermark(item.high_watermark)
-        self._take(log)
-        if item.plan.clean:
-            self.stopped_cleanly.add((item.topic, item.partition))
+        views = self._loader.look(dict(topic_configs or {}), self.defaults)
+        self.identity.begin()
+        self._loader.open(views)
+        return self.all()
 
     def _take(self, log: PartitionLog) -> None:
         log.on_write_error = self._on_write_error
@@ -316,10 +178,7 @@ class LogManager:
         log.producers.bounds = self.producer_bounds
 
     def _checkpoint_cut(self, log: PartitionLog) -> None:
-        job = self.begin_checkpoint()
-        job.run()
-        self.finish_checkpoint(job)
-        error = job.errors.get(log.directory.parent)
+        error = self.checkpoint().errors.get(log.directory.parent)
         if error is not None:
             raise error
 
@@ -351,16 +210,8 @@ class LogManager:
         `wanted` are topics, partitions and topic ids. May be called in another thread while no log is created
         or deleted. Never raises `OSError`: `create` comes upon the same trouble.
         """
-        fresh = [
-            (topic, partition, topic_id)
-            for topic, partition, topic_id in wanted
-            if (topic, partition) not in self._logs
-            and (topic, partition) not in self._offline
-            and (topic, partition) not in self.damaged
-            and not self.damaged.is_missed((topic, partition))
-        ]
-        # While a folder is offline a log may be in it, and two of one partition refuse the next start.
-        if not fresh or self.directories.offline:
+        fresh = [one for one in wanted if self.offline.may_prepare(one[:2])]
+        if not fresh:
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)
         if any(self._taken_out.where((topic, partition)) for topic, partition, _ in fresh):
@@ -389,8 +240,8 @@ class LogManager:
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
-            self._require_taken_out(key)
-            self._require_room_for(key, is_new, is_copied, may_be_lost)
+            self._taken_out.require_none(key)
+            self.offline.require_none(key, is_new=is_new, is_copied=is_copied, may_be_lost=may_be_lost)
             self._forget_stale([key])
             directory = self._placement.take(key)
             try:
@@ -401,52 +252,15 @@ class LogManager:
                 self.directories.note_error(directory.parent, error)
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
             self._take(log)
-            self.lost.discard(key)
+            self.offline.lost.discard(key)
         elif config is not None:
             log.config = config
         if topic_id is not None:
             log.set_topic_id(topic_id)
         return log
 
-    def _require_taken_out(self, key: TopicPartition) -> None:
-        """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log of this partition may come back."""
-        parent = self._taken_out.where(key)
-        if parent is None:
-            return
-        failed = self._taken_out.sync()
-        for path, error in failed.items():
-            self.directories.note_error(path, error)
-        if parent in failed:
-            raise KafkaStorageError(
-                f"one is being deleted in {parent}, and would be back after a loss of power: {failed[parent]}"
-            )
-
-    def _require_room_for(
-        self, key: TopicPartition, is_new: bool, is_copied: bool, may_be_lost: bool
-    ) -> None:
-        if key in self._offline:
-            raise KafkaStorageError(f"it is in {self._offline[key]}, which has failed")
-        failed = list(map(str, self.directories.offline))
-        if failed and not is_new:
-            raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
-        if self.directories.unread and is_copied:
-            unread = sorted(map(str, self.directories.unread))
-            # In two folders it would be offline at the next start, and with only the older one there that
-            # would count.
-            raise KafkaStorageError(
-                f"one may be in a folder that could not be read at the start: {', '.join(unread)}. "
-                "Repair that or take it out of log.dirs, and start the broker again"
-            )
-        is_given_up = is_new or is_copied or may_be_lost
-        if key in self.lost and not is_given_up:
-            raise KafkaStorageError(
-                f"its log is lost{self._identity.roster.reason}. Restore its folder, delete the topic, or"
-                " have it begin empty by an unclean election"
-            )
-        self.damaged.require_none(key, is_new=is_given_up)
-
     def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
-        if not self._stale.isdisjoint(keys):
+        if not self.checkpoints.gone.isdisjoint(keys):
             # What the checkpoints say is of a partition of this name that was deleted.
             self.checkpoint()
 
@@ -488,7 +302,7 @@ class LogManager:
         except OSError as error:
             raise log.storage_error("deleting", error) from error
         del self._logs[key]
-        self._stale.add(key)
+        self.checkpoints.gone.add(key)
         self._taken_out.add(parent, key)
         if sync:
             failure = self.sync_names().get(parent)
@@ -504,24 +318,11 @@ class LogManager:
             return False
         for target in self.damaged.retire(key):
             self._removals.add_later(target)
-        self._stale.add(key)
+        self.checkpoints.gone.add(key)
         for parent in parents:
             self._taken_out.add(parent, key)
-            self._write_damaged(parent)
+            self.damaged.write(parent)
         return True
-
-    def _write_damaged(self, path: Path) -> None:
-        try:
-            write_damaged(self._files, path, self._known_of_damaged(path))
-        except OSError as error:
-            logger.warning("what is known of damaged logs is not written: %s", error)
-            self.directories.note_error(path, error)
-
-    def is_gone(self, key: TopicPartition) -> bool:
-        """Return whether there is nothing of a partition, nor may be in a data folder that has failed."""
-        if key in self._logs or key in self._offline or key in self.damaged:
-            return False
-        return not self.directories.offline
 
     def sync_names(self) -> dict[Path, OSError]:
         """Wait until deletions are on the disk. May be called in another thread.
@@ -585,11 +386,12 @@ class LogManager:
         """Forget idle producers in all logs; how many."""
         return sum(log.expire_producers(now_ms) for log in self.all())
 
-    def checkpoint(self) -> None:
-        """Write down recovery points, log starts and high watermarks, per data folder."""
+    def checkpoint(self) -> CheckpointJob:
+        """Write down recovery points, log starts and high watermarks, per data folder; what came of it."""
         job = self.begin_checkpoint()
         job.run()
         self.finish_checkpoint(job)
+        return job
 
     def begin_checkpoint(self) -> CheckpointJob:
         """Return the job that writes what `checkpoint` would. Its `run` may be called in another thread,
@@ -597,9 +399,7 @@ class LogManager:
 
         With no entries there is nothing new to be written.
         """
-        job = self.checkpoints.begin(self.online_dirs, dict(self._logs), self.moves.coming())
-        job.forgets = frozenset(self._stale)
-        return job
+        return self.checkpoints.begin(self.online_dirs, dict(self._logs), self.moves.coming())
 
     def begin_log_starts(self) -> CheckpointJob:
         """As `begin_checkpoint`, of what keeps deleted records deleted when the process dies."""
@@ -607,25 +407,16 @@ class LogManager:
 
     def finish_checkpoint(self, job: CheckpointJob) -> bool:
         """Take note of what was written; whether all could be."""
-        self.checkpoints.finish(job)
+        self.checkpoints.finish(job, self._logs)
         for path, error in job.errors.items():
             self.directories.note_error(path, error)
-        if job.errors:
-            return False
-        self._stale -= job.forgets - self._logs.keys()
-        return True
+        return not job.errors
 
     def _last_stop(self, path: Path) -> LastStop:
         segments = {key: sizes_of(log) for key, log in self._logs.items() if log.directory.parent == path}
-        damaged = self._known_of_damaged(path)
+        damaged = self.damaged.known_in(path)
         segments.update(damaged.segments)
         return LastStop(segments, damaged.unclean, self.checkpoints.log_starts(path, self._logs))
-
-    def _known_of_damaged(self, path: Path) -> LastStop:
-        """They are as they were at their last stop, and so is what the next start has to do about them."""
-        here = self.damaged.in_folder(path)
-        segments = {one.key: one.known for one in here if one.known is not None}
-        return LastStop(segments, frozenset(one.key for one in here if not one.was_clean), {})
 
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
@@ -638,11 +429,8 @@ class LogManager:
             except (OSError, KafkaError) as error:
                 logger.error("%r could not be closed: %s", log, error)
                 failed.add(log.directory.parent)
-        job = self.begin_checkpoint()
-        job.run()
-        self.finish_checkpoint(job)
         # A start after a clean stop relies on them.
-        failed.update(job.errors)
+        failed.update(self.checkpoint().errors)
         for directory in self.directories:
             if directory.path in failed or not directory.is_online:
                 continue

@@ -8,6 +8,8 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
+from odradek.errors import KafkaStorageError
+from odradek.log.folders.data_directories import DataDirectories
 from odradek.log.storage.files import FileSystem
 from odradek.util.topic_partition import TopicPartition
 
@@ -15,8 +17,9 @@ from odradek.util.topic_partition import TopicPartition
 class TakenOut:
     """Their folders have other names already. One thread takes out, others may sync and look."""
 
-    def __init__(self, files: FileSystem) -> None:
+    def __init__(self, files: FileSystem, directories: DataDirectories) -> None:
         self._files = files
+        self._directories = directories
         self._numbers = count()
         self._changes: dict[Path, dict[TopicPartition, int]] = {}
         """The number of the last change of each partition. Only who takes out writes here."""
@@ -39,6 +42,19 @@ class TakenOut:
                 return parent
         return None
 
+    def require_none(self, key: TopicPartition) -> None:
+        """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log of this partition may come back."""
+        parent = self.where(key)
+        if parent is None:
+            return
+        failed = self.sync()
+        for path, error in failed.items():
+            self._directories.note_error(path, error)
+        if parent in failed:
+            raise KafkaStorageError(
+                f"one is being deleted in {parent}, and would be back after a loss of power: {failed[parent]}"
+            )
+
     def forget(self, parent: Path) -> list[TopicPartition]:
         """A data folder has failed; what may be back with it."""
         up_to = self._synced.get(parent, -1)
@@ -46,7 +62,11 @@ class TakenOut:
         return [key for key, number in self._changes.pop(parent, {}).items() if number > up_to]
 
     def sync(self) -> dict[Path, OSError]:
-        """Wait until what was taken out before now is on the disk; what failed, and is still known here."""
+        """Wait until what was taken out before now is on the disk. May be called in another thread.
+
+        Returns what failed, which `DataDirectories.note_error` is to be told of in the thread of the logs.
+        What was taken out there is not made anew before it could be synced.
+        """
         failed: dict[Path, OSError] = {}
         for parent, last in list(self._last.items()):
             if self._is_synced(parent):

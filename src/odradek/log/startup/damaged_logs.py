@@ -7,7 +7,7 @@ whether it still has to be read through as after a kill. Its files are not touch
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +15,11 @@ from uuid import uuid4
 
 from odradek.errors import KafkaStorageError
 from odradek.log.partition import partition_metadata
+from odradek.log.startup.clean_stop import Known, LastStop, write_damaged
 from odradek.log.storage.file_names import PARTITION_METADATA, delete_dir
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from odradek.log.startup.clean_stop import Known
     from odradek.log.storage.files import FileSystem
 
 logger = logging.getLogger(__name__)
@@ -61,11 +61,15 @@ class DamagedLog:
 
 
 class DamagedLogs(dict[TopicPartition, DamagedLog]):
-    """Those of a broker, by partition. That a whole folder is gone is found when its log is asked for."""
+    """Those of a broker, by partition. That a whole folder is gone is found when its log is asked for.
 
-    def __init__(self, files: FileSystem) -> None:
+    Args: `on_write_error`: told of a data folder in which it cannot be noted what is known of them.
+    """
+
+    def __init__(self, files: FileSystem, on_write_error: Callable[[Path, OSError], None]) -> None:
         super().__init__()
         self._files = files
+        self._on_write_error = on_write_error
         self._not_there: dict[TopicPartition, DamagedLog] = {}
         """What the checkpoints have said of partitions that a start has not found."""
         self._gone: set[TopicPartition] = set()
@@ -86,6 +90,20 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
     def in_folder(self, path: Path) -> list[DamagedLog]:
         """Those in a data folder."""
         return [part for one in self.values() for part in one.parts() if part.directory.parent == path]
+
+    def known_in(self, path: Path) -> LastStop:
+        """They are as they were at their last stop, and so is what the next start has to do about them."""
+        here = self.in_folder(path)
+        segments = {one.key: one.known for one in here if one.known is not None}
+        return LastStop(segments, frozenset(one.key for one in here if not one.was_clean), {})
+
+    def write(self, path: Path) -> None:
+        """Note in a data folder what is known of those in it."""
+        try:
+            write_damaged(self._files, path, self.known_in(path))
+        except OSError as error:
+            logger.warning("what is known of damaged logs is not written: %s", error)
+            self._on_write_error(path, error)
 
     def is_missed(self, key: TopicPartition) -> bool:
         """Return whether the checkpoints speak of records of a partition whose folder is gone."""
