@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from odradek.cluster import paths
 from odradek.cluster.nodes import decode_partition_state
 from odradek.errors.codes import ErrorCode
-from odradek.log.folders.log_manager import LogManager
+from odradek.log.folders.taken_out import TakenOut
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.records.message_sets.message_set import iter_entries
 from odradek.replication.leadership import Leadership
@@ -406,7 +406,7 @@ class Hooks:
         self._wrap(Partition, "append", self._after_append)
         self._wrap(Partition, "committed", self._after_committed)
         self._wrap(Leadership, "__init__", self._after_made)
-        self._wrap(LogManager, "_take_out", self._after_taken_out)
+        self._wrap(TakenOut, "take", self._after_taken_out)
 
     def _wrap(self, owner: type, name: str, after: Callable[..., None]) -> None:
         original: Any = getattr(owner, name)
@@ -435,7 +435,7 @@ class Hooks:
         if self.observer is not None:
             self.observer.log_was_cut(log)
 
-    def _after_taken_out(self, result: Any, logs: LogManager, key: Key, log: PartitionLog, *_: Any) -> None:
+    def _after_taken_out(self, result: Any, taken: TakenOut, log: PartitionLog, *_: Any, **__: Any) -> None:
         if self.observer is not None:
             self.observer.replica_gone(log)
 

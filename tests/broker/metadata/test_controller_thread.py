@@ -28,11 +28,17 @@ class Replicas:
         return False
 
 
-class Logs:
+class TakenOut:
     """Has nothing to sync."""
 
-    def sync_names(self) -> dict[Path, OSError]:
+    def sync(self) -> dict[Path, OSError]:
         return {}
+
+
+class Logs:
+    """Has lost nothing."""
+
+    taken_out = TakenOut()
 
 
 def _thread(loop: asyncio.AbstractEventLoop, replicas: Replicas | None) -> ControllerThread:

@@ -51,7 +51,8 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
 def test_log_starts_that_were_not_written_are_not_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         finished: list[Any] = []
-        logs: Any = SimpleNamespace(begin_log_starts=Job, finish_checkpoint=finished.append)
+        checkpoints = SimpleNamespace(begin_log_starts=Job, finish=finished.append)
+        logs: Any = SimpleNamespace(checkpoints=checkpoints)
         told: list[Errors] = []
         LogStarts(asyncio.get_running_loop(), logs).write(told.append)
         await until(lambda: bool(told))
@@ -64,9 +65,8 @@ def test_log_starts_that_were_not_written_are_not_acknowledged(caplog: pytest.Lo
 
 def test_who_waits_for_log_starts_is_told_whatever_becomes_of_another() -> None:
     async def main() -> None:
-        logs: Any = SimpleNamespace(
-            begin_log_starts=lambda: Job(fails=False), finish_checkpoint=lambda job: True
-        )
+        checkpoints = SimpleNamespace(begin_log_starts=lambda: Job(fails=False), finish=lambda job: True)
+        logs: Any = SimpleNamespace(checkpoints=checkpoints)
         starts = LogStarts(asyncio.get_running_loop(), logs)
         told: list[Errors] = []
 
@@ -119,7 +119,8 @@ def test_checkpoints_that_were_not_written_are_written_next_time() -> None:
             finished.append(job)
             return True
 
-        work = housekeeping(all=lambda: [log], begin_checkpoint=jobs.pop, finish_checkpoint=finish)
+        checkpoints = SimpleNamespace(begin=jobs.pop, finish=finish)
+        work = housekeeping(all=lambda: [log], checkpoints=checkpoints)
         work._checkpoint()
         await until(lambda: not work._checkpointing)
         assert finished == []

@@ -324,11 +324,11 @@ def test_folders_made_beforehand_are_used() -> None:
 def test_a_later_checkpoint_is_not_replaced_by_an_earlier_one() -> None:
     files = MemoryFileSystem()
     manager, logs = with_logs(files, 1)
-    early = manager.begin_checkpoint()
+    early = manager.checkpoints.begin()
     append(logs[0])
     manager.checkpoint()
     early.run()
-    manager.finish_checkpoint(early)
+    manager.checkpoints.finish(early)
     assert files.read(FIRST / "replication-offset-checkpoint") == b"0\n1\nt 0 2\n"
     # And what it did not write is not thought to be written.
     append(logs[0])

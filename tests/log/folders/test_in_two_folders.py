@@ -75,7 +75,7 @@ def test_a_deletion_that_could_not_be_synced_gives_its_folder_up(seed: int) -> N
     home = logs[0].directory.parent
     assert manager.delete(*KEY, sync=False)
     files.failing["fsync_dir"] = below(home)
-    failed = manager.sync_names()
+    failed = manager.taken_out.sync()
     assert list(failed) == [home]
     for path, error in failed.items():
         manager.directories.note_error(path, error)
@@ -105,7 +105,7 @@ def test_what_is_deleted_is_made_anew_once_that_is_on_the_disk(seed: int) -> Non
     files.failing["fsync_dir"], files.failing_with = below(home), errno.ENOSPC
     for _ in range(2):
         # Asked again it fails again: nothing has been synced.
-        failed = manager.sync_names()
+        failed = manager.taken_out.sync()
         assert list(failed) == [home]
         for path, error in failed.items():
             manager.directories.note_error(path, error)
@@ -136,7 +136,7 @@ class Meanwhile(MemoryFileSystem):
         if manager is not None:
             self.asked += 1
             before = self.operations
-            assert not manager.sync_names()
+            assert not manager.taken_out.sync()
             assert self.operations > before, "told that it is on the disk before it is"
         super().fsync_dir(directory)
 
@@ -146,10 +146,10 @@ def test_who_asks_while_it_is_synced_waits_as_well() -> None:
     manager, _ = with_logs(files)
     assert manager.delete(*KEY, sync=False)
     files.manager = manager
-    assert not manager.sync_names()
+    assert not manager.taken_out.sync()
     assert files.asked == 1
     before = files.operations
-    assert not manager.sync_names()
+    assert not manager.taken_out.sync()
     assert files.operations == before
 
 
@@ -172,9 +172,9 @@ def test_what_is_deleted_while_it_is_synced_is_not_synced_with_it() -> None:
     manager, _ = with_logs(files)
     assert manager.delete(*KEY, sync=False)
     files.manager = manager
-    assert not manager.sync_names()
+    assert not manager.taken_out.sync()
     before = files.operations
-    assert not manager.sync_names()
+    assert not manager.taken_out.sync()
     assert files.operations > before
 
 

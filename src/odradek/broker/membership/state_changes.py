@@ -375,7 +375,7 @@ class StateChanges:
             self._tell(stopped)
             if deleted:
                 # The controller forgets the topic upon this answer: nothing may come back after it.
-                failed = await asyncio.get_running_loop().run_in_executor(None, self._logs.sync_names)
+                failed = await asyncio.get_running_loop().run_in_executor(None, self._logs.taken_out.sync)
                 for path, failure in failed.items():
                     self._logs.directories.note_error(path, failure)
                 if failed:

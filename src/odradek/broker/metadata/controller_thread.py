@@ -107,7 +107,7 @@ class ControllerThread:
             while self._in_loop(self._replicas.apply_further):
                 pass
         if self._replicas is not None:
-            for path, failure in self._logs.sync_names().items():
+            for path, failure in self._logs.taken_out.sync().items():
                 self._note(path, failure)
 
     def _note(self, path: Path, failure: OSError) -> None:

@@ -147,13 +147,13 @@ class Housekeeping:
         ]
         if state == self._checkpointed:
             return
-        job = logs.begin_checkpoint()
+        job = logs.checkpoints.begin()
 
         def finish(error: BaseException | None) -> None:
             self._checkpointing = False
             if error is not None:
                 log.error("checkpoints were not written, they are next time", exc_info=error)
-            elif logs.finish_checkpoint(job):
+            elif logs.checkpoints.finish(job):
                 self._checkpointed = state
 
         self._checkpointing = True

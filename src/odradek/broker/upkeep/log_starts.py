@@ -40,7 +40,7 @@ class LogStarts:
 
     def _begin(self) -> None:
         waiting, self._waiting = self._waiting, []
-        job = self._logs.begin_log_starts()
+        job = self._logs.checkpoints.begin_log_starts()
         if not job.entries:
             for on_written in waiting:
                 on_written({})
@@ -51,7 +51,7 @@ class LogStarts:
             self._writing = False
             errors = job.errors
             if error is None:
-                self._logs.finish_checkpoint(job)
+                self._logs.checkpoints.finish(job)
             else:
                 log.error("log starts were not written", exc_info=error)
                 errors = {path.parent: OSError(f"not written: {error!r}") for path, _ in job.entries}

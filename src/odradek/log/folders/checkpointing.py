@@ -14,14 +14,16 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odradek.log.startup.clean_stop import LastStop, sizes_of
 from odradek.log.storage.checkpoint_file import write_offsets
 from odradek.log.storage.file_names import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from odradek.log.folders.data_directories import DataDirectories
     from odradek.log.folders.moving import Move
     from odradek.log.partition.partition_log import PartitionLog
-    from odradek.log.startup.damaged_logs import DamagedLog
+    from odradek.log.startup.damaged_logs import DamagedLog, DamagedLogs
     from odradek.log.storage.files import FileSystem
 
 logger = logging.getLogger(__name__)
@@ -53,15 +55,25 @@ class Checkpoints:
     """The three checkpoints of each data folder: recovery points, log starts, high watermarks.
 
     Attributes: `exclusive`: held while files are written; a lock, where jobs run in several threads;
-    `gone`: partitions that the files may speak of, but that are not there any more.
+    `coming`: gives the logs that are about to be in other folders; `gone`: partitions that the files may
+    speak of, but that are not there any more.
 
-    Args: `damaged`: partitions of which the files go on to say what they said.
+    Args: `logs`: all there are; `damaged`: those of which the files go on to say what they said.
     """
 
-    def __init__(self, files: FileSystem, damaged: Mapping[TopicPartition, DamagedLog]) -> None:
-        self._files = files
+    def __init__(
+        self,
+        logs: Mapping[TopicPartition, PartitionLog],
+        directories: DataDirectories,
+        damaged: DamagedLogs,
+        files: FileSystem,
+    ) -> None:
+        self._logs = logs
+        self._directories = directories
         self._damaged = damaged
+        self._files = files
         self.exclusive: AbstractContextManager[object] = nullcontext()
+        self.coming: Callable[[], Iterable[Move]] = tuple
         self.gone: set[TopicPartition] = set()
         self._count = 0
         self._said: dict[Path, Offsets] = {}
@@ -69,16 +81,22 @@ class Checkpoints:
         self._newest: dict[Path, int] = {}
         """The job that each file was last written by."""
 
-    def begin(
-        self,
-        directories: Iterable[Path],
-        logs: Mapping[TopicPartition, PartitionLog],
-        coming: Iterable[Move] = (),
-    ) -> CheckpointJob:
-        """Return what to write of the logs as they are now, and of those `coming` to other folders."""
+    def write_all(self) -> CheckpointJob:
+        """Write down here and now what `begin` speaks of; returns what came of it."""
+        job = self.begin()
+        job.run()
+        self.finish(job)
+        return job
+
+    def begin(self) -> CheckpointJob:
+        """Return what to write of the logs as they are now, and of those `coming` to other folders.
+
+        Its `run` may be called in another thread, `finish` after it. With no entries there is nothing new to
+        be written.
+        """
         entries: list[tuple[Path, Offsets]] = []
         has_log_starts = False
-        for directory, here in _by_directory(directories, logs, coming).items():
+        for directory, here in self._by_directory().items():
             for name, offset_of in _FILES.items():
                 offsets = offset_of(here) | self._kept(directory, name)
                 self._add(entries, directory / name, offsets)
@@ -90,12 +108,7 @@ class Checkpoints:
         job.forgets = frozenset(self.gone)
         return job
 
-    def begin_log_starts(
-        self,
-        directories: Iterable[Path],
-        logs: Mapping[TopicPartition, PartitionLog],
-        coming: Iterable[Move] = (),
-    ) -> CheckpointJob:
+    def begin_log_starts(self) -> CheckpointJob:
         """As `begin`, of what lets the log starts outlive everything: these, and the high watermarks.
 
         A log start is believed after a power failure that took records above it along only if the high
@@ -103,7 +116,7 @@ class Checkpoints:
         """
         entries: list[tuple[Path, Offsets]] = []
         marks: list[tuple[Path, Offsets]] = []
-        for directory, here in _by_directory(directories, logs, coming).items():
+        for directory, here in self._by_directory().items():
             before = len(entries)
             starts = _log_starts(here) | self._kept(directory, LOG_START_OFFSETS)
             self._add(entries, directory / LOG_START_OFFSETS, starts)
@@ -116,10 +129,23 @@ class Checkpoints:
         job.syncs_all = True
         return job
 
-    def log_starts(self, directory: Path, logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
-        """Return what the log starts' checkpoint of a data folder says of the logs as they are now."""
-        here = _by_directory([directory], logs, ())[directory]
-        return _log_starts(here) | self._kept(directory, LOG_START_OFFSETS)
+    def last_stop(self, directory: Path) -> LastStop:
+        """Return what is to be known of the logs in a data folder, now that they are closed."""
+        here = self._by_directory()[directory]
+        damaged = self._damaged.known_in(directory)
+        segments = {key: sizes_of(log) for key, log in here.items()} | dict(damaged.segments)
+        starts = _log_starts(here) | self._kept(directory, LOG_START_OFFSETS)
+        return LastStop(segments, damaged.unclean, starts)
+
+    def _by_directory(self) -> dict[Path, Here]:
+        found: dict[Path, Here] = {path: {} for path in self._directories.online}
+        for key, log in list(self._logs.items()):
+            here = found.get(log.directory.parent)
+            if here is not None:
+                here[key] = log
+        for move in self.coming():
+            found[move.parent][move.key] = move.log
+        return found
 
     def _kept(self, directory: Path, name: str) -> Offsets:
         offset_of = _OF_DAMAGED[name]
@@ -150,30 +176,20 @@ class Checkpoints:
                     logger.error("writing %s failed: %s", path, error)
                     job.errors[path.parent] = error
 
-    def finish(self, job: CheckpointJob, logs: Mapping[TopicPartition, PartitionLog]) -> None:
-        """Take note of what the files say now; `logs` are those there are."""
+    def finish(self, job: CheckpointJob) -> bool:
+        """Take note of what the files say now; whether all could be written."""
         for path, offsets in job.entries:
             if path.parent not in job.errors and self._newest.get(path) == job.number == self._count:
                 self._said[path] = offsets
+        for path, error in job.errors.items():
+            self._directories.note_error(path, error)
         if not job.errors:
-            self.gone -= job.forgets - logs.keys()
+            self.gone -= job.forgets - self._logs.keys()
+        return not job.errors
 
 
 Here = dict[TopicPartition, "PartitionLog"]
 """The logs of one data folder."""
-
-
-def _by_directory(
-    directories: Iterable[Path], logs: Mapping[TopicPartition, PartitionLog], coming: Iterable[Move]
-) -> dict[Path, Here]:
-    found: dict[Path, Here] = {path: {} for path in directories}
-    for key, log in logs.items():
-        here = found.get(log.directory.parent)
-        if here is not None:
-            here[key] = log
-    for move in coming:
-        found[move.parent][move.key] = move.log
-    return found
 
 
 def _recovery_points(logs: Here) -> Offsets:

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.log.config import LogConfig
-from odradek.log.folders.checkpointing import CheckpointJob, Checkpoints
+from odradek.log.folders.checkpointing import Checkpoints
 from odradek.log.folders.data_directories import DataDirectories
 from odradek.log.folders.identity import Identity
 from odradek.log.folders.log_loader import LogLoader
@@ -31,25 +31,16 @@ from odradek.log.partition.flushing import FlushJob
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.partition.readable_log import ReadableLog
 from odradek.log.producers.producer_bounds import ProducerBounds
-from odradek.log.startup.clean_stop import LastStop, sizes_of, write_segments
+from odradek.log.startup.clean_stop import write_clean_stop
 from odradek.log.startup.damaged_logs import DamagedLogs
 from odradek.log.startup.loading import open_partition_log
-from odradek.log.storage.data_directory import (
-    DirectoryState,
-    ReplicaState,
-)
-from odradek.log.storage.file_names import (
-    CLEAN_SHUTDOWN,
-    delete_dir,
-    stray_dir,
-)
+from odradek.log.storage.data_directory import DirectoryState, ReplicaState
+from odradek.log.storage.file_names import delete_dir, stray_dir
 from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
 from odradek.util.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
-
-CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
 FailureListener = Callable[[Path, list[TopicPartition], str], None]
 """Called with the folder that failed, the partitions that are gone with it, and the reason."""
@@ -61,12 +52,12 @@ class LogManager:
     Raises as `DataDirectories`, which are made and locked.
 
     Attributes: `directories`, of which `data_dirs` are the paths; `on_failure`: told when one goes offline,
-    in the middle of what found it out; `checkpoints`: writes them; `moves`: the logs on their way from one
-    folder to another; `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that
-    are there; `stopped_cleanly`: partitions whose logs were at the start as a clean stop had left them;
-    `unlost`: those whose last user has died, perhaps, but not the machine since its boot was noted: all that
-    was written is there, synced or not; `lost`: partitions of which others believe that they are here, while
-    their logs are gone; set by whoever has asked.
+    in the middle of what found it out; `identity` of the folders; `checkpoints`: writes them; `moves`: the
+    logs on their way from one folder to another; `taken_out`: those that are gone, perhaps not for good;
+    `offline`: partitions whose logs cannot be used; `damaged`: those of them that are there, where damage
+    does not refuse the start; `stopped_cleanly`: partitions whose logs were at the start as a clean stop had
+    left them; `unlost`: those whose last user has died, perhaps, but not the machine since its boot was
+    noted: all that was written is there, synced or not.
     """
 
     def __init__(
@@ -86,11 +77,13 @@ class LogManager:
         self.on_failure: FailureListener | None = None
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.producer_bounds = ProducerBounds(lambda: (log.producers for log in self._logs.values()))
-        self._removals = Removals(files, clock, self.defaults.file_delete_delay_ms)
-        self._taken_out = TakenOut(files, self.directories)
         self.damaged = DamagedLogs(files, self.directories.note_error)
-        self.checkpoints = Checkpoints(files, self.damaged)
-        self.moves = Moves(self._logs, self.directories, self._removals, files, self.begin_checkpoint)
+        self.checkpoints = Checkpoints(self._logs, self.directories, self.damaged, files)
+        self._removals = Removals(files, clock, self.defaults.file_delete_delay_ms)
+        self.moves = Moves(self._logs, self.directories, self._removals, files, self.checkpoints)
+        self.taken_out = TakenOut(
+            self._logs, self.directories, self.damaged, self.moves, self._removals, self.checkpoints, files
+        )
         self._placement = Placement(self._logs, self.directories, files, self.moves.preferred)
         self.identity = Identity(files, self.directories, clock)
         self.offline = OfflineLogs(self._logs, self.directories, self.damaged, self.identity.roster)
@@ -138,7 +131,7 @@ class LogManager:
         if keys:
             logger.error("%d partitions are offline with %s", len(keys), path)
         # What was taken out may be back with the folder, as what could not be taken out is.
-        self.offline.add(path, [*keys, *self._taken_out.forget(path)])
+        self.offline.add(path, [*keys, *self.taken_out.forget(path)])
         self._removals.forget(path)
         self.moves.on_failed(path)
         if self.on_failure is not None:
@@ -178,7 +171,7 @@ class LogManager:
         log.producers.bounds = self.producer_bounds
 
     def _checkpoint_cut(self, log: PartitionLog) -> None:
-        error = self.checkpoint().errors.get(log.directory.parent)
+        error = self.checkpoints.write_all().errors.get(log.directory.parent)
         if error is not None:
             raise error
 
@@ -214,9 +207,9 @@ class LogManager:
         if not fresh:
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)
-        if any(self._taken_out.where((topic, partition)) for topic, partition, _ in fresh):
-            self._taken_out.sync()
-        self._placement.prepare([one for one in fresh if self._taken_out.where(one[:2]) is None])
+        if any(self.taken_out.where((topic, partition)) for topic, partition, _ in fresh):
+            self.taken_out.sync()
+        self._placement.prepare([one for one in fresh if self.taken_out.where(one[:2]) is None])
 
     def create(
         self,
@@ -240,7 +233,7 @@ class LogManager:
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
-            self._taken_out.require_none(key)
+            self.taken_out.require_none(key)
             self.offline.require_none(key, is_new=is_new, is_copied=is_copied, may_be_lost=may_be_lost)
             self._forget_stale([key])
             directory = self._placement.take(key)
@@ -267,15 +260,14 @@ class LogManager:
     def delete(self, topic: str, partition: int, *, sync: bool = True) -> bool:
         """Take a log out; its folder goes after `file.delete.delay.ms`. Whether there was one.
 
-        Without `sync` it may come back after a power failure until `sync_names` was called. What is in a
+        Without `sync` it may come back after a power failure until `taken_out.sync` was called. What is in a
         folder that has failed stays there, and is not made anew meanwhile. Raises `KafkaError`
         KAFKA_STORAGE_ERROR.
         """
-        key = (topic, partition)
-        log = self._logs.get(key)
+        log = self.get(topic, partition)
         if log is None:
-            return self._delete_damaged(key)
-        target = self._take_out(key, log, delete_dir(topic, partition, uuid4()), sync)
+            return self.taken_out.take_damaged((topic, partition))
+        target = self.taken_out.take(log, delete_dir(topic, partition, uuid4()), sync=sync)
         self._removals.add_later(target, log.config.file_delete_delay_ms)
         return True
 
@@ -284,53 +276,8 @@ class LogManager:
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
-        key = (topic, partition)
-        return self._take_out(key, self._logs[key], stray_dir(topic, partition, uuid4()), True)
-
-    def _take_out(self, key: TopicPartition, log: PartitionLog, name: str, sync: bool) -> Path:
-        """Have a log's folder go by another name, and forget the log. Returns where the folder is."""
-        try:
-            log.syncing.finish_swap()
-        except OSError as error:
-            raise log.storage_error("deleting", error) from error
-        self.moves.cancel(key)
-        parent = log.directory.parent
-        target = parent / name
-        try:
-            log.release()
-            self._files.rename(log.directory, target)
-        except OSError as error:
-            raise log.storage_error("deleting", error) from error
-        del self._logs[key]
-        self.checkpoints.gone.add(key)
-        self._taken_out.add(parent, key)
-        if sync:
-            failure = self.sync_names().get(parent)
-            if failure is not None:
-                raise log.storage_error("deleting", failure) from failure
-        return target
-
-    def _delete_damaged(self, key: TopicPartition) -> bool:
-        if key not in self.damaged:
-            return False
-        parents = [part.directory.parent for part in self.damaged[key].parts()]
-        if any(self.directories.failure_of(parent) is not None for parent in parents):
-            return False
-        for target in self.damaged.retire(key):
-            self._removals.add_later(target)
-        self.checkpoints.gone.add(key)
-        for parent in parents:
-            self._taken_out.add(parent, key)
-            self.damaged.write(parent)
-        return True
-
-    def sync_names(self) -> dict[Path, OSError]:
-        """Wait until deletions are on the disk. May be called in another thread.
-
-        Returns what failed, which `note_error` is to be told of in the thread of the logs. What was deleted
-        there is not made anew before it could be synced.
-        """
-        return self._taken_out.sync()
+        name = stray_dir(topic, partition, uuid4())
+        return self.taken_out.take(self._logs[topic, partition], name, sync=True)
 
     # Periodic work. A failure of one log does not keep the others from being looked after.
 
@@ -386,37 +333,9 @@ class LogManager:
         """Forget idle producers in all logs; how many."""
         return sum(log.expire_producers(now_ms) for log in self.all())
 
-    def checkpoint(self) -> CheckpointJob:
-        """Write down recovery points, log starts and high watermarks, per data folder; what came of it."""
-        job = self.begin_checkpoint()
-        job.run()
-        self.finish_checkpoint(job)
-        return job
-
-    def begin_checkpoint(self) -> CheckpointJob:
-        """Return the job that writes what `checkpoint` would. Its `run` may be called in another thread,
-        `finish_checkpoint` after it.
-
-        With no entries there is nothing new to be written.
-        """
-        return self.checkpoints.begin(self.online_dirs, dict(self._logs), self.moves.coming())
-
-    def begin_log_starts(self) -> CheckpointJob:
-        """As `begin_checkpoint`, of what keeps deleted records deleted when the process dies."""
-        return self.checkpoints.begin_log_starts(self.online_dirs, self._logs, self.moves.coming())
-
-    def finish_checkpoint(self, job: CheckpointJob) -> bool:
-        """Take note of what was written; whether all could be."""
-        self.checkpoints.finish(job, self._logs)
-        for path, error in job.errors.items():
-            self.directories.note_error(path, error)
-        return not job.errors
-
-    def _last_stop(self, path: Path) -> LastStop:
-        segments = {key: sizes_of(log) for key, log in self._logs.items() if log.directory.parent == path}
-        damaged = self.damaged.known_in(path)
-        segments.update(damaged.segments)
-        return LastStop(segments, damaged.unclean, self.checkpoints.log_starts(path, self._logs))
+    def checkpoint(self) -> None:
+        """Write down recovery points, log starts and high watermarks, per data folder."""
+        self.checkpoints.write_all()
 
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
@@ -430,14 +349,12 @@ class LogManager:
                 logger.error("%r could not be closed: %s", log, error)
                 failed.add(log.directory.parent)
         # A start after a clean stop relies on them.
-        failed.update(self.checkpoint().errors)
+        failed.update(self.checkpoints.write_all().errors)
         for directory in self.directories:
             if directory.path in failed or not directory.is_online:
                 continue
             try:
-                self._files.write_atomically(directory.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
-                stop = self._last_stop(directory.path)
-                write_segments(self._files, directory.path, stop)
+                write_clean_stop(self._files, directory.path, self.checkpoints.last_stop(directory.path))
             except OSError as error:
                 logger.error("the stop of %s is not marked as clean: %s", directory.path, error)
                 failed.add(directory.path)

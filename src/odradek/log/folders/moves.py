@@ -16,9 +16,9 @@ from odradek.log.storage.file_names import MOVED_FROM, delete_dir, future_dir, p
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from odradek.log.folders.checkpointing import CheckpointJob
+    from odradek.log.folders.checkpointing import Checkpoints
     from odradek.log.folders.data_directories import DataDirectories
     from odradek.log.folders.removing import Removals
     from odradek.log.partition.partition_log import PartitionLog
@@ -33,7 +33,7 @@ MOST_PREFERRED = 10_000
 class Moves:
     """Begun by `begin`; somebody else goes through the steps, and says `end` when there are no more.
 
-    Args: `logs`: all there are; `begin_checkpoint`: begins one that speaks of what is `coming`.
+    Args: `logs`: all there are; `checkpoints`: speak of what is `coming` from now on.
 
     Attributes: `unfinished`: moves that a stop has broken off, by partition: the copy's folder. Whoever runs
     the broker begins them again.
@@ -45,13 +45,14 @@ class Moves:
         directories: DataDirectories,
         removals: Removals,
         files: FileSystem,
-        begin_checkpoint: Callable[[], CheckpointJob],
+        checkpoints: Checkpoints,
     ) -> None:
         self._logs = logs
         self._directories = directories
         self._removals = removals
         self._files = files
-        self._begin_checkpoint = begin_checkpoint
+        self._checkpoints = checkpoints
+        checkpoints.coming = self.coming
         self._by_key: dict[TopicPartition, Move] = {}
         self._preferred: dict[TopicPartition, Path] = {}
         self.unfinished: dict[TopicPartition, Path] = {}
@@ -101,7 +102,7 @@ class Moves:
             directory = parent / future_dir(*key, uuid4())
 
         def checkpoint() -> Wait:
-            job = self._begin_checkpoint()
+            job = self._checkpoints.begin()
 
             def run() -> None:
                 job.run()

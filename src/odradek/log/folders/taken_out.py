@@ -1,4 +1,4 @@
-"""Partitions that were taken out of data folders, until that is on the disk.
+"""Partitions that are taken out of data folders, and known until that is on the disk.
 
 Before, a loss of power brings them back: one that was made anew in another folder would be there twice.
 """
@@ -7,19 +7,44 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odradek.errors import KafkaStorageError
-from odradek.log.folders.data_directories import DataDirectories
-from odradek.log.storage.files import FileSystem
-from odradek.util.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.log.folders.checkpointing import Checkpoints
+    from odradek.log.folders.data_directories import DataDirectories
+    from odradek.log.folders.moves import Moves
+    from odradek.log.folders.removing import Removals
+    from odradek.log.partition.partition_log import PartitionLog
+    from odradek.log.startup.damaged_logs import DamagedLogs
+    from odradek.log.storage.files import FileSystem
+    from odradek.util.topic_partition import TopicPartition
 
 
 class TakenOut:
-    """Their folders have other names already. One thread takes out, others may sync and look."""
+    """Their folders have other names already. One thread takes out, others may sync and look.
 
-    def __init__(self, files: FileSystem, directories: DataDirectories) -> None:
-        self._files = files
+    Args: `logs`, `damaged`: lose those that are taken out, and so do `moves`.
+    """
+
+    def __init__(
+        self,
+        logs: dict[TopicPartition, PartitionLog],
+        directories: DataDirectories,
+        damaged: DamagedLogs,
+        moves: Moves,
+        removals: Removals,
+        checkpoints: Checkpoints,
+        files: FileSystem,
+    ) -> None:
+        self._logs = logs
         self._directories = directories
+        self._damaged = damaged
+        self._moves = moves
+        self._removals = removals
+        self._checkpoints = checkpoints
+        self._files = files
         self._numbers = count()
         self._changes: dict[Path, dict[TopicPartition, int]] = {}
         """The number of the last change of each partition. Only who takes out writes here."""
@@ -28,8 +53,53 @@ class TakenOut:
         self._synced: dict[Path, int] = {}
         """Up to which change each data folder is synced, at least. Only who syncs writes here."""
 
-    def add(self, parent: Path, key: TopicPartition) -> None:
+    def take(self, log: PartitionLog, name: str, *, sync: bool) -> Path:
+        """Have a log's folder go by another name, and forget the log. Returns where the folder is.
+
+        Without `sync` it may come back after a loss of power. Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        try:
+            log.syncing.finish_swap()
+        except OSError as error:
+            raise log.storage_error("deleting", error) from error
+        key = log.topic, log.partition
+        self._moves.cancel(key)
+        parent = log.directory.parent
+        target = parent / name
+        try:
+            log.release()
+            self._files.rename(log.directory, target)
+        except OSError as error:
+            raise log.storage_error("deleting", error) from error
+        del self._logs[key]
+        self._add(parent, key)
+        failure = self.sync().get(parent) if sync else None
+        if failure is not None:
+            raise log.storage_error("deleting", failure) from failure
+        return target
+
+    def take_damaged(self, key: TopicPartition) -> bool:
+        """Have the folders of a damaged log go, all or none; whether there is one that can.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        damaged = self._damaged.get(key)
+        if damaged is None:
+            return False
+        parents = [part.directory.parent for part in damaged.parts()]
+        if any(self._directories.failure_of(parent) is not None for parent in parents):
+            return False
+        # Known to all before anything is written, by which a folder may fail.
+        for target in self._damaged.retire(key):
+            self._removals.add_later(target)
+        for parent in parents:
+            self._add(parent, key)
+            self._damaged.write(parent)
+        return True
+
+    def _add(self, parent: Path, key: TopicPartition) -> None:
         """Take note that a partition's folder has another name now, in a data folder."""
+        self._checkpoints.gone.add(key)
         if parent not in self._changes or self._is_synced(parent):
             self._changes[parent] = {}
         self._changes[parent][key] = number = next(self._numbers)

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 _UNCLEAN, _START = "unclean", "start"
 _DAMAGED = "damaged"
+_CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
 
 
 class SegmentSizes(NamedTuple):
@@ -66,8 +67,9 @@ def sizes_of(log: PartitionLog) -> Known:
     }
 
 
-def write_segments(files: FileSystem, directory: Path, stop: LastStop) -> None:
-    """Write the file; `.kafka_cleanshutdown` is there already. Raises `OSError`."""
+def write_clean_stop(files: FileSystem, directory: Path, stop: LastStop) -> None:
+    """Write `.kafka_cleanshutdown`, and the file. Raises `OSError`."""
+    files.write_atomically(directory / CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN)
     _write(files, directory, str(files.modified_ms(directory / CLEAN_SHUTDOWN)), stop)
 
 
