@@ -23,9 +23,9 @@ def remove_due_files(log: PartitionLog, now_ms: int) -> int:
 
 def remove_deleted(manager: LogManager, now_ms: int) -> int:
     """Remove the files and folders whose time has come; how many."""
-    job = manager.begin_removals(now_ms)
+    job = manager.removals.begin(now_ms)
     removed = job.run()
-    manager.finish_removals(job, now_ms)
+    manager.removals.finish(job, now_ms)
     return removed
 
 

@@ -70,14 +70,14 @@ def test_a_start_removes_at_once_what_was_left(tmp_path: Path) -> None:
             folder.mkdir()
             (folder / f"{0:020}.log").write_bytes(b"x")
         async with running(tmp_path, files=Disk()) as broker:
-            begin, sizes = broker.logs.begin_removals, []
+            begin, sizes = broker.logs.removals.begin, []
 
             def counted(now_ms: int, most: int | None = None):
                 job = begin(now_ms, most)
                 sizes.append(len(job))
                 return job
 
-            broker.logs.begin_removals = counted  # type: ignore[method-assign]
+            broker.logs.removals.begin = counted  # type: ignore[method-assign]
             await settle(lambda: not leftovers(tmp_path), "for the folders to go")
             assert max(sizes) <= STEP
             assert broker.replicas.get("t", 0).log.log_end_offset == 1

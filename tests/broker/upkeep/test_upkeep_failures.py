@@ -149,7 +149,7 @@ def test_a_removal_that_fails_is_not_the_last_one(where: str) -> None:
 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: None)
-        logs: Any = SimpleNamespace(begin_removals=begin, finish_removals=finish)
+        logs: Any = SimpleNamespace(removals=SimpleNamespace(begin=begin, finish=finish))
         removing = Removing(loop, logs, ManualClock(0))
         removing.check()
         await until(lambda: len(begun) > 2)

@@ -558,9 +558,9 @@ def test_a_folder_that_cannot_be_removed_is_tried_again():
     manager.create("t", 0, None, TOPIC_ID)
     manager.delete("t", 0)
     files.failing["rmdir"] = lambda path: True
-    job = manager.begin_removals(NOW_MS)
-    assert (len(job), job.run(), len(manager.begin_removals(NOW_MS))) == (1, 0, 0)
-    manager.finish_removals(job, NOW_MS)
+    job = manager.removals.begin(NOW_MS)
+    assert (len(job), job.run(), len(manager.removals.begin(NOW_MS))) == (1, 0, 0)
+    manager.removals.finish(job, NOW_MS)
     files.failing.clear()
     assert remove_deleted(manager, NOW_MS) == 1
     assert remove_deleted(manager, NOW_MS) == 0

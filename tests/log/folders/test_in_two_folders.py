@@ -266,7 +266,7 @@ def test_deleted_it_goes_in_both() -> None:
     assert len([path for path in files.dirs if marker_of_dir(path.name) == "delete"]) == 2
     made = make_elsewhere(manager, old.parent)
     clock.advance(10**9)
-    manager.begin_removals(clock.now_ms()).run()
+    manager.removals.begin(clock.now_ms()).run()
     assert not any(marker_of_dir(path.name) for path in files.dirs)
     manager.checkpoint()
     files.lose_power()

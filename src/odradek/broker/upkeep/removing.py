@@ -50,7 +50,7 @@ class Removing:
         self._is_busy = False
         if self._stopped:
             return
-        job = self._logs.begin_removals(self._clock.now_ms(), STEP)
+        job = self._logs.removals.begin(self._clock.now_ms(), STEP)
         if len(job):
             self._is_busy = True
             began_s = self._loop.time()
@@ -61,6 +61,6 @@ class Removing:
             log.error("what was deleted could not be removed", exc_info=error)
         try:
             # What is left of the job is due again, also after an error.
-            self._logs.finish_removals(job, self._clock.now_ms() + RETRY_MS)
+            self._logs.removals.finish(job, self._clock.now_ms() + RETRY_MS)
         finally:
             self._loop.call_later(2 * (self._loop.time() - began_s), self._step)

@@ -124,19 +124,16 @@ class DataDirectories:
 
     # Later.
 
-    def note_write_error(self, path: Path, error: OSError, *, sync_failed: bool) -> None:
-        """As `note_error`, of a log; `sync_failed`: its sync did, so that pages it wrote may be gone."""
+    def note_error(self, path: Path, error: OSError, *, sync_failed: bool = False) -> None:
+        """Something went wrong in a folder: give it up if that is what the error means.
+
+        Args: `sync_failed`: whether a log's sync did, so that pages it wrote may be gone.
+        """
         directory = self._at(path)
         if sync_failed and directory is not None:
             directory.note_loss()
-        self._judge(path, error, gives_up_full=sync_failed and self.gives_up_failed_syncs)
-
-    def note_error(self, path: Path, error: OSError) -> None:
-        """Something went wrong in a folder: give it up if that is what the error means."""
-        self._judge(path, error, gives_up_full=False)
-
-    def _judge(self, path: Path, error: OSError, *, gives_up_full: bool) -> None:
-        is_full = error.errno in FULL and (gives_up_full or self.gives_up_full_disks)
+        gives_up_full = self.gives_up_full_disks or (sync_failed and self.gives_up_failed_syncs)
+        is_full = error.errno in FULL and gives_up_full
         if is_full or is_disk_failure(self._files, path, error):
             self.fail(path, str(error))
 

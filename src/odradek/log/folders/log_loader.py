@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,61 +36,45 @@ logger = logging.getLogger(__name__)
 _LOADING = "loading the logs of {} failed"
 
 
+@dataclass
 class LogLoader:
-    """The start of a `LogManager`, which hands its parts.
+    """The start of a `LogManager`, which hands over its parts; for the sets see there.
 
-    Args: `logs`: loses those that turn out damaged when they are opened; `take`: takes one in that can be
-    used.
-
-    Attributes: see `LogManager`.
+    Attributes: `logs`: loses those that turn out damaged when they are opened; `take`: takes one in.
     """
 
-    def __init__(
-        self,
-        logs: dict[TopicPartition, PartitionLog],
-        take: Callable[[PartitionLog], None],
-        directories: DataDirectories,
-        damaged: DamagedLogs,
-        moves: Moves,
-        removals: Removals,
-        checkpoints: Checkpoints,
-        files: FileSystem,
-        clock: Clock,
-        *,
-        refuses_damage: bool,
-    ) -> None:
-        self._logs = logs
-        self._take = take
-        self._directories = directories
-        self._damaged = damaged
-        self._moves = moves
-        self._removals = removals
-        self._checkpoints = checkpoints
-        self._files = files
-        self._clock = clock
-        self._refuses_damage = refuses_damage
-        self.stopped_cleanly: set[TopicPartition] = set()
-        self.unlost: set[TopicPartition] = set()
+    files: FileSystem
+    clock: Clock
+    logs: dict[TopicPartition, PartitionLog]
+    take: Callable[[PartitionLog], None]
+    directories: DataDirectories
+    damaged: DamagedLogs
+    checkpoints: Checkpoints
+    removals: Removals
+    moves: Moves
+    refuses_damage: bool
+    stopped_cleanly: set[TopicPartition] = field(default_factory=set)
+    unlost: set[TopicPartition] = field(default_factory=set)
 
     def look(self, configs: Mapping[str, Mapping[str, str]], defaults: LogConfig) -> dict[Path, FolderView]:
         """Return what is in each folder; nothing is changed. Raises as `LogManager.load`."""
         views: dict[Path, FolderView] = {}
-        superseded = self._moves.superseded()
-        compacted = find_compacted(self._files, self._directories.online)
+        superseded = self.moves.superseded()
+        compacted = find_compacted(self.files, self.directories.online)
 
         def look_into(directory: DataDirectory) -> None:
             views[directory.path] = look(
-                self._files,
+                self.files,
                 directory,
                 configs,
                 defaults,
                 superseded,
                 compacted=compacted,
-                refuses_damage=self._refuses_damage,
+                refuses_damage=self.refuses_damage,
             )
 
-        self._directories.in_each(_LOADING, look_into)
-        settle_duplicates(views.values(), refuses=self._refuses_damage)
+        self.directories.in_each(_LOADING, look_into)
+        settle_duplicates(views.values(), refuses=self.refuses_damage)
         return views
 
     def open(self, views: Mapping[Path, FolderView]) -> None:
@@ -99,50 +84,50 @@ class LogLoader:
             for item in views[directory.path].logs:
                 self._open_or_give_up(item)
 
-        self._directories.in_each(_LOADING, lambda one: self._begin_in(one.path, views[one.path]))
-        self._directories.in_each(_LOADING, open_logs)
-        same_boot = self._directories.of_this_boot()
-        self.unlost.update(key for key, log in self._logs.items() if log.directory.parent in same_boot)
-        if self._logs:
+        self.directories.in_each(_LOADING, lambda one: self._begin_in(one.path, views[one.path]))
+        self.directories.in_each(_LOADING, open_logs)
+        same_boot = self.directories.of_this_boot()
+        self.unlost.update(key for key, log in self.logs.items() if log.directory.parent in same_boot)
+        if self.logs:
             scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
-            logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
-        self._checkpoints.gone.difference_update(self._logs, self._damaged)
-        self._damaged.settle(self._logs)
-        online = self._directories.online
-        self._moves.take_up({path: view for path, view in views.items() if path in online})
+            logger.info("loaded %d logs, %d of them read through after a stop", len(self.logs), scanned)
+        self.checkpoints.gone.difference_update(self.logs, self.damaged)
+        self.damaged.settle(self.logs)
+        online = self.directories.online
+        self.moves.take_up({path: view for path, view in views.items() if path in online})
 
     def _begin_in(self, path: Path, view: FolderView) -> None:
         """Take note of what a data folder holds, before the first log of any is opened. Raises `OSError`."""
         # Nobody reads from these any more: they are due.
         for folder in view.deleted:
-            self._removals.add(0, folder)
-        self._checkpoints.gone |= view.spoken_of.keys()
-        self._damaged.note(view.damaged, view.spoken_of)
+            self.removals.add(0, folder)
+        self.checkpoints.gone |= view.spoken_of.keys()
+        self.damaged.note(view.damaged, view.spoken_of)
         # From here on only a clean stop makes it clean again.
-        write_damaged(self._files, path, self._damaged.known_in(path))
-        self._files.remove(path / CLEAN_SHUTDOWN)
-        self._files.fsync_dir(path)
+        write_damaged(self.files, path, self.damaged.known_in(path))
+        self.files.remove(path / CLEAN_SHUTDOWN)
+        self.files.fsync_dir(path)
         lowered = view.lowered_recovery_points()
         if lowered is not None:
-            write_offsets(self._files, path / RECOVERY_POINTS, lowered)
+            write_offsets(self.files, path / RECOVERY_POINTS, lowered)
         for old in view.superseded:
             # The old folder of a damaged log may be all that is left.
-            if parse_partition_dir(old.name) not in self._damaged:
-                self._removals.add(0, self._moves.retire(old))
+            if parse_partition_dir(old.name) not in self.damaged:
+                self.removals.add(0, self.moves.retire(old))
 
     def _open_or_give_up(self, item: FoundLog) -> None:
         try:
             self._open(item)
-            self._moves.settle(item)
+            self.moves.settle(item)
         except OSError as error:
-            if self._refuses_damage or not is_of_one_file(self._files, item.plan.directory.parent, error):
+            if self.refuses_damage or not is_of_one_file(self.files, item.plan.directory.parent, error):
                 raise
             key = item.topic, item.partition
-            log = self._logs.pop(key, None)
+            log = self.logs.pop(key, None)
             if log is not None:
                 log.release()
-            self._damaged[key] = item.damaged(str(error))
-            self._damaged.write(item.plan.directory.parent)
+            self.damaged[key] = item.damaged(str(error))
+            self.damaged.write(item.plan.directory.parent)
 
     def _open(self, item: FoundLog) -> None:
         log = load_partition_log(
@@ -150,12 +135,12 @@ class LogLoader:
             item.topic,
             item.partition,
             item.config,
-            self._files,
-            self._clock,
+            self.files,
+            self.clock,
             item.recovery_point,
             item.believable_log_start,
         )
         log.update_high_watermark(item.high_watermark)
-        self._take(log)
+        self.take(log)
         if item.plan.clean:
             self.stopped_cleanly.add((item.topic, item.partition))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -25,7 +26,7 @@ from odradek.log.folders.log_loader import LogLoader
 from odradek.log.folders.moves import Moves
 from odradek.log.folders.offline_logs import OfflineLogs
 from odradek.log.folders.placement import Placement
-from odradek.log.folders.removing import RemovalJob, Removals
+from odradek.log.folders.removing import Removals
 from odradek.log.folders.taken_out import TakenOut
 from odradek.log.partition.flushing import FlushJob
 from odradek.log.partition.partition_log import PartitionLog
@@ -53,7 +54,8 @@ class LogManager:
 
     Attributes: `directories`, of which `data_dirs` are the paths; `on_failure`: told when one goes offline,
     in the middle of what found it out; `identity` of the folders; `checkpoints`: writes them; `moves`: the
-    logs on their way from one folder to another; `taken_out`: those that are gone, perhaps not for good;
+    logs on their way from one folder to another; `removals`: what is to be
+    removed; `taken_out`: those that are gone, perhaps not for good;
     `offline`: partitions whose logs cannot be used; `damaged`: those of them that are there, where damage
     does not refuse the start; `stopped_cleanly`: partitions whose logs were at the start as a clean stop had
     left them; `unlost`: those whose last user has died, perhaps, but not the machine since its boot was
@@ -79,25 +81,25 @@ class LogManager:
         self.producer_bounds = ProducerBounds(lambda: (log.producers for log in self._logs.values()))
         self.damaged = DamagedLogs(files, self.directories.note_error)
         self.checkpoints = Checkpoints(self._logs, self.directories, self.damaged, files)
-        self._removals = Removals(files, clock, self.defaults.file_delete_delay_ms)
-        self.moves = Moves(self._logs, self.directories, self._removals, files, self.checkpoints)
+        self.removals = Removals(self._logs, files, clock, self.defaults.file_delete_delay_ms)
+        self.moves = Moves(self._logs, self.directories, self.removals, files, self.checkpoints)
         self.taken_out = TakenOut(
-            self._logs, self.directories, self.damaged, self.moves, self._removals, self.checkpoints, files
+            self._logs, self.directories, self.damaged, self.moves, self.removals, self.checkpoints, files
         )
         self._placement = Placement(self._logs, self.directories, files, self.moves.preferred)
         self.identity = Identity(files, self.directories, clock)
         self.offline = OfflineLogs(self._logs, self.directories, self.damaged, self.identity.roster)
         self._loader = LogLoader(
+            files,
+            clock,
             self._logs,
             self._take,
             self.directories,
             self.damaged,
-            self.moves,
-            self._removals,
             self.checkpoints,
-            files,
-            clock,
-            refuses_damage=refuses_damage,
+            self.removals,
+            self.moves,
+            refuses_damage,
         )
         self.stopped_cleanly = self._loader.stopped_cleanly
         self.unlost = self._loader.unlost
@@ -118,7 +120,7 @@ class LogManager:
 
     def _on_write_error(self, log: ReadableLog, error: OSError) -> None:
         sync_failed = isinstance(log, PartitionLog) and log.syncing.failed
-        self.directories.note_write_error(log.directory.parent, error, sync_failed=sync_failed)
+        self.directories.note_error(log.directory.parent, error, sync_failed=sync_failed)
 
     def _on_folder_failed(self, path: Path, reason: str) -> None:
         """Let go of the logs in a folder that goes offline."""
@@ -132,7 +134,7 @@ class LogManager:
             logger.error("%d partitions are offline with %s", len(keys), path)
         # What was taken out may be back with the folder, as what could not be taken out is.
         self.offline.add(path, [*keys, *self.taken_out.forget(path)])
-        self._removals.forget(path)
+        self.removals.forget(path)
         self.moves.on_failed(path)
         if self.on_failure is not None:
             self.on_failure(path, keys, reason)
@@ -268,7 +270,7 @@ class LogManager:
         if log is None:
             return self.taken_out.take_damaged((topic, partition))
         target = self.taken_out.take(log, delete_dir(topic, partition, uuid4()), sync=sync)
-        self._removals.add_later(target, log.config.file_delete_delay_ms)
+        self.removals.add_later(target, log.config.file_delete_delay_ms)
         return True
 
     def set_aside(self, topic: str, partition: int) -> Path:
@@ -282,51 +284,32 @@ class LogManager:
     # Periodic work. A failure of one log does not keep the others from being looked after.
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop segments that are due, in all logs; how many. Their files go with `begin_removals`."""
+        """Drop segments that are due, in all logs; how many. Their files go with `removals`."""
         dropped = 0
         for log in self.all():
-            if log.syncing.swap is not None:
-                continue
-            try:
-                dropped += log.apply_retention(now_ms)
-            except KafkaError:
-                continue
+            if log.syncing.swap is None:
+                with suppress(KafkaError):
+                    dropped += log.apply_retention(now_ms)
         return dropped
-
-    def begin_removals(self, now_ms: int, most: int | None = None) -> RemovalJob:
-        """Return what is to be removed now: dropped segments and deleted partitions whose time has come.
-
-        The most files and folders at once; the others stay due.
-        """
-        paths = [path for log in self._logs.values() for path in log.take_due_files(now_ms)]
-        return self._removals.begin(now_ms, paths, most)
-
-    def finish_removals(self, job: RemovalJob, now_ms: int) -> None:
-        """Take note of what could not be removed: it is due again at that time."""
-        self._removals.finish(job, now_ms)
 
     def begin_flushes(self, now_ms: int) -> list[FlushJob]:
         """The logs that `flush.ms` is up for, and segments that are complete, to be synced: `run` may be
         called in another thread, `finish_flushes` after it."""
         jobs = []
         for log in self.all():
-            try:
+            with suppress(KafkaError):
                 job = log.begin_flush(whole_segments_only=not log.is_flush_overdue(now_ms))
-            except KafkaError:
-                continue
-            if job is not None:
-                jobs.append(job)
+                if job is not None:
+                    jobs.append(job)
         return jobs
 
     def finish_flushes(self, jobs: Sequence[FlushJob]) -> int:
         """Take note of what has been synced; how many logs it went well for."""
         flushed = 0
         for job in jobs:
-            try:
+            with suppress(KafkaError):
                 job.finish()
                 flushed += 1
-            except KafkaError:
-                continue
         return flushed
 
     def expire_producers(self, now_ms: int) -> int:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from odradek.log.storage.files import FileSystem
-from odradek.util.clock import Clock
+if TYPE_CHECKING:
+    from odradek.log.partition.partition_log import PartitionLog
+    from odradek.log.storage.files import FileSystem
+    from odradek.util.clock import Clock
+    from odradek.util.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +61,13 @@ class Removals:
     """The things that wait to be removed: folders of deleted partitions with their times, and files that are
     due.
 
-    Args: `delay_ms`: `file.delete.delay.ms` where no topic says otherwise.
+    Args: `logs`: those that drop segments; `delay_ms`: `file.delete.delay.ms` where no topic says otherwise.
     """
 
-    def __init__(self, files: FileSystem, clock: Clock, delay_ms: int) -> None:
+    def __init__(
+        self, logs: Mapping[TopicPartition, PartitionLog], files: FileSystem, clock: Clock, delay_ms: int
+    ) -> None:
+        self._logs = logs
         self._files = files
         self._clock = clock
         self._delay_ms = delay_ms
@@ -81,9 +88,10 @@ class Removals:
         self._folders = [(at_ms, folder) for at_ms, folder in self._folders if folder.parent != parent]
         heapify(self._folders)
 
-    def begin(self, now_ms: int, paths: Iterable[Path], most: int | None) -> RemovalJob:
-        """The removals that are due, up to a limit; `paths` are files that have become due."""
-        self._paths.extend(paths)
+    def begin(self, now_ms: int, most: int | None = None) -> RemovalJob:
+        """What is due, the most files and folders at once; the others stay due."""
+        for log in self._logs.values():
+            self._paths.extend(log.take_due_files(now_ms))
         room = len(self._paths) + len(self._folders) if most is None else most
         job = RemovalJob(self._files, [], [])
         while self._paths and len(job) < room:
