@@ -196,6 +196,20 @@ def test_a_folder_that_cannot_be_used_at_the_start(operation: str) -> None:
     assert FIRST / ".lock" not in files.locked
 
 
+def test_nothing_is_removed_from_a_folder_that_fails_in_the_middle_of_a_start() -> None:
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    for log in logs:
+        manager.delete("t", log.partition)
+    manager.close()
+    # What is left there has been found by then.
+    files.failing["fsync_dir"] = lambda path: path == FIRST
+    manager = start(files)
+    assert manager.online_dirs == [SECOND]
+    files.failing.clear()
+    assert {folder.parent for folder in manager.removals.begin(NOW_MS).folders} == {SECOND}
+
+
 def test_what_is_taken_away_with_its_folder_is_not_made_anew_in_another() -> None:
     """It would be there twice when the folder is back, and no start would know which one counts."""
     files = MemoryFileSystem()

@@ -130,15 +130,9 @@ class LogLoader:
             self.damaged.write(item.plan.directory.parent)
 
     def _open(self, item: FoundLog) -> None:
+        offsets = item.recovery_point, item.believable_log_start
         log = load_partition_log(
-            item.plan,
-            item.topic,
-            item.partition,
-            item.config,
-            self.files,
-            self.clock,
-            item.recovery_point,
-            item.believable_log_start,
+            item.plan, item.topic, item.partition, item.config, self.files, self.clock, *offsets
         )
         log.update_high_watermark(item.high_watermark)
         self.take(log)

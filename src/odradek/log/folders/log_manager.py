@@ -1,8 +1,7 @@
 """All logs of a broker: the data folders, their locks and checkpoints, and the periodic work on them.
 
-A start first looks at everything and changes nothing. A log that is damaged beyond its tail is left as it is:
-either the start is refused, or it alone is offline, by name, and all others are served. What is periodic is a
-plain method that the broker's timers call.
+It makes the parts that know the rest, and hands them to each other. What is periodic is a plain method that
+the broker's timers call.
 
 A folder whose disk fails goes offline, alone and until the next start: its logs are gone from here, what is
 asked of them is answered with KAFKA_STORAGE_ERROR, and whoever set `on_failure` is told.
@@ -189,15 +188,8 @@ class LogManager:
 
     def largest_producer_id(self, below: int) -> int:
         """Return the largest producer id below another one that a log knows, -1 for none."""
-        return max(
-            (
-                producer_id
-                for log in self._logs.values()
-                for producer_id in log.producers.entries
-                if producer_id < below
-            ),
-            default=-1,
-        )
+        found = (max((one for one in log.producers.entries if one < below), default=-1) for log in self.all())
+        return max(found, default=-1)
 
     def prepare(self, wanted: Iterable[tuple[str, int, bytes | None]]) -> None:
         """Make folders for logs that `create` will be called for, and wait until they are on the disk.
