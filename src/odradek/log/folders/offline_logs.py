@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class OfflineLogs:
-    """Why they are: their folder has failed, nobody knows where it is, or they are damaged.
+    """The logs that are: their folder has failed, nobody knows where it is, or they are damaged.
 
     Args: `present`: the logs that can be used.
 

@@ -89,7 +89,7 @@ class Removals:
         heapify(self._folders)
 
     def begin(self, now_ms: int, most: int | None = None) -> RemovalJob:
-        """What is due, the most files and folders at once; the others stay due."""
+        """Return what is due, the most files and folders at once; the others stay due."""
         for log in self._logs.values():
             self._paths.extend(log.take_due_files(now_ms))
         room = len(self._paths) + len(self._folders) if most is None else most
