@@ -92,17 +92,23 @@ class Cluster:
         self.stuck = StuckPartitions(config.client_id)
         self._allow_auto_create = allow_auto_create
         self._patience_ms = may_wait_ms + SILENCE_MS
+        # Topic → when it was wanted last, monotonic ms; `drop_unused` goes by it.
         self._wanted: dict[str, float] = {}
         self.loop = asyncio.get_running_loop()
+        # By broker and purpose. One that closes takes itself out (`_connection_closed`).
         self._connections: dict[ConnectionKey, Connection] = {}
+        # One try at most for each key: all who want the connection wait for the same one.
         self._connecting: dict[ConnectionKey, asyncio.Task[Connection]] = {}
+        # Tries that failed in a row, and the end of the pause after the last (KIP-144); gone with a success.
         self._failures: dict[ConnectionKey, int] = {}
         self._not_before: dict[ConnectionKey, float] = {}
         self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        # A try gets longer the more of them have failed (KIP-601).
         self._setup_timeout = Backoff(
             config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
         )
         self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        # Metadata is asked for by one task at most; `_refresh_again`: somebody asked while it was under way.
         self._refresh: asyncio.Task[None] | None = None
         self._refresh_again = False
         self._questions = 0
@@ -161,6 +167,7 @@ class Cluster:
             task = self._connecting[key] = self.loop.create_task(self._connect(key))
             # Whoever waits hears of an error; where all have gone, nobody need.
             task.add_done_callback(error_of)
+        # Whoever gives up waiting must not end the try of the others.
         return await asyncio.shield(task)
 
     async def _connect(self, key: ConnectionKey) -> Connection:
@@ -181,6 +188,7 @@ class Cluster:
                 self.last_failure = problem
                 address = f"{node.host}:{node.port}"
                 self.outages.failed(unreachable(address), without_address(problem, address), self.now_ms())
+                # The broker may have another address by now. Of a bootstrap server metadata would not tell.
                 if key[0] >= 0:
                     self.request_update()
                 raise
@@ -366,8 +374,10 @@ class Cluster:
             raise nobody.as_error(self.last_failure) from None
         expected = topics if asks_for_all(topics, version, self._allow_auto_create) else None
         unsettled = self.metadata.update(response, replace_all=topics is None, expected=expected or ())
+        # A broker that is just starting may answer so (Kafka's NetworkClient.handleSuccessfulResponse).
         if not self.metadata.brokers:
             raise NoBrokersAvailableError(f"{connection.address} answered, but names no brokers")
+        # So that the first request to this broker needs no second connection.
         self._adopt(connection)
         self._give_up_absent()
         self.close_idle()
@@ -542,6 +552,7 @@ class Cluster:
         self._connections.clear()
         for waiter in self._update_waiters:
             if not waiter.done():
+                # Looked at here, as asyncio complains of errors that nobody fetches.
                 waiter.set_exception(ClosedError("the client was closed"))
                 waiter.exception()
         await asyncio.gather(*(t for t in tasks if t is not current), return_exceptions=True)

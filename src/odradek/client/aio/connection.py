@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         mechanism = None if login is None else login.start(self._host)
         self.state = ConnectionState(config.client_id or None, approach, mechanism, address)
         self.closed = False
+        # The peer closed first: to ApiVersions a broker before 0.10 answers so.
         self.hung_up = False
         self.last_used = loop.time()
         self.on_close: Callable[[Connection], None] | None = None
@@ -76,8 +77,12 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._inbound = InboundFrames(config.receive_message_max_bytes)
         self._transport: asyncio.Transport | None = None
+        # Done when the connection is usable, or has failed for good.
         self._handshake: asyncio.Future[None] = loop.create_future()
+        # Done when the socket is gone, which may be some turns after `closed`.
         self._lost: asyncio.Future[None] = loop.create_future()
+        # Fires at `_timer_at` (monotonic ms): at the first deadline of what is in flight, or before, as an
+        # answer does not move it; so most requests cost no timer.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         self._patience: asyncio.TimerHandle | None = None
@@ -260,6 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms = timeout_ms if timeout_ms is not None else self._config.request_timeout_ms
         deadline = self.state.deadline_ms(now * 1000, timeout_ms)
         self._ask(self.state.request(message, version, future, deadline))
+        # Deadlines mostly grow with the requests, so a timer is armed for the first of many only.
         if deadline < self._timer_at:
             self._arm(deadline)
         return future
@@ -292,6 +298,7 @@ class Connection(asyncio.BufferedProtocol):
             self._handshake.set_exception(error)
             self._handshake.exception()  # whoever connects looks at it; nobody else must
         if self._transport is not None:
+            # Without a reason what was written still leaves; with one nothing more can be of use.
             self._transport.abort() if reason else self._transport.close()
         if self.on_close is not None:
             self.on_close(self)
@@ -331,6 +338,7 @@ class Connection(asyncio.BufferedProtocol):
         deadline = self.state.next_deadline_ms()
         if deadline is None:
             self._timer_at = float("inf")
+        # Answers come in the order of requests: behind one that does not come, none can.
         elif deadline <= self._loop.time() * 1000 + 1:
             self.close(ConnectionFailedError(f"{self.address} did not answer in time; connection given up"))
         else:
@@ -452,6 +460,7 @@ def _tune(connection: Connection, config: CommonConfig) -> None:
     sock = connection._transport.get_extra_info("socket")
     if sock is None:
         return
+    # A small request must not wait for the acknowledgement of the one before (Nagle); as Kafka's Selector.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if config.send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.send_buffer_bytes)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.consumer_coordinator import ConsumerCoordinator, Invoke
@@ -38,9 +38,6 @@ from odradek.client.types import (
 )
 from odradek.errors import ErrorCode, OdradekError, error_for
 
-if TYPE_CHECKING:
-    pass
-
 log = logging.getLogger("odradek.client.consumer")
 
 T = TypeVar("T")
@@ -67,7 +64,9 @@ class ConsumerEngine:
 
     def __init__(self, config: ConsumerConfig, invoke: Invoke | None = None) -> None:
         self.config = config
+        # `closing` is set first and stays: whoever is `closed` is `closing`.
         self.closed = self.closing = False
+        # Further calls of `close`, which return with the first.
         self._close_waiters: list[asyncio.Future[None]] = []
         self.positions = SubscriptionState(config.auto_offset_reset)
         self.buffer = FetchBuffer(
@@ -80,6 +79,8 @@ class ConsumerEngine:
             allow_auto_create=config.allow_auto_create_topics,
             may_wait_ms=config.fetch_max_wait_ms,
         )
+        # Set by all that may end a wait: records, errors, metadata, the group. Whoever waits clears it before
+        # it looks, so that nothing that comes between the look and the wait is missed.
         self._news = asyncio.Event()
         self.fetcher = Fetcher(config, self.cluster, self.positions, self.buffer, self._news.set)
         self.group: ConsumerCoordinator | None = None
@@ -96,12 +97,16 @@ class ConsumerEngine:
             )
         self.resolver = PositionResolver(config, self.cluster, self.positions, self.group, self._resolved)
         self.interceptors = Interceptors(config.interceptors)
+        # When the next automatic commit is due; 0: at once.
         self._next_commit_ms = 0.0
         self._commit_timer: asyncio.TimerHandle | None = None
         self._commit_later()
+        # `FetchBuffer.used` when the fetcher was told last: while they differ there is room for more.
         self._used_seen = 0
         self._records_polled = 0
+        # The buffer's round that the last `something_to_take` began: an iteration of an older one ends.
         self._round = 0
+        # Topics that have been logged as missing, and still are.
         self._told_missing: set[str] = set()
         self.cluster.on_update.append(self._metadata_updated)
 
@@ -227,6 +232,8 @@ class ConsumerEngine:
         for topic in self.positions.topics:
             error = errors.get(topic)
             if error in _TOPIC_FATAL:
+                # Raised once for each answer that has it: the topic is asked for again, as the permission may
+                # come.
                 del errors[topic]
                 self.cluster.request_update()
                 raise error_for(error, f"topic {topic!r}: {error.message}")
@@ -310,7 +317,7 @@ class ConsumerEngine:
         self._commit_later()
         offsets = self.positions.consumed()
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
-            return
+            return  # no member at present: Kafka's client does not commit without a generation, either
         self.group.commits.commit_in_background(offsets, self._committed)
 
     def _committed(
@@ -512,8 +519,9 @@ class ConsumerEngine:
                     f"the time for {TopicPartition(*tp)} is {timestamp}: it cannot be negative "
                     "(beginning_offsets and end_offsets give the ends)"
                 )
-        found = await self.offsets(timestamps, timeout_ms)
-        return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
+        # A broker answers -1 where no record is that new; Kafka's client gives null for it.
+        entries = await self.offsets(timestamps, timeout_ms)
+        return {tp: entry if entry.offset >= 0 else None for tp, entry in entries.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: float | None) -> list[PartitionInfo]:
         """The partitions of a topic."""
@@ -552,6 +560,8 @@ class ConsumerEngine:
         if self.closed:
             return
         if self.closing:
+            # A listener of this consumer may call it while the first `close` waits for that listener: one
+            # that waited in turn would never return.
             if listening.get() is not self:
                 ended = asyncio.get_running_loop().create_future()
                 self._close_waiters.append(ended)

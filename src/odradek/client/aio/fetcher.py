@@ -73,11 +73,16 @@ class Fetcher:
         self._buffer = buffer
         self._changed = changed
         self._loop = asyncio.get_running_loop()
+        # By broker. The epochs of a session follow each other (KIP-227), hence `_busy`.
         self._sessions: dict[int, FetchSessionHandler] = {}
+        # Brokers with a Fetch on its way, or about to leave: one at most for each.
         self._busy: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
+        # When `_timer` fires, in the loop's seconds; infinite while there is no timer.
         self._timer_at = float("inf")
+        # From a `wake` to the look that it asked for, so that many of them in a turn make one look.
         self._wake_scheduled = False
+        # The newest failure that `poll` has not raised yet.
         self.failure: OdradekError | None = None
         self.bytes_fetched = 0
         self.fetches = 0
@@ -156,6 +161,8 @@ class Fetcher:
 
     def _node_for(self, position: Position, now: float) -> int | None:
         if position.preferred_replica >= 0:
+            # The leader named a nearer replica (KIP-392). As in Kafka's SubscriptionState it is believed for
+            # the maximum age of metadata, then the leader is asked anew.
             if (
                 now < position.preferred_until_ms
                 and position.preferred_replica in self._cluster.metadata.brokers
@@ -184,6 +191,7 @@ class Fetcher:
             ]
             if not positions:
                 return
+            # `fetch_request` lists neighbours of one topic under one heading.
             positions.sort(key=lambda p: p.tp.topic)
             metadata = self._cluster.metadata
             ids = {p.tp.topic: metadata.topic_id(p.tp.topic) for p in positions}
@@ -219,6 +227,7 @@ class Fetcher:
     def _request(
         self, session: FetchSessionHandler, wanted: list[FetchAt], ids: dict[str, bytes], version: int
     ) -> Any:
+        # Sessions came with version 7 (KIP-227), racks with 11 (KIP-392).
         if version < 7:
             named, forgotten, number = wanted, [], (0, -1)
         else:
@@ -255,6 +264,9 @@ class Fetcher:
             log.debug("fetch session: %s", to_code(response.error_code).name)
             if to_code(response.error_code).refreshes_metadata:
                 self._cluster.request_update()
+            # FETCH_SESSION_ID_NOT_FOUND (70), INVALID_FETCH_SESSION_EPOCH (71): the broker does not have the
+            # session, or has it at another epoch (KIP-227). The next request is a full one, and need not
+            # wait.
             self._wake_later(0 if response.error_code in (70, 71) else self._config.retry_backoff_ms)
             return
         names = self._cluster.metadata.names_by_id
@@ -267,6 +279,7 @@ class Fetcher:
                 if entry is None:
                     continue
                 position, turn, offset = entry
+                # Somebody sought meanwhile: these records are not the next ones.
                 if position.turn != turn or position.fetch_offset != offset:
                     continue
                 code = to_code(data.error_code)
@@ -302,6 +315,7 @@ class Fetcher:
         except KafkaError as problem:
             self._fail(problem)
             return True
+        # Records, but not one whole batch: since KIP-74 brokers send the first batch in full.
         if next_offset == position.fetch_offset:
             self._fail(batch_too_large(position.tp, next_offset))
             return True
@@ -315,6 +329,7 @@ class Fetcher:
         log.debug("fetch of %s at %d: %s", position.tp, position.fetch_offset, code.name)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if position.preferred_replica >= 0:
+                # A follower may lag behind the leader: only the leader's word resets a position (KIP-392).
                 position.preferred_replica = -1
                 return False
             if self._buffer.counts().get(id(position)):
@@ -326,6 +341,7 @@ class Fetcher:
             leader = data.current_leader
             position.preferred_replica = -1
             position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
+            # KIP-951: the answer may name the new leader, which is asked without a pause.
             if self._cluster.metadata.update_leader(
                 position.tp, leader.leader_id, leader.leader_epoch, endpoints
             ):
@@ -334,6 +350,8 @@ class Fetcher:
             else:
                 self._cluster.request_update()
             return position.validate
+        # Such as a missing permission: asked again after the longest pause, since only somebody else can mend
+        # it.
         self._fail(error_for(code, f"{position.tp}: {code.message}"))
         position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
         return True

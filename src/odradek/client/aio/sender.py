@@ -86,6 +86,7 @@ class Sender:
         if manager is not None:
             self._txn_requests = TransactionRequests(config, cluster, manager, self.wake)
             manager.on_producer_id = self._identity_changed
+        # Batches were settled since `on_memory` was called last: it is called once for all of an answer.
         self._freed = False
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
@@ -99,9 +100,12 @@ class Sender:
                 failed=self._fail_all,
                 do_without=self._go_on_without_ids,
             )
+        # Brokers to which a connection is being made: one task at most for each.
         self._connecting: set[int] = set()
+        # Produce requests on their way; with acks=0 there are none, as nothing is answered.
         self._requests: set[asyncio.Future[Any]] = set()
         self._task: asyncio.Task[None] | None = None
+        # Why no producer id can be had: the reason that batches give when they expire.
         self._fatal: KafkaError | None = None
         self.records_sent = 0
         self.records_failed = 0
@@ -148,6 +152,8 @@ class Sender:
                 next_ms = self._step()
             except Exception:
                 log.exception("the producer's sender failed; it goes on")
+                # Without its sender the producer would neither send nor expire anything, and `flush` never
+                # end.
                 next_ms = self._cluster.now_ms() + 100
             self._memory_may_be_free()
             timeout = None if next_ms is None else max(0.0, next_ms - self._cluster.now_ms()) / 1000
@@ -158,12 +164,14 @@ class Sender:
                 await self._wake.wait()
                 timer.cancel()
             else:
+                # Due at once: but answers and other tasks of the loop come first.
                 await asyncio.sleep(0)
 
     def _step(self) -> float | None:
         """One look at everything. Returns when to look again at the latest (monotonic ms)."""
         now = self._cluster.now_ms()
         sequences = self._sequences
+        # First, because what is over must not be drained below.
         with self._lock:
             expired = self._accumulator.expired(now)
         for batch in expired:
@@ -175,22 +183,23 @@ class Sender:
         if self._manager is not None:
             self._step_transaction(self._manager)
         with self._lock:
-            found = self._accumulator.ready(now, self._cluster.metadata.leader)
-            next_ms = found.next_check_ms
+            readiness = self._accumulator.ready(now, self._cluster.metadata.leader)
+            next_ms = readiness.next_check_ms
             expiry = self._accumulator.next_expiry_ms()
         if expiry is not None and (next_ms is None or expiry < next_ms):
             next_ms = expiry
-        if found.leaderless:
-            self._cluster.want({tp.topic for tp in found.leaderless})
+        if readiness.leaderless:
+            # Wanted again, since metadata forgets topics that nothing is sent to for a while (KIP-526).
+            self._cluster.want({tp.topic for tp in readiness.leaderless})
             self._cluster.request_update()
-            self._cluster.tell_leaderless(found.leaderless)
-        if not found.nodes:
+            self._cluster.tell_leaderless(readiness.leaderless)
+        if not readiness.nodes:
             return next_ms
         if sequences is not None and sequences.state is not IdState.READY:
             if self._ids is not None:
                 self._ids.ask()
             return next_ms
-        for node in found.nodes:
+        for node in readiness.nodes:
             wait = self._send_to(node, now)
             if wait is not None:
                 next_ms = now + wait if next_ms is None else min(next_ms, now + wait)
@@ -203,6 +212,9 @@ class Sender:
             with self._lock:
                 self._accumulator.appender.forget()
                 dropped = self._accumulator.take_unsent()
+                # After an abortable error, batches with a sequence are sent on: they may be in the log, and
+                # the marker of the abort comes behind them. After a fatal one nothing of this producer is
+                # sent any more.
                 if manager.state is TxnState.FATAL_ERROR:
                     dropped = self._accumulator.incomplete()
                     self._accumulator.take_all_queued()
@@ -242,6 +254,8 @@ class Sender:
             if not batches:
                 break
             self._send(connection, node, batches)
+            # A drain takes batches that still linger along with the first that is due. For those alone
+            # another request is not worth while.
             with self._lock:
                 if node not in self._accumulator.ready(now, self._cluster.metadata.leader).nodes:
                     break
@@ -276,6 +290,7 @@ class Sender:
             if acks == _UNANSWERED:
                 connection.send_unanswered(request, version)
                 for batch in batches:
+                    # Nobody will say at which offset: -1, as Kafka's client gives for acks=0.
                     self._written(batch, -1, -1)
                 return
             future = connection.send(request, version)
@@ -313,7 +328,7 @@ class Sender:
         if error is not None:
             problem = error if isinstance(error, KafkaError) else None
             if problem is None and isinstance(error, ClosedError):
-                return
+                return  # the client is being closed: `stop` has settled what was left
             log.debug("no answer to Produce from broker %d: %s", node, error)
             for batch in batches:
                 self._failed_to_send(batch, problem or error_for(ErrorCode.NETWORK_EXCEPTION, str(error)))
@@ -338,6 +353,7 @@ class Sender:
                 if batch is None:
                     continue
                 code = to_code(answer.error_code)
+                # An error may name the new leader (KIP-951): then no Metadata is needed before the next try.
                 leader = answer.current_leader
                 if code.refreshes_metadata and not self._cluster.metadata.update_leader(
                     batch.tp, leader.leader_id, leader.leader_epoch, response.node_endpoints
@@ -364,6 +380,8 @@ class Sender:
                 base_offset=answer.base_offset,
                 log_start_offset=answer.log_start_offset,
                 now_ms=self._cluster.now_ms(),
+                # Under KIP-890 Produce adds the partition to the transaction, while the one before may still
+                # be being completed; the same short pause as Kafka's AddPartitionsToTxnHandler makes.
                 wait_ms=FIRST_ADD_BACKOFF_MS if code == ErrorCode.CONCURRENT_TRANSACTIONS else None,
             )
         if code != ErrorCode.NONE:
@@ -371,6 +389,8 @@ class Sender:
         if verdict is Verdict.WRITTEN:
             if self._cluster.stuck:
                 self._cluster.stuck.went_well([batch.tp], self._cluster.now_ms())
+            # DUPLICATE_SEQUENCE_NUMBER: the batch is in the log, but older than those whose offsets the
+            # broker remembers, so that its answer has none (Kafka's Sender.completeBatch).
             known = code == ErrorCode.NONE
             self._written(
                 batch, answer.base_offset if known else -1, answer.log_append_time_ms if known else -1
@@ -387,6 +407,7 @@ class Sender:
         """No answer came. If the batch was sent, its records may or may not be in the log."""
         if batch.outcome.settled:
             return
+        # The leader may have gone, and another one be known already.
         self._cluster.request_update()
         with self._lock:
             verdict = self._results.unanswered(
