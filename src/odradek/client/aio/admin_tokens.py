@@ -101,23 +101,23 @@ class TokenAdmin(AdminBase):
             ]
         response = await self._any("delegation tokens", lambda _: request, ApiKey.DESCRIBE_DELEGATION_TOKEN)
         check(response.error_code, "delegation tokens")
-        found = []
-        for one in response.tokens:
-            owner = f"{one.principal_type}:{one.principal_name}"
-            requester = f"{one.token_requester_principal_type}:{one.token_requester_principal_name}"
-            found.append(
+        tokens = []
+        for token in response.tokens:
+            owner = f"{token.principal_type}:{token.principal_name}"
+            requester = f"{token.token_requester_principal_type}:{token.token_requester_principal_name}"
+            tokens.append(
                 DelegationToken(
-                    token_id=one.token_id,
-                    hmac=bytes(one.hmac),
+                    token_id=token.token_id,
+                    hmac=bytes(token.hmac),
                     owner=owner,
                     requester=requester if requester != ":" else owner,
-                    renewers=tuple(f"{by.principal_type}:{by.principal_name}" for by in one.renewers),
-                    issue_timestamp_ms=one.issue_timestamp,
-                    expiry_timestamp_ms=one.expiry_timestamp,
-                    max_timestamp_ms=one.max_timestamp,
+                    renewers=tuple(f"{by.principal_type}:{by.principal_name}" for by in token.renewers),
+                    issue_timestamp_ms=token.issue_timestamp,
+                    expiry_timestamp_ms=token.expiry_timestamp,
+                    max_timestamp_ms=token.max_timestamp,
                 )
             )
-        return found
+        return tokens
 
 
 def _principal(text: str) -> tuple[str, str]:

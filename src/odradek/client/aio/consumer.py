@@ -283,8 +283,8 @@ class AsyncConsumer:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        found = await (await self._started()).offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms)
-        return {tp: entry.offset for tp, entry in found.items()}
+        begins = await (await self._started()).offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+        return {tp: entry.offset for tp, entry in begins.items()}
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
@@ -295,8 +295,8 @@ class AsyncConsumer:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        found = await (await self._started()).offsets(dict.fromkeys(partitions, LATEST), timeout_ms)
-        return {tp: entry.offset for tp, entry in found.items()}
+        ends = await (await self._started()).offsets(dict.fromkeys(partitions, LATEST), timeout_ms)
+        return {tp: entry.offset for tp, entry in ends.items()}
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[Any, int], timeout_ms: float | None = None

@@ -157,7 +157,7 @@ class GroupCommits:
         connection = await self._link.connection()
         try:
             # Offsets of a transaction that is still open are waited for, or its records would be read twice.
-            found = await fetch_committed(connection, self.group_id, wanted, require_stable=True)
+            committed = await fetch_committed(connection, self.group_id, wanted, require_stable=True)
         except KafkaError as problem:
             if isinstance(problem, ConnectionFailedError) or problem.code in (
                 ErrorCode.NOT_COORDINATOR,
@@ -165,4 +165,4 @@ class GroupCommits:
             ):
                 self._link.forget()
             raise
-        return {tp: found.get(tp) for tp in wanted}
+        return {tp: committed.get(tp) for tp in wanted}

@@ -94,7 +94,7 @@ async def list_offsets_once(
     cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation: int
 ) -> tuple[dict[TopicPartition, OffsetAndTimestamp], KafkaError | None]:
     """Ask each leader once. Returns (what was answered, the first error among the rest)."""
-    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    offsets: dict[TopicPartition, OffsetAndTimestamp] = {}
     problem: KafkaError | None = None
 
     async def ask(node: int, part: dict[TopicPartition, int]) -> Any:
@@ -118,8 +118,8 @@ async def list_offsets_once(
                     code = to_code(p.error_code)
                     problem = problem or error_for(code, f"{tp}: {code.message}")
                 else:
-                    found[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
-    return found, problem
+                    offsets[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
+    return offsets, problem
 
 
 async def list_offsets(
@@ -129,19 +129,19 @@ async def list_offsets(
 
     Raises `KafkaError`, `ClientTimeoutError`.
     """
-    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    offsets: dict[TopicPartition, OffsetAndTimestamp] = {}
     await cluster.check_partitions(timestamps, timeout_ms)
 
     async def step() -> None:
-        left = {tp: timestamp for tp, timestamp in timestamps.items() if tp not in found}
+        left = {tp: timestamp for tp, timestamp in timestamps.items() if tp not in offsets}
         more, problem = await list_offsets_once(cluster, left, isolation)
-        found.update(more)
+        offsets.update(more)
         if problem is not None:
             raise problem
 
     if timestamps:
         await retry(cluster, "offsets", timeout_ms, step)
-    return found
+    return offsets
 
 
 async def epoch_end_offsets_once(
@@ -150,7 +150,7 @@ async def epoch_end_offsets_once(
     """For each partition the (epoch, end offset) of the newest epoch not above the given one, from its
     leader.
     """
-    found: dict[TopicPartition, tuple[int, int]] = {}
+    ends: dict[TopicPartition, tuple[int, int]] = {}
     problem: KafkaError | None = None
     for node, part in by_leader(cluster, epochs).items():
         topics: dict[str, list[OffsetForLeaderPartition]] = {}
@@ -179,5 +179,5 @@ async def epoch_end_offsets_once(
                     code = to_code(p.error_code)
                     problem = problem or error_for(code, f"{tp}: {code.message}")
                 else:
-                    found[tp] = (p.leader_epoch, p.end_offset)
-    return found, problem
+                    ends[tp] = (p.leader_epoch, p.end_offset)
+    return ends, problem

@@ -106,16 +106,16 @@ class PositionResolver:
     async def _committed(self, positions: list[Position]) -> None:
         if not positions:
             return
-        found = {}
+        offsets = {}
         if self._group is not None:
             turns = {p.tp: p.turn for p in positions}
-            found = await self._group.commits.committed(
+            offsets = await self._group.commits.committed(
                 [p.tp for p in positions], self._config.request_timeout_ms
             )
             positions = [p for p in positions if p.turn == turns[p.tp] and p.needs_committed]
         missing: NoOffsetForPartitionError | None = None
         for position in positions:
-            committed = found.get(position.tp)
+            committed = offsets.get(position.tp)
             if committed is not None:
                 position.seek(committed.offset, committed.leader_epoch)
                 continue
@@ -131,9 +131,9 @@ class PositionResolver:
         if not wanted:
             return None
         turns = {p.tp: p.turn for p in positions}
-        found, problem = await list_offsets_once(self._cluster, wanted, self._config.isolation)
+        offsets, problem = await list_offsets_once(self._cluster, wanted, self._config.isolation)
         for position in positions:
-            entry = found.get(position.tp)
+            entry = offsets.get(position.tp)
             if entry is None or position.turn != turns[position.tp]:
                 continue
             log.info("%s: position set to %d", position.tp, entry.offset)
@@ -145,16 +145,14 @@ class PositionResolver:
         if not positions:
             return None
         turns = {p.tp: p.turn for p in positions}
-        found, problem = await epoch_end_offsets_once(
-            self._cluster, {p.tp: p.offset_epoch for p in positions}
-        )
+        ends, problem = await epoch_end_offsets_once(self._cluster, {p.tp: p.offset_epoch for p in positions})
         if problem is not None and problem.code == ErrorCode.UNSUPPORTED_VERSION:
             # An older broker cannot tell; the offset alone has to do.
             for position in positions:
                 position.validate = False
             return None
         for position in positions:
-            answer = found.get(position.tp)
+            answer = ends.get(position.tp)
             if answer is None or position.turn != turns[position.tp] or not position.validate:
                 continue
             self._positions.validated(position, *answer)

@@ -45,12 +45,17 @@ class FetchBuffer:
         self._check_crcs = check_crcs
         self._key = key
         self._value = value
+        # Grows with each call of the application and each `interrupt`: an iteration of an older round ends.
         self._round = 0
-        self._given: list[tuple[Position, int, OffsetAndMetadata]] = []  # with turn, and before
+        # What `take` gave out last: the position, its turn then, and where it stood before.
+        self._given: list[tuple[Position, int, OffsetAndMetadata]] = []
+        # The position that an iteration moves at present; whoever comes back ends that.
         self._handed: tuple[Position, Handed] | None = None
-        self._part: list[ConsumerRecord] | None = None  # of which records are being handed out
+        # The records being handed out; `_handed_out` counts those of the parts before it.
+        self._part: list[ConsumerRecord] | None = None
         self._handed_out = 0
         self._seen_moving: ConsumerRecord | None = None
+        # The record handed out last, if the application has committed an offset behind it.
         self._done_with: ConsumerRecord | None = None
         self.used = 0
 
@@ -295,11 +300,11 @@ class FetchBuffer:
             if last is None or last is self._done_with or not position.follows(handed):
                 return {}
             return {position.tp: OffsetAndMetadata(last.offset)}
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        begins: dict[TopicPartition, OffsetAndMetadata] = {}
         for position, turn, before in self._given:
             if position.turn == turn:
-                found.setdefault(position.tp, before)
-        return found
+                begins.setdefault(position.tp, before)
+        return begins
 
     def take_columns(
         self, limit: int, with_headers: bool, options: dict[str, Any]

@@ -21,32 +21,32 @@ class Interceptors:
     """
 
     def __init__(self, given: Iterable[Any]) -> None:
-        self._all = tuple(one() if isinstance(one, type) else one for one in given)
+        self._all = tuple(entry() if isinstance(entry, type) else entry for entry in given)
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def have(self, method: str) -> bool:
         """Return whether any of them has the method."""
-        return any(hasattr(one, method) for one in self._all)
+        return any(hasattr(interceptor, method) for interceptor in self._all)
 
     def changed(self, method: str, value: Any) -> Any:
         """Return what they make of `value`, one after the other; None leaves it as it is."""
-        for one in self._all:
-            if hasattr(one, method):
+        for interceptor in self._all:
+            if hasattr(interceptor, method):
                 try:
-                    made = getattr(one, method)(value)
+                    made = getattr(interceptor, method)(value)
                 except Exception:
-                    log.warning("interceptor %r: %s failed", one, method, exc_info=True)
+                    log.warning("interceptor %r: %s failed", interceptor, method, exc_info=True)
                 else:
                     value = value if made is None else made
         return value
 
     def tell(self, method: str, *args: Any) -> None:
         """Call the method of each."""
-        for one in self._all:
-            if hasattr(one, method):
+        for interceptor in self._all:
+            if hasattr(interceptor, method):
                 try:
-                    getattr(one, method)(*args)
+                    getattr(interceptor, method)(*args)
                 except Exception:
-                    log.warning("interceptor %r: %s failed", one, method, exc_info=True)
+                    log.warning("interceptor %r: %s failed", interceptor, method, exc_info=True)

@@ -97,9 +97,15 @@ class RecordAccumulator:
         self._in_transaction = in_transaction
         self._leader_epoch = leader_epoch or (lambda tp: -1)
         self._topic_id = topic_id or (lambda topic: ZERO_UUID)
+        # What waits, by partition: those with a sequence first, in its order, then those without.
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        # By `id`, in order of creation: every batch that is not settled, queued or in flight. So the first
+        # one expires first, and `memory_used` is what these have reserved.
         self._incomplete: dict[int, ProducerBatch] = {}
+        # Partitions with a batch in flight, while `_one_in_flight` keeps the order (as in Kafka's
+        # RecordAccumulator).
         self._muted: set[TopicPartition] = set()
+        # Broker → the place among its partitions at which the next drain begins (Kafka's nodesDrainIndex).
         self._drain_from: dict[int, int] = {}
 
     # Appending
@@ -211,7 +217,9 @@ class RecordAccumulator:
 
     def ready(self, now_ms: float, leader_of: Callable[[TopicPartition], int | None]) -> Readiness:
         """Return which brokers have a batch that may leave now."""
-        found = Readiness()
+        readiness = Readiness()
+        # Whoever waits for memory or for a flush waits for these very batches: none lingers then, as in
+        # Kafka's RecordAccumulator.partitionReady.
         exhausted = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
         for tp, queue in list(self._queues.items()):
             if not queue or tp in self._muted:
@@ -219,16 +227,16 @@ class RecordAccumulator:
             first = queue[0]
             node = leader_of(tp)
             if node is None:
-                found.leaderless.add(tp)
+                readiness.leaderless.add(tp)
                 continue
-            if node in found.nodes:
+            if node in readiness.nodes:
                 continue
             wait_ms = self._wait_ms(first, len(queue) > 1, exhausted, now_ms)
             if wait_ms <= 0:
-                found.nodes.add(node)
-            elif found.next_check_ms is None or now_ms + wait_ms < found.next_check_ms:
-                found.next_check_ms = now_ms + wait_ms
-        return found
+                readiness.nodes.add(node)
+            elif readiness.next_check_ms is None or now_ms + wait_ms < readiness.next_check_ms:
+                readiness.next_check_ms = now_ms + wait_ms
+        return readiness
 
     def _wait_ms(self, batch: ProducerBatch, more_behind: bool, hurry: bool, now_ms: float) -> float:
         if batch.attempts > 0:
@@ -266,6 +274,7 @@ class RecordAccumulator:
             batch = queue[0]
             if batch.attempts > 0 and self._wait_ms(batch, False, hurry, now_ms) > 0:
                 continue
+            # A batch that alone exceeds `max_bytes` goes alone: the broker decides whether it is too large.
             if taken and size + batch.size > max_bytes:
                 break
             if self._in_transaction is not None and not self._in_transaction(tp):
@@ -274,6 +283,7 @@ class RecordAccumulator:
                 topic_id = self._topic_id(tp.topic)
                 if not self.sequences.may_send(batch, topic_id):
                     continue
+                # A sequence counts records, so nothing may join the batch once it has one.
                 batch.append_closed = True
                 self.sequences.assign(batch, now_ms, topic_id)
             queue.popleft()
@@ -302,6 +312,7 @@ class RecordAccumulator:
             wait_ms: the longest pause before the next try.
         """
         batch.returned(now_ms)
+        # The pause is counted from the last attempt, which is dated back for a shorter one.
         if wait_ms is not None and (longer := self._wait_ms(batch, False, False, now_ms) - wait_ms) > 0:
             batch.last_attempt_ms -= longer
         self._insert(batch)
@@ -346,6 +357,7 @@ class RecordAccumulator:
             assert self.sequences is not None
             self.sequences.split(batch, parts)
         self.appender.memory_used += sum(part.memory for part in parts) - batch.memory
+        # The parts take the batch's place: the order of creation must stay, see `next_expiry_ms`.
         incomplete: dict[int, ProducerBatch] = {}
         for other in self._incomplete.values():
             incomplete.update({id(part): part for part in parts} if other is batch else {id(other): other})

@@ -139,9 +139,11 @@ class Sequences:
 
     def __init__(self, *, transactional: bool = False) -> None:
         self._transactional = transactional
+        # READY says that the two below are an id that a broker gave out.
         self.state = IdState.NEEDED
         self.producer_id = -1
         self.producer_epoch = -1
+        # Never taken out: a later batch has to know which sequences may be in the log.
         self._partitions: dict[TopicPartition, PartitionSequence] = {}
         self._unsettled: set[TopicPartition] = set()
         """Partitions with a hole or a doubt."""
@@ -328,6 +330,8 @@ class Sequences:
         elif entry.producer_epoch < _MAX_EPOCH:
             entry.restart(entry.producer_id, entry.producer_epoch + 1)
         else:
+            # An epoch is an int16, so a new id comes after the last one (Kafka's
+            # TransactionManager.bumpIdempotentProducerEpoch).
             self.producer_id = self.producer_epoch = -1
             self.state = IdState.NEEDED
             return False

@@ -69,8 +69,16 @@ class TransactionManager(TransactionStateMachine):
         self.partitions: set[TopicPartition] = set()
         self.prepared = PreparedTxnState()
         self.on_producer_id: Callable[[], None] = lambda: None
+        # Before KIP-890 a partition goes from `_new` (to be asked for) to `_pending` (asked for) to
+        # `partitions` (joined), and is in one of them at a time; they are Kafka's newPartitionsInTransaction,
+        # pendingPartitionsInTransaction and partitionsInTransaction. Since KIP-890 it joins with its first
+        # batch.
         self._new: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
+        # `_started`: the coordinator has, or may get, a transaction to end; else no end is sent.
+        # `_maybe_started`: a request that would have started it had no answer. `_begun`: the application has
+        # begun it, and `v2` stays until its end. `_resumed`: it is another producer's
+        # (`resume`), whose id goes with it.
         self._started = self._maybe_started = self._begun = False
         self._resumed = False
 
@@ -257,6 +265,7 @@ class TransactionManager(TransactionStateMachine):
             )
             self._new.clear()
         while (request := self._queue.first()) is not None:
+            # A marker ends what is before it in the log: a record behind it would be outside the transaction.
             if request.api is ApiKey.END_TXN and batches_left:
                 return None
             self._queue.take(request)
