@@ -73,12 +73,12 @@ class LocalSession(ABC):
 
     def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`."""
-        found: list[NodeContent | None] = []
+        nodes: list[NodeContent | None] = []
         for path in paths:
             self._check_open(path)
             node = self._tree.nodes.get(path)
-            found.append(None if node is None else NodeContent(node.data, node.stat()))
-        return found
+            nodes.append(None if node is None else NodeContent(node.data, node.stat()))
+        return nodes
 
     def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
         """See `MetadataStore.exists`."""

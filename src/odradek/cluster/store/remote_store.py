@@ -87,6 +87,8 @@ class RemoteStore:
         self._broken = False
         self._expired = False
         self._expired_callbacks: list[Callable[[], None]] = []
+        # By number: the requests that have no answer yet. Number 1 was the greeting, 0 are the server's
+        # messages.
         self._calls: dict[int, _Call] = {}
         self._last_call = 1
         self._watches = WatchTable()
@@ -135,38 +137,38 @@ class RemoteStore:
     def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
         """See `MetadataStore.exists`."""
         arm = None if watch is None else partial(self._watches.arm_data, path, watch)
-        found = self._ask(path, ["exists", path, watch is not None], arm)
-        return None if found is None else stat_from_json(found)
+        stat = self._ask(path, ["exists", path, watch is not None], arm)
+        return None if stat is None else stat_from_json(stat)
 
     def children(self, path: str, watch: Watcher | None = None) -> list[str]:
         """See `MetadataStore.children`."""
         arm = None if watch is None else partial(self._watches.arm_children, path, watch)
-        return [text(one) for one in items(self._ask(path, ["children", path, watch is not None], arm))]
+        return [text(name) for name in items(self._ask(path, ["children", path, watch is not None], arm))]
 
     def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`."""
         for path in paths:
             check_path(path)
-        found: list[NodeContent | None] = []
-        while len(found) < len(paths):
-            wanted = list(paths[len(found) : len(found) + _PATHS_AT_ONCE])
+        nodes: list[NodeContent | None] = []
+        while len(nodes) < len(paths):
+            wanted = list(paths[len(nodes) : len(nodes) + _PATHS_AT_ONCE])
             # The answer has as many of them as it has room for, one at least.
             some = items(self._ask(wanted[0], ["get_many", wanted]))
             if not 1 <= len(some) <= len(wanted):
                 raise self._over(wanted[0])
-            found += [node_from_json(one) for one in some]
-        return found
+            nodes += [node_from_json(node) for node in some]
+        return nodes
 
     def exists_many(self, paths: Sequence[str]) -> list[Stat | None]:
         """See `MetadataStore.exists_many`."""
         for path in paths:
             check_path(path)
-        found: list[Stat | None] = []
+        stats: list[Stat | None] = []
         for begin in range(0, len(paths), _PATHS_AT_ONCE):
             wanted = list(paths[begin : begin + _PATHS_AT_ONCE])
             some = items(self._ask(wanted[0], ["exists_many", wanted]))
-            found += [None if one is None else stat_from_json(one) for one in some]
-        return found
+            stats += [None if stat is None else stat_from_json(stat) for stat in some]
+        return stats
 
     # ------------------------------------------------------------------ writes
 
@@ -190,7 +192,7 @@ class RemoteStore:
         """See `MetadataStore.multi`. Those of several threads are under way together."""
         path = ops[0].path if ops else "/"
         results = items(self._ask(path, ["multi", [op_to_json(op) for op in ops]], is_write=True))
-        return [op_result_from_json(one) for one in results]
+        return [op_result_from_json(result) for result in results]
 
     # ------------------------------------------------------------------ watches
 

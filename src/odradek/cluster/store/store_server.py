@@ -328,17 +328,17 @@ class _Connection:
         """Answer with the first of the nodes, as many as have room."""
         if len(arguments) != 1:
             raise StoreProtocolError("get_many takes one list of paths")
-        found: list[Any] = []
+        nodes: list[Any] = []
         size = 0
         with session.store.effects:
             for path in items(arguments[0]):
                 (node,) = session.get_many([text(path)])
                 if node is not None:
                     size += node.stat.data_length
-                    if found and size > BATCH_BYTES:
+                    if nodes and size > BATCH_BYTES:
                         break
-                found.append(node_to_json(node))
-            self._answer(request, found)
+                nodes.append(node_to_json(node))
+            self._answer(request, nodes)
 
     def _exists_many(self, session: _Session, request: int, arguments: list[Any]) -> None:
         if len(arguments) != 1:

@@ -229,13 +229,13 @@ class ZooKeeperStore:
 
     def _read_all(self, paths: Sequence[str], asked: Sequence[Any], ask: Callable[[Any], Any]) -> list[Any]:
         """The answers to as many questions, None for a node that is not there; `paths` are for errors."""
-        found: list[Any] = [None] * len(asked)
+        answers: list[Any] = [None] * len(asked)
         for start in range(0, len(asked), IN_FLIGHT):
             wanted = list(range(start, min(start + IN_FLIGHT, len(asked))))
             deadline = time.monotonic() + self._timeout_s
             while wanted:
-                wanted = self._read_some(paths, asked, wanted, ask, found, deadline)
-        return found
+                wanted = self._read_some(paths, asked, wanted, ask, answers, deadline)
+        return answers
 
     def _read_some(
         self,
@@ -400,14 +400,14 @@ class ZooKeeperStore:
             elif not isinstance(op, Check):
                 left[op.path] = op
         stats: dict[str, Stat] = {}
-        for (path, op), found in zip(left.items(), self.get_many(list(left)), strict=True):
+        for (path, op), node in zip(left.items(), self.get_many(list(left)), strict=True):
             if isinstance(op, Delete):
-                if found is not None:
+                if node is not None:
                     return None
                 continue
-            if found is None or not self._is_left_by(op, *found):
+            if node is None or not self._is_left_by(op, *node):
                 return None
-            stats[path] = found.stat
+            stats[path] = node.stat
         transactions = {stat.mzxid for stat in stats.values()}
         if len(transactions) > 1 or any(mzxid <= zxid for mzxid in transactions):
             return None

@@ -297,20 +297,20 @@ class _MultiRead:
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Any]:
         """For each path what was read, None for no node, the server's error for any other refusal."""
-        found: list[Any] = []
+        results: list[Any] = []
         header, offset = serialization.MultiHeader.deserialize(buffer, offset)
         while not header.done:
             if header.type == serialization.GetData.type:
                 data, offset = serialization.read_buffer(buffer, offset)
                 stat = serialization.ZnodeStat._make(serialization.stat_struct.unpack_from(buffer, offset))
                 offset += serialization.stat_struct.size
-                found.append((data, stat))
+                results.append((data, stat))
             else:
                 code = serialization.int_struct.unpack_from(buffer, offset)[0]
                 offset += serialization.int_struct.size
-                found.append(None if code == kz.NoNodeError.code else kz.EXCEPTIONS[code]())
+                results.append(None if code == kz.NoNodeError.code else kz.EXCEPTIONS[code]())
             header, offset = serialization.MultiHeader.deserialize(buffer, offset)
-        return found
+        return results
 
 
 class _DiscreetLog(logging.LoggerAdapter[logging.Logger]):

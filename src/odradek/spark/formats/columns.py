@@ -79,13 +79,13 @@ class TypedRead:
     def schema(self) -> Any:
         """The table's schema, every column nullable."""
         return spark.StructType(
-            [spark.StructField(one.name, one.type, nullable=True) for one in self.columns]
+            [spark.StructField(column.name, column.type, nullable=True) for column in self.columns]
         )
 
     @property
     def raw_columns(self) -> tuple[str, ...]:
         """The columns that have to be fetched for these."""
-        needed = {one.source for one in self.columns if one.source in ALL_COLUMNS}
+        needed = {column.source for column in self.columns if column.source in ALL_COLUMNS}
         if self.malformed.dead_letter_topic is not None:
             needed.add(HEADERS)
         return tuple(name for name in ALL_COLUMNS if name in needed)
@@ -104,14 +104,14 @@ def typed_read(given: Given, wanted_schema: Any = None) -> TypedRead | None:
         return None
     sides = typed_options.source_sides(given)
     topics = _topics(given)
-    found = {side: layout_of(one, topics) for side, one in sides.items()}
-    made = _with_layouts(given, sides, found)
+    layouts = {side: layout_of(side_options, topics) for side, side_options in sides.items()}
+    made = _with_layouts(given, sides, layouts)
     if wanted_schema is None or made.schema == wanted_schema:
         return made
-    for side, one in sides.items():
-        for older in older_layouts(one, topics):
+    for side, side_options in sides.items():
+        for older in older_layouts(side_options, topics):
             try:
-                other = _with_layouts(given, sides, {**found, side: older})
+                other = _with_layouts(given, sides, {**layouts, side: older})
             except ValueError:
                 continue
             if other.schema == wanted_schema:
@@ -150,7 +150,7 @@ def _with_layouts(given: Given, sides: dict[str, SideOptions], layouts: dict[str
         if source in layouts:
             _count(columns[-1], counts.setdefault(source, ColumnCount(f"the {source}'s schema")))
     _refuse_twice(columns)
-    judged = malformed != Malformed() or any(one.source == CORRUPT for one in columns)
+    judged = malformed != Malformed() or any(column.source == CORRUPT for column in columns)
     used = []
     for side, layout in layouts.items():
         tree = _tree(side, columns)
@@ -164,7 +164,7 @@ def _with_layouts(given: Given, sides: dict[str, SideOptions], layouts: dict[str
 
 def _items(chosen: str, layouts: dict[str, Layout]) -> list[tuple[str, str, str | None]]:
     """(name, source, member) of what the option `columns` names."""
-    found: list[tuple[str, str, str | None]] = []
+    items: list[tuple[str, str, str | None]] = []
     by_lower = {name.lower(): name for name in (*ALL_COLUMNS, CORRUPT)}
     at = 0
     while at < len(chosen):
@@ -177,7 +177,7 @@ def _items(chosen: str, layouts: dict[str, Layout]) -> list[tuple[str, str, str 
         at = match.end()
         name = match["name"].strip("`") if match["name"] else None
         if match["side"]:
-            found += _members(match["side"].lower(), match["member"].strip("`"), name, layouts)
+            items += _members(match["side"].lower(), match["member"].strip("`"), name, layouts)
             continue
         source = by_lower.get(match["column"].lower())
         if source is None:
@@ -185,10 +185,10 @@ def _items(chosen: str, layouts: dict[str, Layout]) -> list[tuple[str, str, str 
                 f"columns: no column '{match['column']}'; there are {', '.join(by_lower.values())}, "
                 f"and members of {' and '.join(layouts) or 'typed keys and values'} as in 'value.name'"
             )
-        found.append((name or source, source, None))
-    if not found:
+        items.append((name or source, source, None))
+    if not items:
         raise ValueError("columns: no column is named")
-    return found
+    return items
 
 
 def _members(
@@ -203,7 +203,7 @@ def _members(
     if member == "*":
         if name is not None:
             raise ValueError(f"columns: '{side}.*' are several columns, they cannot be called '{name}'")
-        return [(one, side, one) for one in there]
+        return [(field, side, field) for field in there]
     if member not in there:
         raise ValueError(f"columns: the {side} has no member '{member}'; there are {', '.join(there)}")
     return [(name or member, side, member)]
@@ -228,34 +228,34 @@ def _count(column: TypedColumn, count: ColumnCount) -> None:
     try:
         waiting = [column.type]
         while waiting:
-            one = waiting.pop()
+            datatype = waiting.pop()
             count.add(0)
-            if isinstance(one, spark.StructType):
-                waiting += [field.dataType for field in one.fields]
-            elif isinstance(one, spark.ArrayType):
-                waiting.append(one.elementType)
-            elif isinstance(one, spark.MapType):
-                waiting += [one.keyType, one.valueType]
+            if isinstance(datatype, spark.StructType):
+                waiting += [field.dataType for field in datatype.fields]
+            elif isinstance(datatype, spark.ArrayType):
+                waiting.append(datatype.elementType)
+            elif isinstance(datatype, spark.MapType):
+                waiting += [datatype.keyType, datatype.valueType]
     except SchemaError as problem:
         raise ValueError(f"{column.source}.schema: {problem}") from None
 
 
 def _refuse_twice(columns: list[TypedColumn]) -> None:
-    names = [one.name.lower() for one in columns]
-    for one in columns:
-        if names.count(one.name.lower()) > 1:
-            where = f"{one.source}.{one.member}" if one.member else one.source
+    names = [column.name.lower() for column in columns]
+    for column in columns:
+        if names.count(column.name.lower()) > 1:
+            where = f"{column.source}.{column.member}" if column.member else column.source
             raise ValueError(
-                f"columns: two columns are called '{one.name}'; give one another name, as in '{where} AS "
-                f"other_{one.name}'"
+                f"columns: two columns are called '{column.name}'; give one another name, as in '{where} AS "
+                f"other_{column.name}'"
             )
 
 
 def _tree(side: str, columns: list[TypedColumn]) -> Any:
     """The type of what is decoded of one side; None where no column wants any of it."""
-    mine = [one for one in columns if one.source == side]
-    for one in mine:
-        if one.member is None:
-            return one.type
-    fields = {one.member: spark.StructField(one.member, one.type, nullable=True) for one in mine}
+    mine = [column for column in columns if column.source == side]
+    for column in mine:
+        if column.member is None:
+            return column.type
+    fields = {column.member: spark.StructField(column.member, column.type, nullable=True) for column in mine}
     return spark.StructType(list(fields.values())) if fields else None

@@ -74,25 +74,25 @@ class Messages:
 
         self._pool = descriptor_pool.DescriptorPool()
         try:
-            waiting = [descriptor_pb2.FileDescriptorProto.FromString(one) for one in files]
+            waiting = [descriptor_pb2.FileDescriptorProto.FromString(file) for file in files]
         except DecodeError as problem:
             raise SchemaError(f"not a protobuf descriptor: {problem}") from None
-        known = {one.name for one in waiting}
-        self.files = [one.name for one in waiting]
-        wanted = {name for one in waiting for name in one.dependency} - known
+        known = {file.name for file in waiting}
+        self.files = [file.name for file in waiting]
+        wanted = {name for file in waiting for name in file.dependency} - known
         waiting += [_well_known(name) for name in sorted(wanted)]
         added: set[str] = set()
         while waiting:
-            ready = [one for one in waiting if set(one.dependency) <= added]
+            ready = [file for file in waiting if set(file.dependency) <= added]
             if not ready:
                 raise SchemaError(f"the protobuf files import each other in a circle: {sorted(known)}")
-            for one in ready:
+            for file in ready:
                 try:
-                    self._pool.Add(one)
+                    self._pool.Add(file)
                 except TypeError as problem:
-                    raise SchemaError(f"the protobuf file '{one.name}' is not valid: {problem}") from None
-                added.add(one.name)
-                waiting.remove(one)
+                    raise SchemaError(f"the protobuf file '{file.name}' is not valid: {problem}") from None
+                added.add(file.name)
+                waiting.remove(file)
 
     def named(self, name: str) -> Any:
         """The descriptor of a message, by its name with or without the package. Raises `SchemaError`."""
@@ -100,49 +100,51 @@ class Messages:
             return self._pool.FindMessageTypeByName(name)
         except KeyError:
             pass
-        found = [one for one in self.all() if one.name == name]
-        if len(found) != 1:
+        matching = [message for message in self.all() if message.name == name]
+        if len(matching) != 1:
             there = ", ".join(
-                one.full_name for one in self.all() if not one.full_name.startswith("google.protobuf.")
+                message.full_name
+                for message in self.all()
+                if not message.full_name.startswith("google.protobuf.")
             )
             raise SchemaError(
-                f"the descriptor has {'no' if not found else 'more than one'} message type '{name}'; "
+                f"the descriptor has {'no' if not matching else 'more than one'} message type '{name}'; "
                 f"there are: {there}"
             )
-        return found[0]
+        return matching[0]
 
     def at(self, indexes: Sequence[int]) -> Any:
         """The descriptor at a path of indexes in the last file. Raises `SchemaError`."""
-        found: Any = None
+        message: Any = None
         types = list(self._pool.FindFileByName(self.files[-1]).message_types_by_name.values())
         for index in indexes:
             # They come out of records, so they may be negative.
             if not 0 <= index < len(types):
                 raise SchemaError(f"the protobuf schema has no message at the indexes {list(indexes)}")
-            found = types[index]
-            types = list(found.nested_types)
-        return found
+            message = types[index]
+            types = list(message.nested_types)
+        return message
 
     def all(self) -> list[Any]:
         """All message types of the files, those inside others included."""
-        found: list[Any] = []
+        messages: list[Any] = []
         for name in self.files:
             waiting = list(self._pool.FindFileByName(name).message_types_by_name.values())
             while waiting:
-                one = waiting.pop(0)
-                waiting += one.nested_types
-                if not one.GetOptions().map_entry:
-                    found.append(one)
-        return found
+                message = waiting.pop(0)
+                waiting += message.nested_types
+                if not message.GetOptions().map_entry:
+                    messages.append(message)
+        return messages
 
 
 def _well_known(name: str) -> Any:
     """One of the files that come with protobuf."""
     from google.protobuf import descriptor_pb2
 
-    for one in _WELL_KNOWN:
-        if name == f"google/protobuf/{one}.proto":
-            file = import_module(f"google.protobuf.{one}_pb2").DESCRIPTOR
+    for stem in _WELL_KNOWN:
+        if name == f"google/protobuf/{stem}.proto":
+            file = import_module(f"google.protobuf.{stem}_pb2").DESCRIPTOR
             return descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
     raise SchemaError(
         f"the protobuf schema imports '{name}', which is not there. Make the descriptor file with "
@@ -156,12 +158,12 @@ def files_of_set(data: bytes) -> list[bytes]:
     from google.protobuf.message import DecodeError
 
     try:
-        found = descriptor_pb2.FileDescriptorSet.FromString(data)
+        descriptors = descriptor_pb2.FileDescriptorSet.FromString(data)
     except DecodeError as problem:
         raise SchemaError(f"not a protobuf descriptor set: {problem}") from None
-    if not found.file:
+    if not descriptors.file:
         raise SchemaError("the protobuf descriptor set has no files")
-    return [one.SerializeToString() for one in found.file]
+    return [file.SerializeToString() for file in descriptors.file]
 
 
 def file_of_registry(schema: str, name: str, references: Iterable[tuple[str, str]] = ()) -> list[bytes]:
@@ -173,10 +175,10 @@ def file_of_registry(schema: str, name: str, references: Iterable[tuple[str, str
         references: (name by which it is imported, schema), those first that others import.
     """
     sources = [*references, (name, schema)]
-    found = [_serialized(text) for _, text in sources]
-    if all(one is not None for one in found):
+    files = [_serialized(text) for _, text in sources]
+    if all(file is not None for file in files):
         return [
-            _renamed(one, known) for one, (known, _) in zip(found, sources, strict=True) if one is not None
+            _renamed(file, known) for file, (known, _) in zip(files, sources, strict=True) if file is not None
         ]
     return compile_text(sources)
 
@@ -216,8 +218,8 @@ def _message_type(message: Any, inside: tuple[str, ...], count: ColumnCount) -> 
     within = (*inside, message.full_name)
     return spark.StructType(
         [
-            spark.StructField(one.name, _field_type(one, within, count), nullable=True)
-            for one in message.fields
+            spark.StructField(field.name, _field_type(field, within, count), nullable=True)
+            for field in message.fields
         ]
     )
 

@@ -102,11 +102,11 @@ def bindings(
     for r in pieces:
         first[r.tp] = min(first.get(r.tp, r.start), r.start)
         last[r.tp] = max(last.get(r.tp, r.end), r.end)
-    found = {}
+    bound_pieces = {}
     for r in pieces:
         from_beginning, to_end = _moves(options.start, r.tp, EARLIEST), _moves(options.end, r.tp, LATEST)
         if from_beginning or to_end:
-            found[r] = Binding(
+            bound_pieces[r] = Binding(
                 from_beginning,
                 to_end,
                 first=r.start == first[r.tp],
@@ -114,7 +114,7 @@ def bindings(
                 cut_at_end=last[r.tp] < ends.offsets[r.tp],
                 end_time_ms=_time_of(options.end, r.tp),
             )
-    return found
+    return bound_pieces
 
 
 def partitions_may_come(options: SourceOptions) -> bool:
@@ -157,11 +157,11 @@ def ranges_now(
     """
     try:
         bindings = [(piece, binding) for piece, binding in pieces if binding is not None]
-        found = _look_up(options, reader, bindings)
+        partitions = _look_up(options, reader, bindings)
         ranges = []
         for piece, binding in pieces:
-            if binding is not None and piece.tp in found:
-                now = found[piece.tp]
+            if binding is not None and piece.tp in partitions:
+                now = partitions[piece.tp]
                 if now is None:
                     continue
                 piece = bound(piece, binding, now)
@@ -199,7 +199,7 @@ def _look_up(
     if not pieces:
         return {}
     topics = reader.look_up_topics({piece.tp.topic for piece, _ in pieces})
-    found: dict[TopicPartition, Found | None] = {}
+    partitions: dict[TopicPartition, Found | None] = {}
     there: dict[TopicPartition, Binding] = {}
     ids: dict[TopicPartition, str] = {}
     for piece, binding in pieces:
@@ -208,24 +208,26 @@ def _look_up(
         if not topic.error and tp.partition in topic.partitions:
             there[tp] = binding
         elif not topic.error and piece.topic_id and ids[tp] not in ("", piece.topic_id):
-            found[tp] = None  # made again with fewer partitions
+            partitions[tp] = None  # made again with fewer partitions
         elif options.pattern and binding.from_beginning and binding.to_end and _is_gone(reader, tp):
             log.warning("%s is gone, and not read any more", tp)
-            found[tp] = None
+            partitions[tp] = None
     try:
         begins = reader.beginning_offsets(there)
         times: dict[tuple[str, int], int] = {
-            tp: one.end_time_ms for tp, one in there.items() if one.to_end and one.end_time_ms is not None
+            tp: limits.end_time_ms
+            for tp, limits in there.items()
+            if limits.to_end and limits.end_time_ms is not None
         }
         by_time = reader.offsets_for_times(times) if times else {}
         ends = {tp: offset for tp, offset in by_time.items() if offset is not None}
         # All of a piece's topic may be another one by now, so the end of each is asked for.
-        ends |= reader.end_offsets([tp for tp, one in there.items() if one.to_end and tp not in ends])
+        ends |= reader.end_offsets([tp for tp, limits in there.items() if limits.to_end and tp not in ends])
     except KafkaError as error:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
-        return found
-    return found | {tp: Found(begins[tp], ends.get(tp), ids[tp]) for tp in there}
+        return partitions
+    return partitions | {tp: Found(begins[tp], ends.get(tp), ids[tp]) for tp in there}
 
 
 def _is_gone(reader: "RawReader", tp: TopicPartition) -> bool:

@@ -87,15 +87,15 @@ class OffsetReader:
         partition, or of a topic that was made again.
         """
         options = self._options
-        found = self._retried(self._latest_of_selected)
+        ends = self._retried(self._latest_of_selected)
         for _ in range(options.fetch_offset_tries - 1):
-            doubts = _doubts(known, found) if known is not None else []
+            doubts = _doubts(known, ends) if known is not None else []
             if not doubts:
                 break
             log.warning("asking again for the ends of partitions: %s", "; ".join(doubts))
             self._sleep(options.fetch_offset_retry_interval_ms / 1000)
-            found = self._retried(self._latest_of_selected)
-        return found
+            ends = self._retried(self._latest_of_selected)
+        return ends
 
     def resolve(self, limit: Limit, *, starting: bool) -> SourceOffset:
         """`limit` as offsets, one for every selected partition; `starting`: it is where a read starts.
@@ -137,8 +137,8 @@ class OffsetReader:
     def stamped(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of `topics` whose records get their timestamps from the brokers, by their configs now."""
         wanted = sorted(set(topics))
-        found = self._retried(lambda: self._client().topic_configs(wanted, "message.timestamp.type"))
-        return frozenset(topic for topic, value in found.items() if value == "LogAppendTime")
+        types = self._retried(lambda: self._client().topic_configs(wanted, "message.timestamp.type"))
+        return frozenset(topic for topic, value in types.items() if value == "LogAppendTime")
 
     def first_timestamp_types(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
         """The type (0 producer's, 1 broker's) of the first timestamp in each of `ranges`, where there is one.
@@ -147,17 +147,17 @@ class OffsetReader:
         """
         wanted = {r.tp: r for r in ranges}
         configs = {**self._options.client, "max.partition.fetch.bytes": "1"}
-        found: dict[TopicPartition, int] = {}
+        types: dict[TopicPartition, int] = {}
         with open_reader(configs) as reader:
             asked = [(tp.topic, tp.partition, r.start, r.end) for tp, r in wanted.items()]
             rows_of = reader.fetch_columns_many(
                 asked, batch_rows=1, fail_on_data_loss=False, wait_for_end=False
             )
             for topic, partition, rows in rows_of:
-                found.setdefault(TopicPartition(topic, partition), rows.column("timestampType")[0].as_py())
-                if len(found) == len(wanted):
+                types.setdefault(TopicPartition(topic, partition), rows.column("timestampType")[0].as_py())
+                if len(types) == len(wanted):
                     break
-        return found
+        return types
 
     def close(self) -> None:
         """Close the connections; the next question opens new ones. A reader that was given is left alone."""
@@ -199,10 +199,10 @@ class OffsetReader:
 
     def _at_times(self, times: Mapping[TopicPartition, int], starting: bool) -> Offsets:
         asked = {(tp.topic, tp.partition): time_ms for tp, time_ms in times.items()}
-        found = self._client().offsets_for_times(asked)
+        matches = self._client().offsets_for_times(asked)
         offsets = {}
         for tp, time_ms in times.items():
-            offset = found.get(tp)
+            offset = matches.get(tp)
             if offset is None:
                 if starting and not self._options.latest_if_no_match:
                     raise ValueError(
@@ -243,7 +243,7 @@ class OffsetReader:
         ids = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != ZERO_UUID}
         return _Selected(
             [tp for tp in options.assigned if tp not in missing] if options.assigned else existing,
-            {name: uuid_to_text(one) for name, one in ids.items()},
+            {name: uuid_to_text(topic_id) for name, topic_id in ids.items()},
             missing,
         )
 
@@ -253,8 +253,8 @@ class OffsetReader:
             from odradek.util.java_regex import compile_java
 
             pattern = compile_java(options.pattern)
-            found = self._client().look_up_topics()
-            topics = {name: topic for name, topic in found.items() if pattern.search(name)}
+            existing = self._client().look_up_topics()
+            topics = {name: topic for name, topic in existing.items() if pattern.search(name)}
         else:
             names = options.topics or sorted({tp.topic for tp in options.assigned})
             topics = self._client().look_up_topics(names)

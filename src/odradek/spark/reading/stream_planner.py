@@ -74,11 +74,14 @@ class StreamPlanner:
             options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms
         )
         self._initial: SourceOffset | None = None
+        # Partitions whose start would be another one if it were asked for again (`_moving_partitions`).
         self._moving: frozenset[TopicPartition] = frozenset()
         self._first_end: SourceOffset | None = None
+        # The ends of `Trigger.AvailableNow`; None for a run that goes on.
         self._target: SourceOffset | None = None
         self._asked_for_initial = False
         self._last_end: SourceOffset | None = None
+        # Partitions that have a place and that the last answer did not name.
         self._absent: frozenset[TopicPartition] = frozenset()
         self._forgotten: frozenset[TopicPartition] = frozenset()
         """Those that came back shorter than they were read, until no checkpoint has their places."""

@@ -72,13 +72,16 @@ class Coordinators:
     def __init__(self, configs: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self._configs = configs
         self._clock = clock
+        # When the open transactions of each query were asked for last, by `clock`.
         self._looked: dict[str, float] = {}
         self._cluster = BlockingCluster(
             build(ProducerConfig, {python_name(name): value for name, value in configs.items()}),
             allow_auto_create=False,
         )
+        # The broker of each coordinator; forgotten when it has moved or cannot be reached.
         self._found: dict[tuple[CoordinatorKind, str], int] = {}
         self._owner: TransactionalWriter | None = None
+        # The query of `_owner` and its newest decision; None while a decision may or may not stand.
         self._owned: tuple[str, Decision | None] | None = None
 
     # Decisions
@@ -189,11 +192,11 @@ class Coordinators:
             version = connection.pick(ApiKey.OFFSET_FETCH)
             connection.send(offset_fetch_request(group, [place], version, require_stable=True), version)
             try:
-                found = committed_in(connection.receive()[1], version).get(place)
+                committed = committed_in(connection.receive()[1], version).get(place)
             except UnstableOffsetCommitError:
                 stuck()
                 raise
-            return None if found is None else Chunk(found.offset, found.metadata)
+            return None if committed is None else Chunk(committed.offset, committed.metadata)
 
         result: Chunk | None = self._asking(CoordinatorKind.GROUP, group, ask)
         return result
@@ -219,7 +222,7 @@ class Coordinators:
                 raise FencedDriverError(f"another driver of {name} took over: {problem}") from problem
             raise
         retrying = self._cluster.retrying(f"the offsets of {name}")
-        while (found := self._committed(name, _MARK)) is None or found.text != mark:
+        while (committed := self._committed(name, _MARK)) is None or committed.text != mark:
             retrying.failed(error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, "they are being taken over"))
 
     def _exists(self, partition: TopicPartition) -> bool:
@@ -275,16 +278,16 @@ class Coordinators:
 
         Empty where brokers cannot list them (before Kafka 3.0): there they time out.
         """
-        found: list[Transaction] = []
+        transactions: list[Transaction] = []
         self._looked[name] = self._clock()
         try:
             self._cluster.refresh([])
             for node in list(self._cluster.metadata.brokers):
-                found += self._open_at(self._cluster.connection(node), name + SEPARATOR)
+                transactions += self._open_at(self._cluster.connection(node), name + SEPARATOR)
         except KafkaError as problem:
             # They are looked for again; what was found is found.
             log.warning("open transactions of %s were not all found: %s", name, problem)
-        return found
+        return transactions
 
     def unseen_s(self, name: str) -> float:
         """The seconds since a query's open transactions were last asked for here."""
@@ -329,8 +332,8 @@ class Coordinators:
             connection = self._cluster.any_connection()
             version = connection.pick(ApiKey.FIND_COORDINATOR, at_least=1)
             connection.send(find_coordinator_request(key, int(kind), version), version)
-            found = learn_coordinator(self._cluster.metadata, connection.receive()[1])
-            node = self._found[kind, key] = found.id
+            coordinator = learn_coordinator(self._cluster.metadata, connection.receive()[1])
+            node = self._found[kind, key] = coordinator.id
         return self._cluster.connection(node)
 
     @staticmethod
