@@ -115,6 +115,9 @@ class Purgatory:
         """
         self._timers = timers
         self._on_error = on_error
+        # An operation is in `_waiting`, and in `_watchers` under each of its keys, from the end of `watch`
+        # until it is done. Dicts in place of sets: `check` tries in the order of arrival. No key is kept
+        # without an operation, as the groups and partitions that come and go are without bound.
         self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
         self._waiting: dict[DelayedOperation, None] = {}
 
@@ -174,6 +177,7 @@ class Purgatory:
             return 0
         completed = 0
         failure: Exception | None = None
+        # A copy: who completes takes itself out, and may have others complete by what it does.
         for operation in tuple(waiting):
             try:
                 completed += operation._try(key)
@@ -196,6 +200,7 @@ class Purgatory:
             operation._expire()
 
     def _forget(self, operation: DelayedOperation) -> None:
+        # Done already in `watch`, it was never put in; `self` stands for that, since the values are None.
         if self._waiting.pop(operation, self) is self:
             return
         watchers = self._watchers

@@ -49,9 +49,11 @@ class FetchSessionHandler:
 
     Attributes:
         leader_id: the broker that is fetched from.
-        session_id, epoch: of the next fetch; 0 and 0 without a session.
+        session_id: of the next fetch; 0 without a session.
+        epoch: of the next fetch; 0 exactly when that is a full one. With a `session_id` it then has the
+            leader close that session and open another (`FetchMetadata.nextCloseExisting`).
         uses_ids: whether the last fetch named its topics by their ids.
-        partitions: what the leader knows since the last fetch.
+        partitions: what the leader knows since the last fetch, if that has reached it.
     """
 
     def __init__(self, leader_id: int) -> None:
@@ -91,9 +93,9 @@ class FetchSessionHandler:
         if version >= _FIRST_WITH_SESSIONS:
             # A topic that was made anew under its name is another one.
             gone = [
-                (key, one.topic_id)
-                for key, one in known.items()
-                if key not in wanted or (by_id and wanted[key].topic_id != one.topic_id)
+                (key, partition.topic_id)
+                for key, partition in known.items()
+                if key not in wanted or (by_id and wanted[key].topic_id != partition.topic_id)
             ]
             message.session_id, message.session_epoch = self.session_id, self.epoch
             message.forgotten_topics_data = _forgotten(gone, by_id)
@@ -113,6 +115,7 @@ class FetchSessionHandler:
                 error_name(response.error_code),
             )
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                # There is none that the next fetch could close.
                 self.session_id = 0
             self.epoch = 0
             return False
@@ -121,6 +124,7 @@ class FetchSessionHandler:
         elif self.epoch == 0:
             self.session_id, self.epoch = response.session_id, 1
         elif self.epoch == _MAX_EPOCH:
+            # Not 0, by which a fetch would be a full one.
             self.epoch = 1
         else:
             self.epoch += 1
@@ -128,7 +132,7 @@ class FetchSessionHandler:
 
     def topic_names(self) -> dict[bytes, str]:
         """The names of the session's topics by their ids."""
-        return {one.topic_id: key[0] for key, one in self.partitions.items()}
+        return {partition.topic_id: key[0] for key, partition in self.partitions.items()}
 
 
 def _forgotten(gone: Iterable[tuple[TopicPartition, bytes]], by_id: bool) -> list[ForgottenTopic]:

@@ -66,7 +66,8 @@ class FetchedReplica:
         state: what is done with it next.
         delayed_until_ms: nothing is asked about it before, in monotonic ms.
         lag: records behind the leader's high watermark at the last fetch; None before.
-        not_yet: how often in a row the leader seemed not to have heard of its election.
+        not_yet: how often in a row the leader seemed not to have heard of its election; stands still once the
+            pause, which doubles with it, has reached the usual one.
         out_of_range: how often in a row it has found the fetch out of its range, whatever was done about it.
     """
 

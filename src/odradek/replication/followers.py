@@ -18,7 +18,8 @@ class Follower:
         last_caught_up_ms: when it last had everything that the leader had at that time; `NEVER` while it has
             not since this leadership began.
         last_fetch_ms: when it last fetched.
-        last_fetch_leader_log_end: the leader's log end at that fetch.
+        last_fetch_leader_log_end: the leader's log end at that fetch; a next fetch from there or behind it
+            shows that the follower had all there was at `last_fetch_ms`. -1 before the first.
         broker_epoch: of the life of its broker in which it last fetched, -1 where it does not say (before
             Fetch 15).
     """

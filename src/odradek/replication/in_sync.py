@@ -49,7 +49,7 @@ class IsrState(NamedTuple):
     Attributes:
         isr: broker ids as the metadata last said.
         wanted: as the controller has been asked to make it; None while nothing is under way.
-        maximal: whose log ends the high watermark waits for.
+        maximal: whose log ends the high watermark waits for; has all of `isr` and all of `wanted`.
     """
 
     isr: tuple[int, ...]
@@ -65,7 +65,7 @@ class IsrState(NamedTuple):
     def shrinking(self, leaving: Collection[int]) -> IsrState:
         """The state while the controller is asked to leave replicas out."""
         assert self.wanted is None, "one change at a time"
-        return IsrState(self.isr, tuple(one for one in self.isr if one not in leaving), self.isr)
+        return IsrState(self.isr, tuple(member for member in self.isr if member not in leaving), self.isr)
 
 
 def committed(isr: tuple[int, ...]) -> IsrState:

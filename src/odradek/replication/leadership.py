@@ -105,6 +105,7 @@ class Leadership:
         self.isr: tuple[int, ...] = ()
         self.isr_state = _NO_ISR
         self.isr_counts = IsrCounts()
+        # While this broker leads: all replicas but its own. Empty while it does not.
         self._followers: dict[int, Follower] = {}
         self.on_isr_wanted: OnIsrWanted | None = None
         self.is_eligible: IsEligible = _everybody
@@ -154,6 +155,8 @@ class Leadership:
             if broker_id != self.broker_id
         }
         if is_new:
+            # A wish from before is gone with `_note_isr` above: it named the old epoch, and its answer cannot
+            # be taken for one about the new epoch (`take_isr`, `give_isr_up`).
             self.leader_epoch = leader_epoch
             self.leader_epoch_start_offset = self.log.log_end_offset
             self._note_epoch(leader_epoch)
@@ -248,6 +251,8 @@ class Leadership:
         log = self.log
         new = log.log_end_offset
         if self._followers:
+            # What too few have is not committed, so that no consumer sees what could be lost with those few
+            # (KIP-966).
             if len(self.isr) < self.effective_min_isr:
                 return False
             maximal = self.isr_state.maximal
@@ -290,6 +295,9 @@ class Leadership:
             )
         follower.broker_epoch = broker_epoch
         log_end = self.log.log_end_offset
+        # A leader that is written to without pause is always ahead by what came while the fetch was on its
+        # way. So a follower also counts as caught up that asks for what lies behind the leader's end as it
+        # was at the fetch before; it had all of that at that time. Kafka: `Replica.updateFetchStateOrThrow`.
         if fetch_offset >= log_end:
             follower.last_caught_up_ms = max(follower.last_caught_up_ms, now_ms)
         elif fetch_offset >= follower.last_fetch_leader_log_end >= 0:
@@ -331,6 +339,7 @@ class Leadership:
             return
         end, horizon = self.log.log_end_offset, now_ms - self._replica_lag_time_max_ms
         if self.isr_state.wanted is None:
+            # Who has everything is in sync, however long it has been silent: nothing has come meanwhile.
             late = [
                 broker_id
                 for broker_id, follower in self._followers.items()

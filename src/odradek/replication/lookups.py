@@ -33,7 +33,7 @@ class OffsetLookup(NamedTuple):
 
 
 Search = Generator[Candidate, OffsetForTimestamp | None, OffsetLookup]
-"""A lookup under way: it asks for the search of one batch after the other, and is sent what came of it."""
+"""A lookup under way: it yields one candidate after the other, and is sent what the search of each gave."""
 
 
 def look_up(
@@ -52,12 +52,12 @@ def look_up(
         current_leader_epoch=current_leader_epoch,
         only_leader=only_leader,
     )
-    found: OffsetForTimestamp | None = None
+    match: OffsetForTimestamp | None = None
     try:
         candidate = next(search)
         while True:
-            found = candidate.search()
-            candidate = search.send(found)
+            match = candidate.search()
+            candidate = search.send(match)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
@@ -109,17 +109,17 @@ def looking_up(
         return OffsetLookup(earliest.offset, -1, earliest.leader_epoch)
     if timestamp == LATEST_TIERED_TIMESTAMP:
         return OffsetLookup(-1, -1, -1)
-    found = None
+    match = None
     candidate = log.newest_candidate() if timestamp == MAX_TIMESTAMP else log.candidate_not_older(timestamp)
-    while candidate is not None and found is None:
-        found = yield candidate
-        if found is None:
+    while candidate is not None and match is None:
+        match = yield candidate
+        if match is None:
             candidate = log.candidate_behind(candidate)
-    if found is None or found.offset >= end:
+    if match is None or match.offset >= end:
         if lags:
             _refuse_lagging(partition)
         return OffsetLookup(-1, -1, -1)
-    return OffsetLookup(found.offset, found.timestamp, found.leader_epoch)
+    return OffsetLookup(match.offset, match.timestamp, match.leader_epoch)
 
 
 def look_up_segments(

@@ -45,6 +45,7 @@ class Partition(Following):
             fetch how much has arrived without a look into the log.
     """
 
+    # All state is in `Leadership` and `Following`; without this each partition would have a dict as well.
     __slots__ = ()
 
     def __init__(
@@ -125,6 +126,7 @@ class Partition(Following):
         if self._followers:
             self.advance_high_watermark(now_ms)
         else:
+            # The only replica: whatever is in its log is committed.
             self.log.commit_all()
         if self._on_progress is not None:
             self._on_progress(self.key)
@@ -141,6 +143,8 @@ class Partition(Following):
             return True, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < offset:
             return False, _NONE
+        # The records stay in the log; only the promise of `min.insync.replicas` copies cannot be given.
+        # Kafka: `Partition.checkEnoughReplicasReachOffset`.
         if len(self.isr) != len(self.replicas) and len(self.isr) < self.effective_min_isr:
             return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return True, _NONE
@@ -153,8 +157,8 @@ class Partition(Following):
         Returns:
             `(epoch, end_offset)`, both -1 when nothing is known.
         """
-        found = self.log.end_offset_for_epoch(leader_epoch)
-        return (-1, -1) if found is None else (found[0], found[1])
+        epoch_end = self.log.end_offset_for_epoch(leader_epoch)
+        return (-1, -1) if epoch_end is None else (epoch_end[0], epoch_end[1])
 
     # ------------------------------------------------------------------ deleting
 

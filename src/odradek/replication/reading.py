@@ -141,7 +141,7 @@ def read_partition(
     """
     end = readable_end(partition, wanted, reader)
     log = partition.log
-    found = PartitionData(
+    data = PartitionData(
         partition_index=partition.index,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
@@ -152,29 +152,29 @@ def read_partition(
     offset = wanted.fetch_offset
     committed = reader.isolation == 1  # Isolation.READ_COMMITTED, whose name would be looked up each time
     if committed:
-        found.aborted_transactions = []
+        data.aborted_transactions = []
     if end is None:
         diverging = _diverging_epoch(partition, wanted)
         assert diverging is not None
-        found.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
+        data.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
     elif offset < end and (max_bytes > 0 or min_one_batch):
         aborted = log.aborted_transactions(offset, end) if committed else None
         if aborted:
             records = log.slice(offset, max_bytes, end, min_one_batch)
-            found.aborted_transactions = _within(aborted, records)
-            found.records = records
+            data.aborted_transactions = _within(aborted, records)
+            data.records = records
         else:
-            found.records = log.slice(offset, max_bytes, end, min_one_batch, range_from)
-    return found
+            data.records = log.slice(offset, max_bytes, end, min_one_batch, range_from)
+    return data
 
 
 def _within(aborted: list[AbortedTxn], records: Any) -> list[AbortedTransaction]:
     """The transactions that begin before the end of the records; those behind are of no use yet."""
     read_end = max((header.next_offset for header, _ in iter_entries(records)), default=-1)
     return [
-        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-        for one in aborted
-        if one.first_offset < read_end
+        AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
+        for transaction in aborted
+        if transaction.first_offset < read_end
     ]
 
 

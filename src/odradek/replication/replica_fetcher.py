@@ -59,11 +59,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 64 * 1024
-"""So much is appended between two pauses."""
+"""The fetcher appends about this much between two pauses, in which others have their turn."""
 
 NOT_YET_MS = 20
 """The pause before a leader is asked again that seems not to have heard of its election; it grows twofold."""
 
+# A broker answers these while the LeaderAndIsr that makes it the leader is still on its way to it.
 _NOT_YET = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -74,11 +75,11 @@ _NOT_YET = frozenset(
 )
 
 SHORTEST_PAUSE_MS = 50.0
-"""So long at least a partition is left out that is throttled: to come back costs more than one name."""
+"""A throttled partition is left out for this long at least: each return costs a fetch that names it."""
 
-_FIRST_WITH_LAST_EPOCH = 12
-_FIRST_WITH_TOPIC_IDS = 13
-_FIRST_WITH_REPLICA_STATE = 15
+_FIRST_WITH_LAST_EPOCH = 12  # KIP-595
+_FIRST_WITH_TOPIC_IDS = 13  # KIP-516
+_FIRST_WITH_REPLICA_STATE = 15  # KIP-903
 
 _ASKED_ANEW = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 """The leader has lost the session, and nothing is wrong: a full fetch follows at once."""
@@ -112,7 +113,7 @@ class NextRequest(NamedTuple):
 class _Asked(NamedTuple):
     """One partition's part of a request under way."""
 
-    one: FetchedReplica
+    fetched: FetchedReplica
     offset: int
 
 
@@ -157,6 +158,8 @@ class ReplicaFetcher:
         self._knows_epochs = at_least(ibp, "0.11.0-IV2")
         # In the order in which a full fetch names them: what gave data goes to the end.
         self._followed: dict[TopicPartition, FetchedReplica] = {}
+        # The parts of the request under way that have not been answered yet; each request begins it anew. A
+        # part whose replica `_followed` no longer holds (removed, or added in another epoch) counts no more.
         self._asked: dict[TopicPartition, _Asked] = {}
 
     def __len__(self) -> int:
@@ -171,12 +174,12 @@ class ReplicaFetcher:
     @property
     def failed_count(self) -> int:
         """Return how many partitions wait for a newer leader epoch."""
-        return sum(one.state is FetchState.FAILED for one in self._followed.values())
+        return sum(fetched.state is FetchState.FAILED for fetched in self._followed.values())
 
     @property
     def max_lag(self) -> int:
         """The largest lag of a partition, in records."""
-        return max((one.lag or 0 for one in self._followed.values()), default=0)
+        return max((fetched.lag or 0 for fetched in self._followed.values()), default=0)
 
     def add(self, replica: Replica, leader_epoch: int, topic_id: bytes = ZERO_UUID) -> None:
         """Follow a partition from now on. In an epoch in which it is followed already nothing changes."""
@@ -184,6 +187,8 @@ class ReplicaFetcher:
         if known is not None and known.leader_epoch == leader_epoch and known.replica is replica:
             known.topic_id = topic_id
             return
+        # A log of old messages knows no epoch that a fetch could name, so nothing would tell it where to cut:
+        # it has to be cut to its high watermark first, as by Kafka's `AbstractFetcherThread`.
         on_fetch = self._truncates_on_fetch and replica.latest_epoch >= 0
         state = FetchState.FETCHING if on_fetch else FetchState.TRUNCATING
         self._followed[replica.key] = FetchedReplica(replica, leader_epoch, topic_id, state)
@@ -195,7 +200,8 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------ asking
 
     def next_request(self, now_ms: float) -> NextRequest | None:
-        """Return what is to be sent now; None if nothing is, until `wait_ms` have passed or `add` was called.
+        """Make the request that is to be sent now; None if there is none until `wait_ms` have passed or `add`
+        has been called.
 
         Args:
             now_ms: monotonic.
@@ -205,13 +211,13 @@ class ReplicaFetcher:
         others = 0
         # No longer than until the next delayed one is due: nothing else is asked while the leader holds it.
         wait_max_ms = float(self._limits.wait_max_ms)
-        for one in self._followed.values():
-            if one.state is FetchState.FAILED:
+        for fetched in self._followed.values():
+            if fetched.state is FetchState.FAILED:
                 continue
-            if one.delayed_until_ms > now_ms:
-                wait_max_ms = min(wait_max_ms, one.delayed_until_ms - now_ms)
-            elif one.state is FetchState.FETCHING:
-                ready.append(one)
+            if fetched.delayed_until_ms > now_ms:
+                wait_max_ms = min(wait_max_ms, fetched.delayed_until_ms - now_ms)
+            elif fetched.state is FetchState.FETCHING:
+                ready.append(fetched)
             else:
                 others += 1
         if others:
@@ -224,22 +230,21 @@ class ReplicaFetcher:
         return self._ask_records(fetching, ceil(wait_max_ms))
 
     def _ask_about_logs(self, ready: list[FetchedReplica], now_ms: float) -> NextRequest | None:
-        """Return what is to be asked of partitions that cannot be fetched yet; None where all are `ready` by
-        now.
+        """Make the request about logs of partitions that cannot be fetched yet; None where all are ready.
 
-        Those that need not ask are added to `ready`.
+        A partition that needs no answer is cut, and added to `ready`.
         """
         by_state: dict[FetchState, list[FetchedReplica]] = {state: [] for state in FetchState}
-        for one in self._followed.values():
-            if one.delayed_until_ms <= now_ms:
-                by_state[one.state].append(one)
+        for fetched in self._followed.values():
+            if fetched.delayed_until_ms <= now_ms:
+                by_state[fetched.state].append(fetched)
         asking = []
-        for one in by_state[FetchState.TRUNCATING]:
-            if self._knows_epochs and one.replica.latest_epoch >= 0:
-                asking.append(one)
-            elif self._cut(one, one.replica.truncate_without_epochs):
-                one.state = FetchState.FETCHING
-                ready.append(one)
+        for fetched in by_state[FetchState.TRUNCATING]:
+            if self._knows_epochs and fetched.replica.latest_epoch >= 0:
+                asking.append(fetched)
+            elif self._cut(fetched, fetched.replica.truncate_without_epochs):
+                fetched.state = FetchState.FETCHING
+                ready.append(fetched)
         if asking:
             return self._ask_epochs(asking)
         for state, timestamp in (
@@ -256,22 +261,28 @@ class ReplicaFetcher:
         Args:
             now_ms: monotonic.
         """
-        due = [one.delayed_until_ms for one in self._followed.values() if one.state is not FetchState.FAILED]
+        due = [
+            fetched.delayed_until_ms
+            for fetched in self._followed.values()
+            if fetched.state is not FetchState.FAILED
+        ]
         return max(0.0, min(due) - now_ms) if due else None
 
     def _within_quota(self, ready: list[FetchedReplica], now_ms: float) -> list[FetchedReplica]:
-        """Leave out, for a while, what is throttled and has not caught up, if too much has come of late."""
+        """Return the partitions to fetch now: all, or while the rate is exceeded those that are not throttled
+        or have caught up. The others are delayed.
+        """
         quota = self._quota
         if quota is None or quota.is_idle or not quota.is_exceeded:
             return ready
         until_ms = now_ms + self._throttled_ms()
         within = []
-        for one in ready:
-            has_caught_up = one.lag is not None and one.lag <= 0
-            if has_caught_up or not quota.is_throttled(one.replica.key):
-                within.append(one)
+        for fetched in ready:
+            has_caught_up = fetched.lag is not None and fetched.lag <= 0
+            if has_caught_up or not quota.is_throttled(fetched.replica.key):
+                within.append(fetched)
             else:
-                one.delayed_until_ms = until_ms
+                fetched.delayed_until_ms = until_ms
         return within
 
     def _throttled_ms(self) -> float:
@@ -281,13 +292,13 @@ class ReplicaFetcher:
 
     def _ask_epochs(self, asking: list[FetchedReplica]) -> NextRequest:
         topics: dict[str, OffsetForLeaderTopic] = {}
-        for one in asking:
-            topic, index = self._note(one)
+        for fetched in asking:
+            topic, index = self._note(fetched)
             topics.setdefault(topic, OffsetForLeaderTopic(topic=topic)).partitions.append(
                 OffsetForLeaderPartition(
                     partition=index,
-                    current_leader_epoch=one.leader_epoch,
-                    leader_epoch=one.replica.latest_epoch,
+                    current_leader_epoch=fetched.leader_epoch,
+                    leader_epoch=fetched.replica.latest_epoch,
                 )
             )
         version = request_version(ApiKey.OFFSET_FOR_LEADER_EPOCH, self._ibp)
@@ -296,45 +307,47 @@ class ReplicaFetcher:
 
     def _ask_offsets(self, asking: list[FetchedReplica], timestamp: int) -> NextRequest:
         topics: dict[str, ListOffsetsTopic] = {}
-        for one in asking:
-            topic, index = self._note(one)
+        for fetched in asking:
+            topic, index = self._note(fetched)
             topics.setdefault(topic, ListOffsetsTopic(name=topic)).partitions.append(
                 ListOffsetsPartition(
-                    partition_index=index, current_leader_epoch=one.leader_epoch, timestamp=timestamp
+                    partition_index=index, current_leader_epoch=fetched.leader_epoch, timestamp=timestamp
                 )
             )
         version = request_version(ApiKey.LIST_OFFSETS, self._ibp)
         message = ListOffsetsRequest(replica_id=self._broker_id, topics=list(topics.values()))
         return NextRequest(message, version)
 
-    def _note(self, one: FetchedReplica) -> TopicPartition:
-        self._asked[one.replica.key] = _Asked(one, one.replica.log_end_offset)
-        return one.replica.key
+    def _note(self, fetched: FetchedReplica) -> TopicPartition:
+        self._asked[fetched.replica.key] = _Asked(fetched, fetched.replica.log_end_offset)
+        return fetched.replica.key
 
     def _ask_records(self, ready: list[FetchedReplica], wait_max_ms: int) -> NextRequest | None:
         version = request_version(ApiKey.FETCH, self._ibp)
-        by_id = version >= _FIRST_WITH_TOPIC_IDS and all(one.topic_id != ZERO_UUID for one in ready)
+        # A request names all of its topics in one way, so a single topic without an id keeps it below 13.
+        by_id = version >= _FIRST_WITH_TOPIC_IDS and all(fetched.topic_id != ZERO_UUID for fetched in ready)
         if not by_id:
             version = min(version, _FIRST_WITH_TOPIC_IDS - 1)
         known = self.session.known(version, by_id)
         has_last = self._truncates_on_fetch and version >= _FIRST_WITH_LAST_EPOCH
         wanted: dict[TopicPartition, SessionPartition] = {}
         named: list[tuple[TopicPartition, SessionPartition]] = []
-        for one in ready:
-            key = one.replica.key
-            self._asked[key] = _Asked(one, one.replica.log_end_offset)
+        for fetched in ready:
+            key = fetched.replica.key
+            self._asked[key] = _Asked(fetched, fetched.replica.log_end_offset)
             before = known.get(key)
-            partition = self._what_is_new(one, before, one.replica.latest_epoch if has_last else -1)
+            partition = self._what_is_new(fetched, before, fetched.replica.latest_epoch if has_last else -1)
             if partition is None:
                 assert before is not None
                 wanted[key] = before
             else:
-                wanted[key] = SessionPartition(one.topic_id, partition)
+                wanted[key] = SessionPartition(fetched.topic_id, partition)
                 named.append((key, wanted[key]))
         if not wanted and not known:
             return None
         limits, has_state = self._limits, version >= _FIRST_WITH_REPLICA_STATE
         message = FetchRequest(
+            # From Fetch 15 on it stands in `replica_state`, beside the life of the broker (KIP-903).
             replica_id=-1 if has_state else self._broker_id,
             max_wait_ms=wait_max_ms,
             min_bytes=limits.min_bytes,
@@ -349,24 +362,24 @@ class ReplicaFetcher:
         return NextRequest(message, version)
 
     def _what_is_new(
-        self, one: FetchedReplica, before: SessionPartition | None, last_epoch: int
+        self, fetched: FetchedReplica, before: SessionPartition | None, last_epoch: int
     ) -> FetchPartition | None:
-        """Return what is to be asked of a partition; None where it is what the leader knows from `before`."""
-        replica = one.replica
+        """Make a partition's part of a fetch; None where the session has it as `before` already."""
+        replica = fetched.replica
         end = replica.log_end_offset
         if before is not None:
             asked = before.asked
             if (
                 asked.fetch_offset == end
                 and asked.log_start_offset == replica.log_start_offset
-                and asked.current_leader_epoch == one.leader_epoch
+                and asked.current_leader_epoch == fetched.leader_epoch
                 and asked.last_fetched_epoch == last_epoch
-                and before.topic_id == one.topic_id
+                and before.topic_id == fetched.topic_id
             ):
                 return None
         return FetchPartition(
             partition=replica.key[1],
-            current_leader_epoch=one.leader_epoch,
+            current_leader_epoch=fetched.leader_epoch,
             fetch_offset=end,
             last_fetched_epoch=last_epoch,
             log_start_offset=replica.log_start_offset,
@@ -397,9 +410,9 @@ class ReplicaFetcher:
         """No response will come: all is asked again after the pause, in a new session."""
         if self.session.partitions:
             self.session.begin_anew()
-        for one in self._followed.values():
-            if one.delayed_until_ms <= monotonic_ms:
-                self._delay(one, monotonic_ms)
+        for fetched in self._followed.values():
+            if fetched.delayed_until_ms <= monotonic_ms:
+                self._delay(fetched, monotonic_ms)
         self._asked = {}
 
     def given_up(self) -> None:
@@ -408,45 +421,49 @@ class ReplicaFetcher:
         self._asked = {}
 
     def _still(self, key: TopicPartition) -> FetchedReplica | None:
-        """Return what an answer is about, if nothing has become of it since it was asked."""
+        """Return the replica that an answer is about; None where it was removed, added anew or cut since the
+        request, so that the answer is about another log.
+        """
         asked = self._asked.pop(key, None)
-        if asked is None or self._followed.get(key) is not asked.one:
+        if asked is None or self._followed.get(key) is not asked.fetched:
             return None
-        return asked.one if asked.one.replica.log_end_offset == asked.offset else None
+        return asked.fetched if asked.fetched.replica.log_end_offset == asked.offset else None
 
     def _take_epochs(
         self, response: OffsetForLeaderEpochResponse, monotonic_ms: float
     ) -> Generator[None, None, None]:
         for topic in response.topics:
-            for found in topic.partitions:
-                one = self._still((topic.topic, found.partition))
-                if one is None or one.state is not FetchState.TRUNCATING:
+            for answer in topic.partitions:
+                fetched = self._still((topic.topic, answer.partition))
+                if fetched is None or fetched.state is not FetchState.TRUNCATING:
                     continue
-                if found.error_code:
-                    self._fail(one, found.error_code, monotonic_ms)
+                if answer.error_code:
+                    self._fail(fetched, answer.error_code, monotonic_ms)
                     continue
-                self._truncate(one, found.leader_epoch, found.end_offset)
+                self._truncate(fetched, answer.leader_epoch, answer.end_offset)
                 yield
         self._delay_silent(monotonic_ms)
 
-    def _truncate(self, one: FetchedReplica, epoch: int, end_offset: int) -> None:
+    def _truncate(self, fetched: FetchedReplica, epoch: int, end_offset: int) -> None:
         is_final = False
 
         def cut() -> None:
             nonlocal is_final
-            is_final = one.replica.truncate_by_epoch(epoch, end_offset)
+            is_final = fetched.replica.truncate_by_epoch(epoch, end_offset)
 
-        if self._cut(one, cut):
-            done = is_final or (self._truncates_on_fetch and one.replica.latest_epoch >= 0)
-            one.state = FetchState.FETCHING if done else FetchState.TRUNCATING
+        if self._cut(fetched, cut):
+            # A cut that is not final needs no second question where Fetch truncates: the next one names the
+            # epoch that is now the log's last, and is told where that one diverges (KIP-595).
+            done = is_final or (self._truncates_on_fetch and fetched.replica.latest_epoch >= 0)
+            fetched.state = FetchState.FETCHING if done else FetchState.TRUNCATING
 
-    def _cut(self, one: FetchedReplica, cut: Callable[[], None]) -> bool:
+    def _cut(self, fetched: FetchedReplica, cut: Callable[[], None]) -> bool:
         """Cut a log; returns whether the disk allowed it."""
         try:
             cut()
         except KafkaError as error:
-            logger.error("%s-%d cannot be cut, and is followed no more: %s", *one.replica.key, error)
-            one.state = FetchState.FAILED
+            logger.error("%s-%d cannot be cut, and is followed no more: %s", *fetched.replica.key, error)
+            fetched.state = FetchState.FAILED
             return False
         return True
 
@@ -454,34 +471,36 @@ class ReplicaFetcher:
         self, response: ListOffsetsResponse, monotonic_ms: float
     ) -> Generator[None, None, None]:
         for topic in response.topics:
-            for found in topic.partitions:
-                one = self._still((topic.name, found.partition_index))
-                if one is None:
+            for answer in topic.partitions:
+                fetched = self._still((topic.name, answer.partition_index))
+                if fetched is None:
                     continue
-                if found.error_code:
-                    one.state = FetchState.FETCHING
-                    self._fail(one, found.error_code, monotonic_ms)
+                if answer.error_code:
+                    fetched.state = FetchState.FETCHING
+                    self._fail(fetched, answer.error_code, monotonic_ms)
                     continue
-                offset = found.old_style_offsets[0] if found.old_style_offsets else found.offset
-                if one.state is FetchState.SEEKING_END:
-                    self._take_end(one, offset)
-                elif one.state is FetchState.SEEKING_START:
-                    self._take_start(one, offset)
+                offset = answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
+                if fetched.state is FetchState.SEEKING_END:
+                    self._take_end(fetched, offset)
+                elif fetched.state is FetchState.SEEKING_START:
+                    self._take_start(fetched, offset)
                 yield
         self._delay_silent(monotonic_ms)
 
-    def _take_end(self, one: FetchedReplica, leader_end: int) -> None:
-        if leader_end >= one.replica.log_end_offset:
-            one.state = FetchState.SEEKING_START
-        elif self._cut(one, lambda: one.replica.truncate_to_leader_end(leader_end)):
+    def _take_end(self, fetched: FetchedReplica, leader_end: int) -> None:
+        if leader_end >= fetched.replica.log_end_offset:
+            # Out of range, and not behind the end: it was before the leader's start. (Or the leader has grown
+            # past it since; then its start says that the log can stay.)
+            fetched.state = FetchState.SEEKING_START
+        elif self._cut(fetched, lambda: fetched.replica.truncate_to_leader_end(leader_end)):
             # The same end is not yet the same log: epochs say so, here or with the next fetch.
-            one.state = FetchState.FETCHING if self._truncates_on_fetch else FetchState.TRUNCATING
+            fetched.state = FetchState.FETCHING if self._truncates_on_fetch else FetchState.TRUNCATING
 
-    def _take_start(self, one: FetchedReplica, leader_start: int) -> None:
-        if leader_start <= one.replica.log_end_offset or self._cut(
-            one, lambda: one.replica.truncate_fully_and_start_at(leader_start)
+    def _take_start(self, fetched: FetchedReplica, leader_start: int) -> None:
+        if leader_start <= fetched.replica.log_end_offset or self._cut(
+            fetched, lambda: fetched.replica.truncate_fully_and_start_at(leader_start)
         ):
-            one.state = FetchState.FETCHING
+            fetched.state = FetchState.FETCHING
 
     def _take_records(
         self, response: FetchResponse, now_ms: int, monotonic_ms: float
@@ -493,29 +512,29 @@ class ReplicaFetcher:
             name = names.get(topic.topic_id) if by_id else topic.topic
             if name is None:
                 continue
-            for found in topic.partitions:
-                key = (name, found.partition_index)
-                one = self._still(key)
-                if one is None or one.state is not FetchState.FETCHING:
+            for data in topic.partitions:
+                key = (name, data.partition_index)
+                fetched = self._still(key)
+                if fetched is None or fetched.state is not FetchState.FETCHING:
                     continue
-                if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._seek(one, monotonic_ms)
-                elif found.error_code:
-                    self._fail(one, found.error_code, monotonic_ms)
-                elif found.diverging_epoch.end_offset >= 0 and found.diverging_epoch.epoch >= 0:
-                    self._truncate(one, found.diverging_epoch.epoch, found.diverging_epoch.end_offset)
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._seek(fetched, monotonic_ms)
+                elif data.error_code:
+                    self._fail(fetched, data.error_code, monotonic_ms)
+                elif data.diverging_epoch.end_offset >= 0 and data.diverging_epoch.epoch >= 0:
+                    self._truncate(fetched, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
                 else:
-                    yield from self._append(one, found, now_ms, monotonic_ms)
+                    yield from self._append(fetched, data, now_ms, monotonic_ms)
                 yield
 
-    def _seek(self, one: FetchedReplica, monotonic_ms: float) -> None:
+    def _seek(self, fetched: FetchedReplica, monotonic_ms: float) -> None:
         """Ask where the leader's log begins and ends; not without pause where that has led to nothing."""
-        one.state = FetchState.SEEKING_END
-        one.out_of_range += 1
-        if one.out_of_range > 1:
-            self._delay(one, monotonic_ms)
-        if one.out_of_range == 2:
-            replica = one.replica
+        fetched.state = FetchState.SEEKING_END
+        fetched.out_of_range += 1
+        if fetched.out_of_range > 1:
+            self._delay(fetched, monotonic_ms)
+        if fetched.out_of_range == 2:
+            replica = fetched.replica
             logger.warning(
                 "%s-%d: broker %d leads in epoch %d, and its log knows nothing of epoch %d, in which this one"
                 " ends at %d: nothing is copied, and it is asked each %d ms. Leader epochs have gone back, as"
@@ -523,18 +542,18 @@ class ReplicaFetcher:
                 " has them raised, or elect another leader",
                 *replica.key,
                 self.leader_id,
-                one.leader_epoch,
+                fetched.leader_epoch,
                 replica.latest_epoch,
                 replica.log_end_offset,
                 self._limits.backoff_ms,
             )
 
     def _append(
-        self, one: FetchedReplica, found: PartitionData, now_ms: int, monotonic_ms: float
+        self, fetched: FetchedReplica, data: PartitionData, now_ms: int, monotonic_ms: float
     ) -> Generator[None, None, None]:
-        replica = one.replica
+        replica = fetched.replica
         key = replica.key
-        records: Any = found.records or b""
+        records: Any = data.records or b""
         if len(records):
             # Also of what is in sync: the rate is for all copies together.
             if self._quota is not None and self._quota.is_throttled(key):
@@ -545,27 +564,29 @@ class ReplicaFetcher:
             for piece in _pieces(records):
                 replica.append_from_leader(
                     piece,
-                    leader_epoch=one.leader_epoch,
-                    leader_high_watermark=found.high_watermark,
-                    leader_log_start_offset=found.log_start_offset,
+                    leader_epoch=fetched.leader_epoch,
+                    leader_high_watermark=data.high_watermark,
+                    leader_log_start_offset=data.log_start_offset,
                     now_ms=now_ms,
                 )
                 yield
-                if self._followed.get(key) is not one:
+                if self._followed.get(key) is not fetched:
                     return
         except FencedLeaderEpochError:
             # It leads by now, or follows in another epoch, which comes with the next `add`.
-            one.state = FetchState.FAILED
+            fetched.state = FetchState.FAILED
         except (CorruptRecordError, InvalidRecordError, OffsetOutOfRangeError) as error:
             logger.error("broker %d sent bad records of %s-%d: %s", self.leader_id, *key, error)
-            self._delay(one, monotonic_ms)
+            self._delay(fetched, monotonic_ms)
         except KafkaError as error:
             logger.error("%s-%d cannot be appended to, and is followed no more: %s", *key, error)
-            one.state = FetchState.FAILED
+            fetched.state = FetchState.FAILED
         else:
-            one.not_yet = one.out_of_range = 0
-            one.lag = max(0, found.high_watermark - replica.log_end_offset)
+            fetched.not_yet = fetched.out_of_range = 0
+            fetched.lag = max(0, data.high_watermark - replica.log_end_offset)
             if len(records):
+                # A response is bounded as a whole, and filled in the order of the request: who has just got
+                # records lets the others go first. Kafka: `PartitionStates.updateAndMoveToEnd`.
                 self._followed[key] = self._followed.pop(key)
 
     def _take_session(self, response: FetchResponse, monotonic_ms: float) -> bool:
@@ -578,37 +599,39 @@ class ReplicaFetcher:
 
     # ------------------------------------------------------------------ errors
 
-    def _fail(self, one: FetchedReplica, code: int, monotonic_ms: float) -> None:
-        """An error of one partition: without a newer epoch it is over, or it is tried again."""
+    def _fail(self, fetched: FetchedReplica, code: int, monotonic_ms: float) -> None:
+        """Take a partition's error: a fenced epoch fails it until `add` brings a newer one, others delay."""
         if code == ErrorCode.FENCED_LEADER_EPOCH:
-            logger.info("%s-%d: leader epoch %d is over", *one.replica.key, one.leader_epoch)
-            one.state = FetchState.FAILED
+            logger.info("%s-%d: leader epoch %d is over", *fetched.replica.key, fetched.leader_epoch)
+            fetched.state = FetchState.FAILED
             return
         logger.info(
             "%s-%d: broker %d answers %s",
-            *one.replica.key,
+            *fetched.replica.key,
             self.leader_id,
             error_name(code),
         )
         if code not in _NOT_YET:
-            self._delay(one, monotonic_ms)
+            self._delay(fetched, monotonic_ms)
             return
-        pause_ms = min(NOT_YET_MS * 2**one.not_yet, self._limits.backoff_ms)
-        one.delayed_until_ms = monotonic_ms + pause_ms
+        pause_ms = min(NOT_YET_MS * 2**fetched.not_yet, self._limits.backoff_ms)
+        fetched.delayed_until_ms = monotonic_ms + pause_ms
         if pause_ms < self._limits.backoff_ms:
-            one.not_yet += 1
+            fetched.not_yet += 1
 
-    def _delay(self, one: FetchedReplica, monotonic_ms: float) -> None:
-        one.delayed_until_ms = monotonic_ms + self._limits.backoff_ms
+    def _delay(self, fetched: FetchedReplica, monotonic_ms: float) -> None:
+        fetched.delayed_until_ms = monotonic_ms + self._limits.backoff_ms
 
     def _delay_silent(self, monotonic_ms: float) -> None:
-        """Put off what was asked and not answered: it is not asked again at once."""
-        for one, _ in self._asked.values():
-            self._delay(one, monotonic_ms)
+        """Delay the partitions that the leader was asked about and did not answer for."""
+        for fetched, _ in self._asked.values():
+            self._delay(fetched, monotonic_ms)
 
 
 def _pieces(records: Any) -> Iterator[Any]:
-    """The records in pieces; one that is empty where there are none: the offsets count all the same."""
+    """Split records into pieces. Without records there is one empty piece, because the high watermark and the
+    log start of the answer are to be taken over all the same.
+    """
     empty = True
     for piece in pieces_of(records, PIECE_BYTES):
         empty = False
@@ -619,12 +642,12 @@ def _pieces(records: Any) -> Iterator[Any]:
 
 def _topics(named: Iterable[tuple[TopicPartition, SessionPartition]], by_id: bool) -> list[FetchTopic]:
     topics: list[FetchTopic] = []
-    for (name, _), one in named:
-        topic_id = one.topic_id
+    for (name, _), partition in named:
+        topic_id = partition.topic_id
         last = topics[-1] if topics else None
         # Neighbours alone share an element: the order of the partitions is what is fair.
         if last is None or (last.topic_id != topic_id if by_id else last.topic != name):
             last = FetchTopic(topic_id=topic_id) if by_id else FetchTopic(topic=name)
             topics.append(last)
-        last.partitions.append(one.asked)
+        last.partitions.append(partition.asked)
     return topics

@@ -48,10 +48,12 @@ def select_by_rack(rack: str, leader_rack: str | None, followers: Iterable[Repli
     """The leader where it is in the reader's rack, else whoever there has copied most, else the leader."""
     if not rack or leader_rack == rack:
         return -1
-    near = [one for one in followers if one.rack == rack]
+    near = [follower for follower in followers if follower.rack == rack]
     if not near:
         return -1
-    return max(near, key=lambda one: (one.log_end_offset, -one.ms_since_caught_up, one.broker_id)).broker_id
+    return max(
+        near, key=lambda follower: (follower.log_end_offset, -follower.ms_since_caught_up, follower.broker_id)
+    ).broker_id
 
 
 SELECTORS: dict[str, ReplicaSelector] = {

@@ -30,6 +30,7 @@ class SampledRate:
         self._kept_ms = samples * self._sample_ms
         self._samples: deque[tuple[float, int]] = deque()
         """When each began, and what has passed in it; the oldest first."""
+        # The sum over `_samples`, so that a rate costs no walk through them.
         self._total = 0
 
     def record(self, size: int, now_ms: float) -> None:
