@@ -14,6 +14,15 @@ from odradek.util.timers import TimerHandle, Timers
 
 
 class _Deadline:
+    """One deadline.
+
+    Attributes:
+        at_ms: when the callback is due, monotonic.
+        fires_at_ms: when the timer behind it fires: then, or earlier where the deadline was put off since.
+        callback: what is called then.
+        handle: the timer; None while it fires.
+    """
+
     __slots__ = ("at_ms", "callback", "fires_at_ms", "handle")
 
     def __init__(self) -> None:
@@ -80,6 +89,7 @@ class Deadlines:
         if left_ms > 0:
             self._arm(key, deadline, left_ms)
             return
+        # Taken out first: the callback may set the same key again.
         del self._by_key[key]
         assert deadline.callback is not None
         deadline.callback()

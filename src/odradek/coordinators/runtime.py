@@ -118,7 +118,13 @@ class ShardState(Enum):
 
 
 class _Waiting:
-    """Answers that wait until what was appended before them is committed."""
+    """Answers that wait until what was appended before them is committed.
+
+    Attributes:
+        sequence: of the last append before them; they leave once no append up to it is uncommitted.
+        answers: in the order in which their commands ran.
+        timer: makes them errors when the commit takes too long.
+    """
 
     __slots__ = ("answers", "sequence", "timer")
 
@@ -138,7 +144,10 @@ class _Slot(Generic[S]):
         self.state = ShardState.LOADING
         # Appends of this slot are numbered; this is the last one's number.
         self.appended = 0
+        # The numbers of appends that the high watermark has not passed. None is above `appended`, unless
+        # an append is being made.
         self.uncommitted: set[int] = set()
+        # Their `sequence` never falls, so that the first is always the next to leave.
         self.waiting: deque[_Waiting] = deque()
         # Transactions that ended behind what is being loaded: producer id, and whether committed.
         self.ended: list[tuple[int, bool]] = []
@@ -189,6 +198,7 @@ class CoordinatorRuntime(Generic[S]):
         if present is not None:
             if leader_epoch < present.epoch:
                 return
+            # In one epoch nobody else has written: the shard is what the log says. A failed one loads again.
             if leader_epoch == present.epoch and present.state is not ShardState.FAILED:
                 return
             self.unload(partition, leader_epoch)
@@ -199,6 +209,7 @@ class CoordinatorRuntime(Generic[S]):
         )
 
     def _load_further(self, partition: int, slot: _Slot[S], steps: Iterator[int], records: int) -> None:
+        # Given up, or taken over in a newer epoch, between two pieces.
         if self._slots.get(partition) is not slot:
             return
         try:
@@ -240,6 +251,7 @@ class CoordinatorRuntime(Generic[S]):
             for reply, _ in waiting.answers:
                 reply.fail(ErrorCode.NOT_COORDINATOR)
         slot.waiting.clear()
+        # `on_unloaded` has left these, for those who waited in the shard.
         for reply, response in answers:
             reply.answer(response)
 
@@ -382,6 +394,7 @@ class CoordinatorRuntime(Generic[S]):
         inside: list[CoordinatorRecord] = []
         for record in outcome.records:
             key, value = record.encode()
+            # An atomic outcome is never spread: half of it could be committed, and the other half lost.
             if inside and not outcome.atomic and builder.size_with(key, value) > limit:
                 yield builder.build(), inside
                 builder, inside = self._builder(outcome), []
@@ -413,6 +426,7 @@ class CoordinatorRuntime(Generic[S]):
         records: list[CoordinatorRecord],
         producer_id: int,
     ) -> None:
+        # Before the append, as `on_committed` may be called from within.
         sequence = slot.appended + 1
         slot.uncommitted.add(sequence)
         try:

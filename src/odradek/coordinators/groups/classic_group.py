@@ -85,7 +85,9 @@ class ClassicGroup:
         self.pending_members: set[str] = set()
         self.pending_sync: set[str] = set()
         self.new_member_added = False
+        # How many members have an `awaiting_join`. Kept as a number, since each JoinGroup asks for it.
         self._awaiting_join = 0
+        # How many members can do each protocol; no name stands with 0, so that what members once named goes.
         self._support: dict[str, int] = {}
 
     @classmethod
@@ -110,11 +112,13 @@ class ClassicGroup:
                     group_instance_id=stored.group_instance_id,
                     client_id=stored.client_id,
                     client_host=stored.client_host,
+                    # -1 in values of version 0: JoinGroup 0 knew the session timeout alone.
                     rebalance_timeout_ms=session_timeout_ms
                     if rebalance_timeout_ms == -1
                     else rebalance_timeout_ms,
                     session_timeout_ms=session_timeout_ms,
                     protocol_type=value.protocol_type,
+                    # The log has the chosen protocol alone; a member names all of its own when it rejoins.
                     protocols=[(value.protocol or "", bytes(stored.subscription))],
                     assignment=bytes(stored.assignment),
                 )

@@ -217,6 +217,8 @@ def _join_without_id(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt) -
         return _add(env, group, attempt, member_id)
     if attempt.caller.api_version < FIRST_VERSION_REQUIRING_MEMBER_ID:
         return _add(env, group, attempt, member_id)
+    # Not a member yet: clients that gave up and tried again, each time as somebody new, once filled groups
+    # with members that nobody was (KIP-394).
     group.add_pending(member_id)
     env.set_timer(
         "session",
@@ -233,6 +235,8 @@ def _add(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt, member_id: st
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
     group.add(member, attempt.reply)
+    # Its client, which has no id yet and cannot heartbeat, may give up and come as somebody else: a long
+    # rebalance would fill with members that nobody is. Kafka: `NewMemberJoinTimeoutMs`.
     restart_session(env, group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
     return begin_or_complete(env, group, f"new member {member_id}; client reason: {attempt.reason}")
 

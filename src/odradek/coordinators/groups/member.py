@@ -27,7 +27,7 @@ class Member:
         assignment: what the leader gave it in the current generation; opaque.
         awaiting_join: the answer owed to its JoinGroup.
         awaiting_sync: the answer owed to its SyncGroup.
-        is_new: whether it has not been in a generation yet.
+        is_new: whether it has not been in a generation yet; its client may not know its id then.
         counted_bytes: what its group counts for it, see `held_bytes`.
     """
 

@@ -85,6 +85,7 @@ def check_commit(
     if group.state is GroupState.DEAD:
         raise CoordinatorNotAvailableError
     empty = group.state is GroupState.EMPTY
+    # Kafka's "simple consumer": with nobody in the group there is nobody whose offsets it could overwrite.
     if generation < 0 and empty:
         return
     if generation >= 0 or member_id or group_instance_id is not None:
@@ -266,8 +267,9 @@ def delete(offsets: OffsetStore, group: ClassicGroup, request: OffsetDeleteReque
         in_use = consumers if subscribed is None else topic.name in subscribed
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
         results: list[OffsetDeleteResponsePartition] = []
-        for index in dict.fromkeys(one.partition_index for one in topic.partitions):
+        for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
             results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+            # A tombstone takes out what a transaction has pending there as well.
             known = offsets.get(group.group_id, topic.name, index) is not None
             if not in_use and (known or offsets.is_pending(group.group_id, topic.name, index)):
                 records.append(offset_record(group.group_id, topic.name, index, None))

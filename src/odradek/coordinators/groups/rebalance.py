@@ -47,6 +47,7 @@ def begin(env: GroupEnv, group: ClassicGroup, reason: str) -> Outcome:
     group.move_to(GroupState.PREPARING_REBALANCE, env.clock.now_ms())
     logger.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason)
     if is_initial:
+        # The first members of a group come one by one; without the delay each costs a rebalance (KIP-134).
         delay_ms = env.config.group_initial_rebalance_delay_ms
         group.new_member_added = False
         _wait_for_more(env, group, delay_ms, max(group.rebalance_timeout_ms() - delay_ms, 0))
@@ -96,6 +97,7 @@ def complete_join(env: GroupEnv, group: ClassicGroup) -> Outcome:
     """Form the next generation of those who have joined, or become Empty."""
     env.cancel_timer("join", (group.group_id,))
     for member in list(group.members.values()):
+        # A static member may be restarting: it keeps its place until its session runs out (KIP-345).
         if member.awaiting_join is None and member.group_instance_id is None:
             group.remove(member.member_id)
             env.cancel_timer("session", (group.group_id, member.member_id))
@@ -234,6 +236,7 @@ def remove_pending(env: GroupEnv, group: ClassicGroup, member_id: str) -> Outcom
 
 
 def _sync_time_is_up(env: GroupEnv, group: ClassicGroup, generation: int) -> Outcome:
+    # Of a rebalance that is over, or of which all have synced.
     if generation != group.generation or group.state not in _REBALANCING or not group.pending_sync:
         return NOTHING
     late = sorted(group.pending_sync)

@@ -115,6 +115,7 @@ def init_producer_id(
         # The producer tries again until the abort is complete, and gets an epoch above this one then.
         again = ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
         return shard.fence(before, again, for_another=expected is None)
+    # Who names the epoch before this one repeats a request whose answer was lost: it is given the same again.
     if is_exhausted(before.epoch) and (expected is None or expected.epoch == before.epoch):
         after = rotate(before, env.new_producer_id(), timeout_ms, expected is not None, now_ms)
     else:

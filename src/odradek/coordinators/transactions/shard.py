@@ -91,9 +91,11 @@ class TransactionShard:
         self.ongoing: dict[str, float] = {}
         self.owed: dict[str, set[TopicPartition]] = {}
         self._decisions: dict[str, int] = {}
-        """The number of the decision whose markers are owed."""
+        """The number of the decision whose markers are owed; has the same ids as `owed`. An answer about the
+        markers of an earlier transaction of the same id is told by it."""
         self._last_decision = 0
         self._unloaded = False
+        """Whether another leader may have the partition: nothing is sent any more."""
 
     # Replay
 
@@ -244,6 +246,7 @@ class TransactionShard:
         """Return whether markers are of the present decision, given out in this leader epoch."""
         return self._is_owed(markers) and markers.coordinator_epoch == self.env.coordinator_epoch
 
+    # Both together, or an answer that comes late would be taken for one about the next decision.
     def _nothing_owed(self, transactional_id: str) -> None:
         del self.owed[transactional_id], self._decisions[transactional_id]
 
@@ -337,7 +340,9 @@ class TransactionShard:
             return lambda: self.abort_timed_out(transactional_id)
 
         self._schedule_aborts()
-        for transactional_id in [one for one in self.ongoing if self.timed_out(self.transactions[one])]:
+        for transactional_id in [
+            ongoing_id for ongoing_id in self.ongoing if self.timed_out(self.transactions[ongoing_id])
+        ]:
             self.env.run("abort", abort(transactional_id))
 
     def expire(self) -> Outcome:

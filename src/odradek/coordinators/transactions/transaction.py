@@ -216,6 +216,7 @@ def prepare(
         client_version=client_version,
         updated_ms=now_ms,
     )
+    # Before V2 the epoch stays for the producer's whole life, across all of its transactions.
     if client_version < TRANSACTIONS_V2:
         return after
     client_id, client_epoch = before.client
