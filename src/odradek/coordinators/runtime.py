@@ -70,7 +70,7 @@ class RecordLog(Protocol):
         ...
 
     def when_committed(self, topic: str, partition: int, on_committed: Callable[[], None]) -> None:
-        """Have `on_committed` called once what the partition has now is committed; see `append`."""
+        """Call `on_committed` once what the partition has now is committed; see `append`."""
         ...
 
     def max_batch_bytes(self, topic: str, partition: int) -> int:
@@ -303,7 +303,7 @@ class CoordinatorRuntime(Generic[S]):
         self._wait_for_what_is_there(partition, slot)
 
     def _wait_for_what_is_there(self, partition: int, slot: _Slot[S]) -> None:
-        """Have the answers that follow wait until all that the partition has now is committed."""
+        """Make the answers that follow wait until all that the partition has now is committed."""
         slot.appended = sequence = slot.appended + 1
         slot.uncommitted.add(sequence)
         self._log.when_committed(self.topic, partition, lambda: self._committed(slot, sequence))

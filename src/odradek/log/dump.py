@@ -242,18 +242,18 @@ def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> 
         index.load(log_size)
         if not index.entries:
             return None
-        found = IndexCheck()
+        check = IndexCheck()
         if sanity_only:
-            return found
+            return check
         with log_path.open("rb") as log:
             for relative, position in index.iter_entries():
                 log.seek(position)
                 header = _header_of(log.read(min(HEADER_BYTES, max_message_size)))
                 last_offset = -1 if header is None else header.last_offset
                 if last_offset != base + relative:
-                    found.mismatches.append((base + relative, last_offset))
-                found.entries.append((base + relative, position))
-        return found
+                    check.mismatches.append((base + relative, last_offset))
+                check.entries.append((base + relative, position))
+        return check
     finally:
         index.close()
 
@@ -267,11 +267,11 @@ def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
     files = RealFileSystem()
     times = TimeIndex(files, path, base, 0)
     offsets = OffsetIndex(files, path.with_suffix(INDEX_SUFFIX), base, 0)
-    found = IndexCheck()
+    check = IndexCheck()
     try:
         times.load()
         if sanity_only:
-            return found
+            return check
         try:
             offsets.load()
         except (CorruptIndexError, FileNotFoundError):
@@ -281,11 +281,11 @@ def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
         for slot in range(times.entries):
             entry = times.at(slot)
             timestamp, offset = entry.timestamp, entry.offset
-            found.entries.append((timestamp, offset))
+            check.entries.append((timestamp, offset))
             start = offsets.lookup(offset).position if offsets.entries else 0
-            _check_time_entry(found, path.with_suffix(LOG_SUFFIX), start, timestamp, offset, before)
+            _check_time_entry(check, path.with_suffix(LOG_SUFFIX), start, timestamp, offset, before)
             before = timestamp
-        return found
+        return check
     finally:
         times.close()
         offsets.close()
@@ -298,11 +298,11 @@ def _header_of(head: bytes) -> Entry | None:
 
 
 def _check_time_entry(
-    found: IndexCheck, log: Path, start: int, timestamp: int, offset: int, before: int
+    check: IndexCheck, log: Path, start: int, timestamp: int, offset: int, before: int
 ) -> None:
     header, content = _batch_reaching(log, start, offset)
     if header is None or header.last_offset != offset:
-        found.missing.append((offset, header.last_offset if header else -1))
+        check.missing.append((offset, header.last_offset if header else -1))
         return
     records = (
         message_records(header, memoryview(content), check_crcs=False)
@@ -311,9 +311,9 @@ def _check_time_entry(
     )
     largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     if largest != timestamp:
-        found.mismatches.append((timestamp, largest))
+        check.mismatches.append((timestamp, largest))
     if before >= timestamp:
-        found.disorder.append((timestamp, before))
+        check.disorder.append((timestamp, before))
 
 
 def _batch_reaching(log: Path, position: int, offset: int) -> tuple[Entry | None, bytes]:

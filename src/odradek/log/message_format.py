@@ -18,10 +18,10 @@ _LATEST = 1 << 16
 
 def _parse(release: str) -> tuple[int, int, int, int]:
     """Raises `ValueError`."""
-    found = _RELEASE.fullmatch(release.strip())
-    if found is None:
+    match = _RELEASE.fullmatch(release.strip())
+    if match is None:
         raise ValueError(f"Version {release} is not a valid version")
-    major, minor, patch, internal = (int(part) if part is not None else None for part in found.groups())
+    major, minor, patch, internal = (int(part) if part is not None else None for part in match.groups())
     assert major is not None and minor is not None
     # From 1.0 on the third number says nothing of the format.
     return major, minor, (patch or 0) if major == 0 else 0, _LATEST if internal is None else internal

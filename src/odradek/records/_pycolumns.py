@@ -144,8 +144,8 @@ class ColumnBuilder:
             raise ValueError("position after the end of the section")
         keys, values, rows = self._keys, self._values, self.rows
         while index < count:
-            found = scan(data, position, size)
-            problem, end, delta, offset_delta, key_at, key_length, value_at, value_length, *headers = found
+            record = scan(data, position, size)
+            problem, end, delta, offset_delta, key_at, key_length, value_at, value_length, *headers = record
             if problem:
                 return problem, index, position
             offset = base_offset + offset_delta
@@ -155,7 +155,7 @@ class ColumnBuilder:
                 record_timestamp = timestamp if timestamp_type else wrap64(timestamp + delta)
                 if abs(record_timestamp) > self._most_timestamp:
                     return TIMESTAMP_TOO_FAR, index, position
-                if rows >= max_rows or (rows and self._is_full(found, max_bytes)):
+                if rows >= max_rows or (rows and self._is_full(record, max_bytes)):
                     return LIMIT_REACHED, index, position
                 keys.push(None if key_length < 0 else data[key_at : key_at + key_length])
                 values.push(None if value_length < 0 else data[value_at : value_at + value_length])
@@ -169,8 +169,8 @@ class ColumnBuilder:
             index += 1
         return (OK if position == size else TRAILING), index, position
 
-    def _is_full(self, found: Scan, max_bytes: int) -> bool:
-        _, end, _, _, _, key_length, _, value_length, headers_at, header_count = found
+    def _is_full(self, record: Scan, max_bytes: int) -> bool:
+        _, end, _, _, _, key_length, _, value_length, headers_at, header_count = record
         if self._keys.size + key_length > max_bytes or self._values.size + value_length > max_bytes:
             return True
         if not self._with_headers or not header_count:

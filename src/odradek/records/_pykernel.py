@@ -146,8 +146,8 @@ def parse_records(
     records: list[Any] = []
     new = tuple.__new__
     for index in range(count):
-        found = scan(data, position, size)
-        problem, position, delta, offset_delta, key_at, key_length, value_at, value_length, *headers = found
+        record = scan(data, position, size)
+        problem, position, delta, offset_delta, key_at, key_length, value_at, value_length, *headers = record
         if problem:
             return problem, index, records
         offset = base_offset + offset_delta

@@ -122,7 +122,7 @@ class BatchHeader(NamedTuple):
         return header
 
     def placed(self, base_offset: int, leader_epoch: int) -> BatchHeader:
-        """The header of the same batch at another place of a log."""
+        """The header of the same batch at another place of a log; its CRC, which does not cover it, stays."""
         return BatchHeader._make((base_offset, self.length, leader_epoch, *self[3:]))
 
     @property

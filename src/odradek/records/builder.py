@@ -75,6 +75,8 @@ def finish_batch(
         base_sequence,
         record_count,
     )
+    # Not of the base offset and the leader epoch, which the broker sets in each batch that it appends: it
+    # would have to read all of it once more. Kafka: `DefaultRecordBatch`.
     with memoryview(batch) as view:
         crc = crc32.iscsi(view[ATTRIBUTES_AT:])
     batch[CRC_AT : CRC_AT + 4] = crc.to_bytes(4, "big")
@@ -137,10 +139,14 @@ class BatchBuilder:
         self.level = level
         self.append_time = append_time
         self.delete_horizon_ms = delete_horizon_ms
+        # Room for the header, and the records behind it, uncompressed: `build` may come again after more.
         self._batch = bytearray(HEADER_BYTES)
         self._count = 0
+        # At least `_count` - 1; more where the cleaner leaves gaps.
         self._last_delta = -1
         self._max_timestamp = NO_TIMESTAMP
+        # The first record's, from which the deltas of all count; None before the first. A delete horizon
+        # stands in its place in the header, so the deltas count from that.
         self._base_timestamp = delete_horizon_ms
 
     @property

@@ -92,7 +92,8 @@ def record_errors(error: KafkaError) -> tuple[RecordError, ...]:
     return error.record_errors if isinstance(error, _RefusedRecords) else ()
 
 
-# One after the other: the next has the memory of the last, and the collector need not look at numbers.
+# A free list of one: batches are accepted one by one, and each reuses the memory of the one before. Acyclic,
+# since it holds numbers alone, which the collector need not look at.
 @mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class AcceptedBatch:
@@ -217,15 +218,15 @@ class BatchLimits:
 
     def accept(self, buffer: Buffer, now_ms: int, produce_version: int | None) -> AcceptedBatch | None:
         """One batch that is in order, as clients send them; None for everything else: see `explain`."""
-        found = self.accept_within(buffer, now_ms, produce_version, self._max_decompressed_bytes)
-        return None if found is UNPACKS_TO_MORE else found
+        batch = self.accept_within(buffer, now_ms, produce_version, self._max_decompressed_bytes)
+        return None if batch is UNPACKS_TO_MORE else batch
 
     def accept_within(
         self, buffer: Buffer, now_ms: int, produce_version: int | None, most_unpacked: int
     ) -> AcceptedBatch | None:
         """As `accept` for what unpacks to so many bytes at most; `UNPACKS_TO_MORE` for any other."""
         has_zstd = produce_version is None or produce_version >= FIRST_VERSION_WITH_ZSTD
-        found = accept_batch(
+        answer = accept_batch(
             buffer,
             self._max_message_bytes,
             now_ms - self._before_ms if self._bounds_before else _EARLIEST,
@@ -234,11 +235,11 @@ class BatchLimits:
             _ZSTD if has_zstd else _LZ4,
             most_unpacked,
         )
-        if found is None:
+        if answer is None:
             return None
-        if found is False:
+        if answer is False:
             return UNPACKS_TO_MORE
-        facts: tuple[int, int, bool, int, int, int, int, int] = found
+        facts: tuple[int, int, bool, int, int, int, int, int] = answer
         delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence, unpacked = facts
         return AcceptedBatch(
             delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence, unpacked

@@ -195,7 +195,7 @@ class Purgatory:
         return len(self._watchers.get(key, ()))
 
     def expire_all(self) -> None:
-        """Let the time of every operation run out now; for a broker that stops."""
+        """End every operation as if its time had run out; for a broker that stops."""
         for operation in tuple(self._waiting):
             operation._expire()
 

@@ -51,7 +51,7 @@ class FetchSessionHandler:
         leader_id: the broker that is fetched from.
         session_id: of the next fetch; 0 without a session.
         epoch: of the next fetch; 0 exactly when that is a full one. With a `session_id` it then has the
-            leader close that session and open another (`FetchMetadata.nextCloseExisting`).
+            leader close that session and open another (`FetchMetadata.nextCloseExistingAttemptNew`).
         uses_ids: whether the last fetch named its topics by their ids.
         partitions: what the leader knows since the last fetch, if that has reached it.
     """
@@ -102,7 +102,7 @@ class FetchSessionHandler:
         self.partitions, self.uses_ids, self._version = wanted, by_id, version
 
     def begin_anew(self) -> None:
-        """Have the next fetch be a full one: nobody knows what the leader has heard of the last one."""
+        """Make the next fetch a full one: nobody knows what the leader has heard of the last one."""
         self.epoch = 0
 
     def take(self, response: FetchResponse) -> bool:

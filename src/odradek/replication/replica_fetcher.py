@@ -407,7 +407,7 @@ class ReplicaFetcher:
             yield from self._take_offsets(response, monotonic_ms)
 
     def broken(self, monotonic_ms: float) -> None:
-        """No response will come: all is asked again after the pause, in a new session."""
+        """Give up a request that gets no response: all is asked again after the pause, in a new session."""
         if self.session.partitions:
             self.session.begin_anew()
         for fetched in self._followed.values():

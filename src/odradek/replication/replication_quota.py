@@ -51,14 +51,14 @@ def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int] | None
     """
     if replicas.strip() == ALL_REPLICAS:
         return None
-    found = set()
+    partitions = set()
     for entry in filter(None, map(str.strip, replicas.split(","))):
         index, _, broker = entry.partition(":")
         if not (index.isdecimal() and broker.isdecimal()):
             log.warning("no replica, it is not throttled: %r", entry)
         elif int(broker) == broker_id:
-            found.add(int(index))
-    return frozenset(found)
+            partitions.add(int(index))
+    return frozenset(partitions)
 
 
 class ReplicationQuota:
@@ -79,10 +79,11 @@ class ReplicationQuota:
         self.bytes_per_second: int = NO_BOUND
         self._clock = clock
         self._rate = SampledRate(samples, sample_ms)
+        # By topic, None for all of its partitions. No topic stands with an empty set: `is_idle` relies on it.
         self._throttled: dict[str, frozenset[int] | None] = {}
 
     def throttle(self, topic: str, partitions: frozenset[int] | None) -> None:
-        """Say which replicas of a topic the rate is for, in place of what was said before.
+        """Set which replicas of a topic the rate is for.
 
         Args:
             topic: its name.

@@ -65,44 +65,44 @@ def check_line(line: dict[str, Any]) -> list[str]:
     """
     cls = message_class(line.get("key"), line["name"], line["kind"])
     version, golden = line["version"], bytes.fromhex(line["hex"])
-    found = []
+    differences = []
     flexible = cls.is_flexible(version)
     if flexible != line.get("flexible", flexible):
-        found.append(f"flexible is {flexible}")
+        differences.append(f"flexible is {flexible}")
     try:
         decoded = cls.decode(golden, version)
         shown = decoded.to_json(version)
         if shown != line["json"]:
-            found.append(f"decoded to {json.dumps(shown)[:400]}")
+            differences.append(f"decoded to {json.dumps(shown)[:400]}")
         if cls.decode(memoryview(golden), version) != decoded:
-            found.append("a memoryview decodes to something else")
+            differences.append("a memoryview decodes to something else")
         if b"".join(decoded.encode_parts(version)) != golden:
-            found.append("the parts are not the whole")
+            differences.append("the parts are not the whole")
         if decoded.encode(version) != golden:
-            found.append(f"decoded and encoded again to {decoded.encode(version).hex()[:400]}")
+            differences.append(f"decoded and encoded again to {decoded.encode(version).hex()[:400]}")
         built = cls.from_json(line["json"], version)
         for tag in line.get("unknown_tags", ()):
             put_unknown_tag(built, tag["path"], tag["tag"], bytes.fromhex(tag["hex"]))
         if built.encode(version) != golden:
-            found.append(f"encoded from JSON to {built.encode(version).hex()[:400]}")
+            differences.append(f"encoded from JSON to {built.encode(version).hex()[:400]}")
         if built != decoded:
-            found.append("the object from JSON differs from the one from bytes")
+            differences.append("the object from JSON differs from the one from bytes")
         if "prefix" in line:
-            found += _check_prefix(cls, decoded, version, bytes.fromhex(line["prefix"]) + golden)
+            differences += _check_prefix(cls, decoded, version, bytes.fromhex(line["prefix"]) + golden)
     except OdradekError as error:
-        found.append(f"{type(error).__name__}: {error}")
-    return found
+        differences.append(f"{type(error).__name__}: {error}")
+    return differences
 
 
 def _check_prefix(cls: type[Message], decoded: Message, version: int, stored: bytes) -> list[str]:
     if not issubclass(cls, Data):
         return ["has a prefix, but is not stored data"]
-    found = []
+    differences = []
     if decoded.encode_prefixed(version) != stored:  # type: ignore[attr-defined]
-        found.append(f"prefix {decoded.encode_prefixed(version)[:2].hex()}")  # type: ignore[attr-defined]
+        differences.append(f"prefix {decoded.encode_prefixed(version)[:2].hex()}")  # type: ignore[attr-defined]
     if cls.decode_prefixed(stored) != decoded:
-        found.append("the prefixed form decodes to something else")
-    return found
+        differences.append("the prefixed form decodes to something else")
+    return differences
 
 
 def put_unknown_tag(message: Message, path: str, tag: int, content: bytes) -> None:
@@ -127,7 +127,7 @@ def unknown_tags(message: Message) -> list[dict[str, Any]]:
     Returns:
         For each its `path`, `tag` and content in `hex`, as golden lines have them.
     """
-    found: list[dict[str, Any]] = []
+    tags: list[dict[str, Any]] = []
 
     def walk(holder: Any, path: str) -> None:
         if isinstance(holder, list):
@@ -135,10 +135,10 @@ def unknown_tags(message: Message) -> list[dict[str, Any]]:
                 walk(item, f"{path}/{index}")
         elif isinstance(holder, Struct):
             for tag, content in (holder._unknown_tags or {}).items():
-                found.append({"path": path, "tag": tag, "hex": content.hex()})
+                tags.append({"path": path, "tag": tag, "hex": content.hex()})
             for field in holder.FIELDS:
                 if field.kind in ("array", "struct"):
                     walk(getattr(holder, field.name), f"{path}/{field.json_name}")
 
     walk(message, "")
-    return found
+    return tags

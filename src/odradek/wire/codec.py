@@ -79,8 +79,8 @@ class GeneratedCodec:
             from odradek.wire.decoder import compile_decoder
 
             self._decode = compile_decoder(self._cls, self._version)
-        found: tuple[Any, int] = self._decode(buffer, position)
-        return found
+        decoded: tuple[Any, int] = self._decode(buffer, position)
+        return decoded
 
     def decode_within(self, buffer: Buffer, position: int, elements: int) -> tuple[Any, int] | None:
         """See `Codec`."""
@@ -88,8 +88,8 @@ class GeneratedCodec:
             from odradek.wire.decoder import compile_decoder_within
 
             self._decode_within = compile_decoder_within(self._cls, self._version)
-        found: tuple[Any, int] | None = self._decode_within(buffer, position, elements)
-        return found
+        decoded: tuple[Any, int] | None = self._decode_within(buffer, position, elements)
+        return decoded
 
     def _encoder(self) -> Any:
         if self._encode is None:

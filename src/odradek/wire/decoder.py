@@ -139,7 +139,9 @@ class _DecoderSource(Source):
         self.cls = cls
         self.version = version
         self.flexible = flexible
-        self.run: list[tuple[str, str]] = []  # format character and assignment target, not yet emitted
+        # Format character and assignment target, not yet emitted. Empty whenever anything else that moves the
+        # position is emitted: the order of the source is the order of the bytes.
+        self.run: list[tuple[str, str]] = []
         self.of_views = of_views
         self.manner = manner
         self.pauses = manner == PAUSING
@@ -262,6 +264,7 @@ class _DecoderSource(Source):
         self.emit(f"{count} = buf[pos]")
         self.emit("pos += 1")
         with self.block(f"if {count}:"):
+            # Nearly every varint is one byte, which costs no call.
             with self.block(f"if {count} > 127:"):
                 self.emit(f"{count}, pos = read_uvarint(buf, pos - 1)")
             self.emit(f"{tag} = -1")
@@ -279,6 +282,7 @@ class _DecoderSource(Source):
                         with self.block(f"if pos != {limit}:"):
                             self.emit(f"refuse('{field.name}: tag {field.tag} claims another size', pos)")
                     word = "elif"
+                # A declared tag that this version does not have is refused, as by Kafka's generated readers.
                 elsewhere = tuple(field.tag for field in known if field not in tagged)
                 if elsewhere:
                     with self.block(f"{word} {tag} in {elsewhere!r}:"):
@@ -316,6 +320,7 @@ class _DecoderSource(Source):
             self.emit("pos += 1")
             with self.block(f"if {local} > 127:"):
                 self.emit(f"{local}, pos = read_uvarint(buf, pos - 1)")
+            # Compact lengths are written plus one, so that 0 is left for null (KIP-482).
             self.emit(f"{local} -= 1")
         else:
             self.fixed("h" if field.kind == "string" else "i", local)

@@ -130,6 +130,7 @@ class _EncoderSource(Source):
     def struct(self, cls: type[Struct], name: str) -> None:
         """Write the struct in the local `name`."""
         inline, tagged, absent = struct_fields(cls, self.version, flexible=self.flexible)
+        # Kafka's writers refuse as well: the peer would take the field's default for what was meant.
         for field in absent:
             if not field.ignorable:
                 if field.kind == "struct" and field.default is UNSET:
@@ -173,6 +174,8 @@ class _EncoderSource(Source):
 
     def tags(self, name: str, tagged: list[Field], result: str, declared: tuple[int, ...]) -> None:
         """Compute the bytes of a struct's tagged fields into the local `result`."""
+        # Tagged fields carry their size in front, so each is written into a list of its own first. What was
+        # collected before waits: it is to stand in front of the tags in the outer list.
         held, self.writes = self.writes, []
         outer = self.out
         pairs = self.local("pairs")

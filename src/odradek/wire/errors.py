@@ -55,11 +55,11 @@ def _explain_struct(holder: Any, cls: type[Struct], version: int, flexible: bool
     inline, tagged, _ = struct_fields(cls, version, flexible=flexible)
     for field in inline + tagged:
         value = getattr(holder, field.name, None)
-        found = _explain_value(
+        problem = _explain_value(
             value, field, version, flexible, f"{path}{field.name}", version in field.nullable
         )
-        if found:
-            return found
+        if problem:
+            return problem
     return None
 
 
@@ -76,9 +76,9 @@ def _explain_value(
         if isinstance(value, str | bytes) or not hasattr(value, "__len__"):
             return f"{path}: {type(value).__name__} instead of a list"
         for index, item in enumerate(value):
-            found = _explain_value(item, field.element, version, flexible, f"{path}[{index}]", False)
-            if found:
-                return found
+            problem = _explain_value(item, field.element, version, flexible, f"{path}[{index}]", False)
+            if problem:
+                return problem
         return None
     return _explain_scalar(value, field.kind, path)
 

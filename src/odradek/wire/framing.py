@@ -60,7 +60,7 @@ class ReceiveBuffers:
         return bytearray(at_least)
 
     def give_back(self, buffer: bytearray) -> None:
-        """Nobody uses the buffer any more."""
+        """Keep a buffer that nobody uses any more, if it is not too large to lie around."""
         if len(buffer) <= SPARE_BYTES:
             if len(self._spare) >= SPARE_BUFFERS:
                 # Those of a size that is no longer wanted make room.
@@ -85,12 +85,13 @@ class FrameReceiver:
         self._max_size = max_size
         self._buffers = buffers
         self._held = b""
-        """The beginning of a small frame, or of one whose size is not known."""
+        """The beginning of a small frame, or of one whose size is not known; empty while `_large` is set."""
         self._large: bytearray | None = None
         """The buffer of a large frame without its size; `_filled` bytes of `_size` have come."""
         self._filled = 0
         self._size = 0
         self._after_large = False
+        """Whether the last whole frame was a large one; see `AFTER_LARGE_BYTES`."""
         self._lent: bytearray | None = None
         """The buffer of the large frame that was handed out last, unless somebody keeps it."""
 
@@ -177,7 +178,7 @@ class FrameReceiver:
             self._buffers.give_back(lent)
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Give back all buffers; for a connection that has ended."""
         self.take_back()
         self._held = b""
         large, self._large = self._large, None

@@ -112,12 +112,12 @@ class Message(VersionedStruct):
             ProtocolError: as `decode_from`, or it has more.
             ValueError: there is no such version.
         """
-        found = cls._codecs[version].decode_within(buffer, offset, most_elements)
-        if found is None:
+        decoded = cls._codecs[version].decode_within(buffer, offset, most_elements)
+        if decoded is None:
             raise ProtocolError(
                 f"{cls.__name__} v{version}: more than {most_elements} elements and unknown tagged fields"
             )
-        return found
+        return decoded
 
     @classmethod
     def decode_in_steps(

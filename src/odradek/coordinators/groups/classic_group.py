@@ -176,7 +176,7 @@ class ClassicGroup:
         return member
 
     def replace_static(self, old: Member, new: Member) -> None:
-        """Let `new`, the same instance under a new id, take the place of `old`, which is owed nothing."""
+        """Put `new`, the same instance under a new id, in the place of `old`, which is owed nothing."""
         assert new.group_instance_id is not None and new.group_instance_id == old.group_instance_id
         self._count_support(old, -1)
         self._count_support(new, 1)
@@ -302,7 +302,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one of those that have joined; false when none has."""
+        """Elect a member that has joined as leader, unless the leader has; return false when none has."""
         if self.leader is None:
             return False
         if self.members[self.leader].awaiting_join is not None:

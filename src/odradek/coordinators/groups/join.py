@@ -199,7 +199,7 @@ def _turn_away(env: GroupEnv, group: ClassicGroup, member_id: str) -> Outcome:
 
 
 def _as_prefix(name: str) -> str:
-    """As much of a name as leaves room for the rest of a member id in the longest text there is."""
+    """Cut a name so that a member id of it still fits the longest string of the protocol."""
     if len(name) <= _MAX_PREFIX_BYTES // 4:
         return name
     return name.encode()[:_MAX_PREFIX_BYTES].decode(errors="ignore")
@@ -285,7 +285,7 @@ def _replace_static(
 def _replace_in_place(
     env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt, old: Member, new: Member
 ) -> Outcome:
-    """Nothing changes but the id: the assignment stays, and nobody has to rebalance."""
+    """Replace the member's id and nothing else: the assignment stays, and nobody has to rebalance."""
     leader_before = group.leader or ""
     members = [new if member is old else member for member in group.members.values()]
     value = group_value(group, members, {member.member_id: member.assignment for member in members})

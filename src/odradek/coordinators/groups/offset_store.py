@@ -51,8 +51,12 @@ class OffsetStore:
     """The offsets of one shard's groups."""
 
     def __init__(self) -> None:
+        # By group id. No group, and no topic of a group, stands here without an offset.
         self._committed: dict[str, TopicOffsets] = {}
+        # By producer id, what its transaction commits when it ends.
         self._pending: dict[int, dict[str, TopicOffsets]] = {}
+        # By group id, the producers whose open transactions have had offsets of it. Each is a key of
+        # `_pending`, also when a tombstone has taken out what it had there: the group lives until the end.
         self._open_transactions: dict[str, set[int]] = {}
 
     # Replay

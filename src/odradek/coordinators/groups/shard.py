@@ -42,6 +42,7 @@ class GroupShard:
         self.offsets = OffsetStore()
         self.groups: dict[str, ClassicGroup] = {}
         self.unknown_key_types: set[int] = set()
+        # Whether `groups` stands for what was replayed; until then it is empty.
         self._loaded = False
         env.settled = self.settled
 
@@ -78,6 +79,7 @@ class GroupShard:
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
             self.offsets.replay(offset, producer_id, key.group, key.topic, key.partition, value)
+            # While loading, a later record may still be the group's own: `on_loaded` makes those without one.
             if value is not None and self._loaded:
                 self.group_or_new(key.group)
             return
@@ -122,7 +124,7 @@ class GroupShard:
         return NOTHING
 
     def on_unloaded(self) -> None:
-        """Let go of everything; whoever waits is sent to look for the coordinator again."""
+        """End all groups and timers; whoever waits is sent to look for the coordinator again."""
         now_ms = self.env.clock.now_ms()
         for group in self.groups.values():
             group.move_to(GroupState.DEAD, now_ms)

@@ -34,6 +34,7 @@ from odradek.util.timers import Timers
 from odradek.util.topic_partition import TopicPartition
 from odradek.wire.internal_topics import TRANSACTION_STATE_TOPIC
 
+# PRODUCER_FENCED came with KIP-588; clients before know the same by the other error.
 _FIRST_VERSION_WITH_FENCED = {
     "InitProducerId": 4,
     "AddPartitionsToTxn": 2,
@@ -110,6 +111,7 @@ class TransactionCoordinator:
         self._timers = timers
         self._new_producer_id = new_producer_id
         self._send = send
+        # Of the `load` under way: the runtime calls `_new_shard` with the partition alone.
         self._loading_epoch = -1
         self.load_times: deque[float] = deque(maxlen=_LOAD_TIMES_KEPT)
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
@@ -327,7 +329,7 @@ class TransactionCoordinator:
             raise CoordinatorLoadInProgressError
         ids, names, now_ms = set(producer_ids), list(states), self._clock.now_ms()
         wanted = {STATE_BY_TITLE[name] for name in names if name in STATE_BY_TITLE}
-        found = [
+        listed = [
             transaction
             for partition in partitions
             if self.runtime.state(partition) is ShardState.ACTIVE
@@ -336,4 +338,4 @@ class TransactionCoordinator:
             and (not names or transaction.state in wanted)
             and (longer_than_ms < 0 or now_ms - transaction.start_ms > longer_than_ms)
         ]
-        return Listing(found, [name for name in names if name not in STATE_BY_TITLE])
+        return Listing(listed, [name for name in names if name not in STATE_BY_TITLE])

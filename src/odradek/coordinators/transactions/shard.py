@@ -152,7 +152,7 @@ class TransactionShard:
         return NOTHING
 
     def on_unloaded(self) -> None:
-        """Let go of everything; the next leader writes what is owed."""
+        """Forget timers and markers; the next leader writes what is owed."""
         self._unloaded = True
         self.env.deadlines.cancel_all()
         self.owed.clear()
@@ -204,7 +204,7 @@ class TransactionShard:
         self._give_out(transaction.transactional_id, transaction.partitions)
 
     def _give_out(self, transactional_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Have markers sent once the decision is committed: before, the log could still lose it."""
+        """Send markers once the decision is committed: before, the log could still lose it."""
         transaction = self.transactions[transactional_id]
         markers = TransactionMarkers(
             transactional_id,

@@ -37,8 +37,8 @@ def _fits(
     group: list[Source], source: Source, last_offset: int, max_bytes: int, max_index_bytes: int
 ) -> bool:
     return (
-        sum(one.size for one in group) + source.size <= max_bytes
-        and sum(one.index_bytes for one in group) + source.index_bytes <= max_index_bytes
-        and sum(one.time_index_bytes for one in group) + source.time_index_bytes <= max_index_bytes
+        sum(segment.size for segment in group) + source.size <= max_bytes
+        and sum(segment.index_bytes for segment in group) + source.index_bytes <= max_index_bytes
+        and sum(segment.time_index_bytes for segment in group) + source.time_index_bytes <= max_index_bytes
         and (source.size == 0 or last_offset - group[0].base_offset <= MAX_OFFSETS)
     )

@@ -64,7 +64,9 @@ class LogCleaner:
         self._logs = logs
         self._files = files
         self._clock = clock
+        # Up to where each log is clean, in whatever folder it lies.
         self._offsets: dict[TopicPartition, int] = {}
+        # Logs that were taken and neither finished nor failed; no two passes work on one log.
         self._in_progress: set[TopicPartition] = set()
         self.uncleanable: dict[TopicPartition, str] = {}
         self.stats = CleanerStats(last_run_ms=clock.now_ms())
@@ -81,7 +83,7 @@ class LogCleaner:
         return len(self._in_progress)
 
     def take(self) -> CleanTask | None:
-        """The log that most needs it, to be cleaned now; None when none is worth it."""
+        """Take the log of the largest dirty ratio, to be cleaned now; None when none is worth it."""
         now_ms = self._clock.now_ms()
         self.stats.last_run_ms = now_ms
         self._forget_deleted()
@@ -119,7 +121,7 @@ class LogCleaner:
         return not log.syncing.failed and not log.syncing.moving
 
     def finish(self, task: CleanTask, result: CleanResult) -> bool:
-        """As `finishing`, all of it here."""
+        """Do all of `finishing` in this thread."""
         return at_once(self.finishing(task, result))
 
     def finishing(self, task: CleanTask, result: CleanResult) -> DiskSteps:
@@ -192,6 +194,7 @@ class LogCleaner:
             log = self._logs.get(*key)
             if log is not None and log.directory.parent == directory:
                 offsets[key] = offset
+        # The checkpoint is written anew as a whole; what it says of a damaged log is kept for its repair.
         for damaged in self._logs.damaged.in_folder(directory):
             if damaged.key in self._offsets:
                 offsets[damaged.key] = self._offsets[damaged.key]

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 def swap_in(log: PartitionLog, job: CleanJob, result: CleanResult, now_ms: int) -> bool:
-    """As `swapping`, all of it here."""
+    """Do all of `swapping` in this thread."""
     return at_once(swapping(log, job, result, now_ms))
 
 
@@ -67,6 +67,7 @@ def swapping(
             raise log.storage_error("swapping in a cleaned segment", error) from error
         if not is_current():
             return False
+        # Again, since the disk was waited for: the log may have been cut meanwhile.
         old = _still_there(log, job, replacement)
         if old is None:
             swap.give_up()

@@ -45,7 +45,7 @@ class Throttle:
         self._free_at_s = now_s()
 
     def __call__(self, size: int) -> None:
-        """So many bytes go through now."""
+        """Wait until what went before is within the rate, and count these bytes."""
         now_s = self._now_s()
         if self._free_at_s > now_s:
             self._sleep(self._free_at_s - now_s)

@@ -120,7 +120,7 @@ class AppendRules:
         )
 
     def recoded(self, records: Buffer, headers: list[BatchHeader]) -> tuple[Buffer, list[BatchHeader]]:
-        """As `validated`, for batches that have been."""
+        """Return validated batches in the codec that the topic wants, and their headers."""
         codec = self.codec
         if codec is not None and needs_recompression(headers, codec):
             records, headers = recompress(records, headers, codec, level=self.level)

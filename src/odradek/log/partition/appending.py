@@ -36,7 +36,8 @@ logger = logging.getLogger(__name__)
 _CLIENT: Final = Origin.CLIENT
 
 
-# One after the other: the next has the memory of the last, and the collector need not look at numbers.
+# A free list of one: appends follow each other, and each result reuses the memory of the one before. Acyclic,
+# since it holds numbers alone, which the collector need not look at.
 @mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class AppendInfo:
@@ -246,7 +247,7 @@ class AppendableLog(TruncatableLog):
             now_ms=now_ms,
             headers=headers,
         )
-        entries = [(one.size, one.last_offset) for one in headers]
+        entries = [(header.size, header.last_offset) for header in headers]
         segment = self._write([copy], len(copy), entries, newest_of(headers), base_offset, now_ms)
         self._note_producers(segment, headers, checked, base_offset)
         self._flush_if_due()
@@ -272,6 +273,8 @@ class AppendableLog(TruncatableLog):
         if given is None:
             return None
         if given.first_offset > end_offset:
+            # The leader's log was compacted. Without the note a start would take the gap for a segment that
+            # was lost (`startup/missing_segments.py`).
             try:
                 note_gaps(self.files, self.directory)
             except OSError as error:
@@ -299,7 +302,7 @@ class AppendableLog(TruncatableLog):
         self.assign_epochs([EpochEntry(epoch, start_offset)])
 
     def assign_epochs(self, entries: list[EpochEntry]) -> None:
-        """As `assign_epoch`, for several. A log of messages, which do not tell their epochs, keeps none."""
+        """Assign several epochs; see `assign_epoch`. A log of messages, which tell no epochs, keeps none."""
         if self.rules.magic != MAGIC_V2:
             return
         try:
@@ -316,7 +319,7 @@ class AppendableLog(TruncatableLog):
             self.assign_epoch(leader_epoch, base_offset)
 
     def _grow_to(self, last_offset: int) -> None:
-        """Have the log end behind an offset that has been written, and its producers' state with it."""
+        """Move the log's end, and that of its producers' state, behind an offset that has been written."""
         self.log_end_offset = last_offset + 1
         self.producers.end_offset = last_offset + 1
 
@@ -357,7 +360,7 @@ class AppendableLog(TruncatableLog):
             raise
 
     def _undo_append(self, end_offset: int) -> None:
-        """Have the log end where it did: what its producers have written there is not known."""
+        """Cut an append off whose producers could not be noted: the log ends at `end_offset` again."""
         try:
             self.cut_end(end_offset)
         except Exception:
@@ -381,6 +384,8 @@ class AppendableLog(TruncatableLog):
         segment = self.segments.active
         segment_ms = rules.segment_ms
         if rules.segment_jitter_ms:
+            # So that the logs of a broker do not all roll at once. A hash and not a random number, by which
+            # each append would ask for another time.
             segment_ms -= hash((self.partition, segment.base_offset)) % rules.segment_jitter_ms
         if segment_ms > rules.segment_ms_most:
             segment_ms = rules.segment_ms_most

@@ -49,7 +49,7 @@ class SyncState:
     moving: bool = False
 
     def finish_swap(self) -> None:
-        """Let no swap be under way any more. Raises `OSError`."""
+        """Finish the swap that is under way, if one is. Raises `OSError`."""
         if self.swap is not None:
             self.swap()
 

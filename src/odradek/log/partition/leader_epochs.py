@@ -34,10 +34,11 @@ class LeaderEpochs:
         self._entries: list[EpochEntry] = []
         self.writes = 0
         self._written: list[EpochEntry] | None = None
-        """What the file says, as far as that is known."""
+        """What the file says; None while that is not known, as after a write that failed. Never changed in
+        place, as it may be `_entries` itself."""
 
     def move_to(self, path: Path) -> None:
-        """The file is elsewhere from now on, with the same content."""
+        """Use the file at another path from now on, which has the same content."""
         self._path = path
 
     def load(self) -> None:
@@ -78,7 +79,7 @@ class LeaderEpochs:
         self._replace(self._assigned(EpochEntry(epoch, start_offset)))
 
     def assign_all(self, entries: list[EpochEntry]) -> None:
-        """As `assign` for several, written once."""
+        """Assign several epochs, and write the file once; see `assign`."""
         before = self._entries
         try:
             for entry in entries:

@@ -62,6 +62,7 @@ class ReadableLog:
         self.segments = SegmentList()
         self.epochs = LeaderEpochs(files, directory / LEADER_EPOCHS)
         self.producers = ProducerState()
+        # log_start_offset <= high_watermark <= log_end_offset.
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -82,6 +83,7 @@ class ReadableLog:
         unstable = self.producers.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
+        # DeleteRecords may have moved the start past the first record of a transaction that is still open.
         return max(unstable, self.log_start_offset)
 
     def storage_error(self, doing: str, error: OSError, *, reading: bool = False) -> KafkaError:
@@ -137,6 +139,7 @@ class ReadableLog:
         segment = segments.active
         if offset >= segment.base_offset:
             slot = count = 0
+            # None spares the segment a search for a bound that it does not reach.
             bound = upper_bound if upper_bound < end else None
         else:
             slot, count = max(0, segments.floor(offset)), len(segments)
@@ -145,9 +148,9 @@ class ReadableLog:
             bound = upper_bound if upper_bound < next_base else None
         try:
             while True:
-                found = segment.read(offset, max_bytes, bound, min_one_batch, range_from)
-                if found is not None:
-                    return found
+                records = segment.read(offset, max_bytes, bound, min_one_batch, range_from)
+                if records is not None:
+                    return records
                 # The rest of the segment was compacted away.
                 slot += 1
                 if slot >= count:
@@ -171,20 +174,20 @@ class ReadableLog:
             if end > segments[slot + 1].base_offset:
                 return None
         try:
-            found = segment.find(offset, NEVER, end, False)
+            place = segment.find(offset, NEVER, end, False)
         except OSError as error:
             raise self.storage_error(f"reading at offset {offset}", error, reading=True) from error
-        return found[1] - found[0] if found is not None else 0
+        return place[1] - place[0] if place is not None else 0
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that a reader of [offset, upper_bound) must leave out."""
-        found: list[AbortedTxn] = []
+        aborted: list[AbortedTxn] = []
         for segment in self.segments.from_offset(offset):
             entries, complete = segment.txn_index.collect(offset, upper_bound)
-            found += entries
+            aborted += entries
             if complete:
                 break
-        return found
+        return aborted
 
     # Finding.
 
@@ -217,9 +220,9 @@ class ReadableLog:
 
     def _search(self, candidate: Candidate | None) -> OffsetForTimestamp | None:
         while candidate is not None:
-            found = candidate.search()
-            if found is not None:
-                return found
+            match = candidate.search()
+            if match is not None:
+                return match
             candidate = self.candidate_behind(candidate)
         return None
 

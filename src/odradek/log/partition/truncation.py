@@ -137,7 +137,9 @@ class TruncatableLog(SyncedLog):
             self.sync_directory()
 
     def _lower_recovery_point(self, offset: int) -> None:
-        """No log ends before the recovery point that is on the disk, also if the process dies in between."""
+        """Lower the recovery point, on the disk as well, before the log is cut below it: a start that finds a
+        log end before its recovery point takes records for lost.
+        """
         if offset < self.recovery_point:
             self.recovery_point = offset
             if self.on_recovery_point_lowered is not None:
@@ -146,6 +148,7 @@ class TruncatableLog(SyncedLog):
     def _restart_at(self, offset: int, now_ms: int) -> None:
         self.syncing.check()
         self.syncing.finish_swap()
+        # A sync under way is of files that go: its end is not to move the recovery point.
         self.syncing.cuts += 1
         self._lower_recovery_point(0)
         self._drop_from_end(list(self.segments))
@@ -183,6 +186,8 @@ class TruncatableLog(SyncedLog):
         old = self.segments.active
         if old.base_offset == base and old.size == 0:
             return old
+        # Each segment begins with a snapshot, so that a start can replay from any of them. It need not be on
+        # the disk: one that is torn fails its CRC, and an older one is taken.
         self.producers.end_offset = base
         self.snapshots.take(self.producers, sync=False)
         old.become_inactive()

@@ -57,6 +57,7 @@ class ProducerBounds:
         self.in_all = in_all
         self.evicted = 0
         self._states = states
+        # Ids seen since all were counted last, which takes a walk through all partitions.
         self._new = 0
 
     @property
@@ -79,7 +80,7 @@ class ProducerBounds:
         over = self.count - self.in_all
         if over <= 0:
             return
-        for state in sorted(self._states(), key=lambda one: -len(one.entries)):
+        for state in sorted(self._states(), key=lambda state: -len(state.entries)):
             over -= self._evict(state, max(over, len(state.entries) // 10), producer_id)
             if over <= 0:
                 return

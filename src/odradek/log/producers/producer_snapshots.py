@@ -101,29 +101,29 @@ class ProducerSnapshots:
         return self.offsets[-1] if self.offsets else None
 
     def know(self, names: Iterable[str]) -> None:
-        """Take note of those among the names in the folder."""
+        """Find the snapshots among the names in the folder."""
         parsed = (parse_numbered(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
         self.offsets = sorted(name[0] for name in parsed if name and name[1:] == (SNAPSHOT_SUFFIX, ""))
 
     def remove(self, offset: int) -> None:
-        """Remove one."""
+        """Remove the snapshot at an offset, if there is one."""
         if offset in self.offsets:
             self._files.remove(self.path(offset))
             self.forget(offset)
 
     def forget(self, offset: int) -> None:
-        """One is gone, or has been renamed to go."""
+        """Forget a snapshot whose file is gone, or has been renamed to go."""
         if offset in self.offsets:
             self.offsets.remove(offset)
 
     def restart_at(self, offset: int) -> None:
-        """The log begins anew at the offset: remove all."""
+        """Remove all snapshots, for a log that begins anew at the offset."""
         for old in list(self.offsets):
             self.remove(old)
         self._newest = offset
 
     def remove_strays(self, base_offsets: list[int]) -> None:
-        """Remove those that belong to no segment, but for one behind all of them, left by a clean stop."""
+        """Remove the snapshots at no segment's base offset, except one behind all of them: a clean stop's."""
         last_base = base_offsets[-1] if base_offsets else -1
         bases = set(base_offsets)
         strays = [offset for offset in self.offsets if offset not in bases]

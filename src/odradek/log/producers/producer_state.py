@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCHES_KEPT: Final = 5
+"""An idempotent producer has at most five requests under way, any of which it may send again. Kafka:
+`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`."""
+
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
+"""Kafka: `ProducerStateManager.LATE_TRANSACTION_BUFFER_MS`."""
+
 NO_OFFSET: Final = -1
 _SEQUENCE_MASK: Final = 0x7FFF_FFFF
 _NO_SEQUENCE: Final = NO_SEQUENCE
@@ -185,7 +190,8 @@ class ProducerState:
         self.verifications = Verifications()
         self.bounds: ProducerBounds | None = None
         self._ongoing: dict[int, int] = {}
-        """Open transactions: first offset to producer id."""
+        """Open transactions: first offset to producer id. Between appends these are the entries with a
+        `txn_first_offset`; `complete` takes out what a marker has ended."""
         self._unreplicated: dict[int, int] = {}
         """Ended transactions whose marker is not below the high watermark yet: first to last offset."""
 
@@ -256,6 +262,7 @@ class ProducerState:
             raise InvalidProducerEpochError(
                 f"epoch {epoch} of producer {header.producer_id} is below the last one seen, {entry.epoch}"
             )
+        # A follower takes what its leader has taken, and a coordinator's sequences say nothing.
         if origin is Origin.CLIENT:
             _check_sequence(entry, header)
         if entry.txn_first_offset >= 0 and not header.is_transactional:
@@ -354,6 +361,8 @@ class ProducerState:
 
     def complete(self, txn: CompletedTxn) -> int:
         """A transaction is over. Returns the last stable offset that its marker brings about."""
+        # As if the marker were committed already. It goes into the transaction index, where it tells a search
+        # at which entry to stop (`TxnIndex.collect`).
         others = [offset for offset, producer in self._ongoing.items() if producer != txn.producer_id]
         self._ongoing.pop(txn.first_offset, None)
         self._unreplicated[txn.first_offset] = txn.last_offset

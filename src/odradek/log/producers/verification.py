@@ -33,6 +33,8 @@ class Verifications:
     """The questions of one partition, by producer id."""
 
     def __init__(self) -> None:
+        # Those asked since the producer's last append or marker here. An answer that comes later finds its
+        # question gone or another in its place: hence the comparison by identity.
         self._open: dict[int, Verification] = {}
 
     def __len__(self) -> int:
@@ -50,14 +52,14 @@ class Verifications:
             sequence: of the batch that is to be appended.
             now_ms: epoch ms.
         """
-        found = self._open.get(producer_id)
-        if found is None:
-            found = self._open[producer_id] = Verification(epoch, sequence, now_ms)
-        elif epoch > found.epoch:
-            found.epoch, found.lowest_sequence = epoch, sequence
-        elif epoch == found.epoch:
-            found.lowest_sequence = min(found.lowest_sequence, sequence)
-        return found
+        question = self._open.get(producer_id)
+        if question is None:
+            question = self._open[producer_id] = Verification(epoch, sequence, now_ms)
+        elif epoch > question.epoch:
+            question.epoch, question.lowest_sequence = epoch, sequence
+        elif epoch == question.epoch:
+            question.lowest_sequence = min(question.lowest_sequence, sequence)
+        return question
 
     def require(self, producer_id: int, sequence: int, verification: Verification | None) -> None:
         """Check whether a batch may open its producer's transaction.
@@ -73,12 +75,13 @@ class Verifications:
                 to come: it has to be asked again.
             OutOfOrderSequenceError: an earlier batch is still to come.
         """
-        found = self._open.get(producer_id)
-        if found is None or found is not verification:
+        question = self._open.get(producer_id)
+        if question is None or question is not verification:
             raise ConcurrentTransactionsError("a transaction of the producer has ended meanwhile")
-        if sequence > found.lowest_sequence:
+        if sequence > question.lowest_sequence:
             raise OutOfOrderSequenceError(
-                f"producer {producer_id} sent sequence {sequence}, {found.lowest_sequence} is still to come"
+                f"producer {producer_id} sent sequence {sequence}, "
+                f"{question.lowest_sequence} is still to come"
             )
 
     def end(self, producer_id: int) -> None:
@@ -87,13 +90,15 @@ class Verifications:
 
     def give_up(self, producer_id: int, epoch: int) -> None:
         """The answer was an error; a question that was asked for a newer epoch meanwhile stays."""
-        found = self._open.get(producer_id)
-        if found is not None and found.epoch <= epoch:
+        question = self._open.get(producer_id)
+        if question is not None and question.epoch <= epoch:
             del self._open[producer_id]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Forget questions that were left without an append for so long."""
-        for producer_id in [p for p, one in self._open.items() if now_ms - one.since_ms >= expiration_ms]:
+        for producer_id in [
+            p for p, question in self._open.items() if now_ms - question.since_ms >= expiration_ms
+        ]:
             del self._open[producer_id]
 
     def clear(self) -> None:

@@ -45,13 +45,17 @@ class IndexFile:
         self._handle: File | None = None
 
     def defer(self, load: Callable[[], None]) -> None:
-        """Have `load` called when the index is first used; it calls `load` or `replace_all` here."""
+        """Put the loading off until the index is first used.
+
+        Args:
+            load: called then; it calls `load` or `replace_all` of this index.
+        """
         self._deferred = load
         for name in self._loaded:
             self.__dict__.pop(name, None)
 
     _loaded: tuple[str, ...] = ("entries",)
-    """What `load` finds out."""
+    """The attributes that `load` sets. Until then they are absent, which is what calls `__getattr__`."""
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is not there: nothing is slower for it once the index is loaded.
@@ -62,6 +66,7 @@ class IndexFile:
         try:
             load()
         except BaseException:
+            # A disk that fails now may not the next time.
             self.defer(load)
             raise
         return getattr(self, name)
@@ -80,12 +85,13 @@ class IndexFile:
         self.entries = 0
 
     def load(self) -> None:
-        """Take the file as it is, zeros at its end being no entries. Raises `CorruptIndexError`."""
+        """Count the entries of the file; zeros at its end are none. Raises `CorruptIndexError`."""
         size = self._files.size(self.path)
         if size % self.entry_bytes:
             raise CorruptIndexError(f"{self.path} has {size} bytes, no multiple of {self.entry_bytes}")
         high = size // self.entry_bytes
         if high and not any(self.entry(high - 1)):
+            # Not trimmed: zeros were reserved behind the entries, whose end is found by halving.
             low = 0
             while low < high:
                 middle = (low + high) // 2

@@ -59,8 +59,10 @@ class Segment(SegmentFiles):
         self.looks_only = False
         """Whether an index that turns out wrong raises `CorruptIndexError`, and is not built again."""
         self._bytes_since_index_entry = 0
+        """Bytes from the last index entry's position on. The write that finds more than
+        `index.interval.bytes` there adds an entry."""
         self._indexes_have_room = False
-        """Whether both are known to take a further entry; what adds entries sets it back."""
+        """Whether both indexes are known to take a further entry; whatever adds entries sets it back."""
         # Invariant: these describe all batches from _tail_positions[0] to the end of the segment, which are
         # all that hold an offset from _tail_base_offset on.
         self._tail_positions = array("q")
@@ -85,6 +87,8 @@ class Segment(SegmentFiles):
         """The segment will not be written to any more."""
         if self._unclean_end:
             self._cut_unclean_end()
+        # The last entry has to be the largest timestamp of all, also of what came after the entry before it:
+        # searches and retention look at nothing else. Kafka: `LogSegment.onBecomeInactiveSegment`.
         self.time_index.maybe_append(self.known_max_timestamp())
         self._trim()
 
@@ -103,6 +107,7 @@ class Segment(SegmentFiles):
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
             (waited_ms > max_ms and self.size > 0)
+            # An index entry has four bytes for an offset, counted from the segment's first.
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or (not self._indexes_have_room and self._find_full_index())
         )
@@ -179,7 +184,7 @@ class Segment(SegmentFiles):
     def _note_write(
         self, position: int, size: int, last_offset: int, timestamp: int, timestamp_offset: int
     ) -> None:
-        """So many bytes have been written there; the largest timestamp is at that offset."""
+        """Take note of a write: the segment's size, its largest timestamp, an index entry if one is due."""
         if position == 0:
             self.roll_timestamp = timestamp
         known = self.max_timestamp
@@ -191,7 +196,7 @@ class Segment(SegmentFiles):
         self._bytes_since_index_entry += size
 
     def _undo_write(self, position: int, last_offset: int, newest: TimestampOffset | None) -> None:
-        """Have the segment end where it did before a write that was done in part, or could not be noted.
+        """Undo a write that was done in part, or could not be noted: the segment ends where it did before.
 
         Args:
             position: where it ended.
@@ -229,6 +234,8 @@ class Segment(SegmentFiles):
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         self._indexes_have_room = False
         try:
+            # The last offset of a write beside its first byte, as Kafka's: an offset within that write is
+            # below the entry, so a lookup takes the entry before and comes by on its walk.
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.known_max_timestamp())
         except OSError as error:
@@ -253,7 +260,7 @@ class Segment(SegmentFiles):
         self.max_timestamp = self._find_max_timestamp()
 
     def forget_tail(self) -> None:
-        """Nothing is known any more of where the newest batches are."""
+        """Forget where the newest batches are, and what searches have found."""
         del self._tail_positions[:]
         del self._tail_last_offsets[:]
         self._tail_base_offset = self.base_offset
@@ -262,7 +269,7 @@ class Segment(SegmentFiles):
         self._found_ends.clear()
 
     def learn_tail(self, steps: Sequence[SegmentEntry]) -> None:
-        """Know of these batches, the last ones of the segment, where they are."""
+        """Remember where the last batches of the segment are, unless some are known already."""
         if steps and not self._tail_positions:
             for step in steps:
                 self._remember(step.position, step.last_offset)
@@ -301,8 +308,8 @@ class Segment(SegmentFiles):
         return TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def _has_time(self, entry: TimestampOffset) -> bool:
-        found = self.translate(entry.offset)
-        step = next(self.walk(found.position, self.size), None) if found is not None else None
+        at_offset = self.translate(entry.offset)
+        step = next(self.walk(at_offset.position, self.size), None) if at_offset is not None else None
         return holds_time(step, entry)
 
     def _distrust(self, path: Path, entry: object) -> None:
@@ -362,11 +369,11 @@ class Segment(SegmentFiles):
             position = positions[slot]
             end = positions[slot + 1] if slot + 1 < len(positions) else self.size
             return SegmentEntry(position, end - position, -1, self._tail_last_offsets[slot], -1)
-        found = self._found_steps.get(offset)
-        if found is None:
-            found = self._older_steps.get(offset)
-        if found is not None:
-            return found
+        known = self._found_steps.get(offset)
+        if known is None:
+            known = self._older_steps.get(offset)
+        if known is not None:
+            return known
         step = walk_to(self.pread, self.path, self.seek(offset), self.size, offset, self.size)
         if step is not None:
             self._keep_step(offset, step)
@@ -386,9 +393,9 @@ class Segment(SegmentFiles):
         positions = self._tail_positions
         if positions and position >= positions[0]:
             return positions[bisect_right(positions, position) - 1]
-        found = self._found_ends.get((known, position))
-        if found is not None:
-            return found
+        known_end = self._found_ends.get((known, position))
+        if known_end is not None:
+            return known_end
         boundary = known
         if position - known > WALK_BLOCK:
             entry = self.offset_index.lookup_position(position)
@@ -415,10 +422,10 @@ class Segment(SegmentFiles):
         At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
         if it is behind the segment.
         """
-        found = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
-        if found is None:
+        limits = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
+        if limits is None:
             return None
-        start, end, wanted = found
+        start, end, wanted = limits
         if start + wanted < end:
             end = self.boundary_at_or_below(start + wanted, start)
         return start, end
@@ -432,10 +439,10 @@ class Segment(SegmentFiles):
         What is to be read and has to end before the segment does is read first, and cut to whole batches
         then: nothing has to be searched or read twice.
         """
-        found = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
-        if found is None:
+        limits = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
+        if limits is None:
             return None
-        start, end, wanted = found
+        start, end, wanted = limits
         if start + wanted < end:
             if wanted <= CUT_BYTES and wanted < range_from:
                 cut = self._read_whole(start, wanted)
@@ -487,7 +494,7 @@ class Segment(SegmentFiles):
     def _find_in_tail(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
     ) -> tuple[int, int] | None:
-        """As `find`, where everything is in memory."""
+        """Do what `find` does, among the batches that are in memory."""
         positions, last_offsets = self._tail_positions, self._tail_last_offsets
         count = len(positions)
         slot = bisect_left(last_offsets, offset)

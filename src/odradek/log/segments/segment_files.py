@@ -70,7 +70,7 @@ class SegmentFiles:
         self._unclean_end = False
         """Whether a failed write may have left bytes behind `size`."""
         self._unclean_offset = base_offset
-        """Then nothing that counts reaches this offset, whatever the indexes say."""
+        """With an `_unclean_end`: nothing that counts reaches this offset, whatever the indexes say."""
         self._path: Path | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -86,12 +86,12 @@ class SegmentFiles:
 
     @path.setter
     def path(self, path: Path) -> None:
-        """The file has, or is to have, another name than its base offset gives it."""
+        """Set the name of a file that is not called, or not yet, after its base offset."""
         self._path = path
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """Return where offsets are."""
+        """The index by offset."""
         index = self._offset_index
         if index is None:
             self._offset_index = index = self._new_offset_index()
@@ -99,7 +99,7 @@ class SegmentFiles:
 
     @property
     def time_index(self) -> TimeIndex:
-        """The offsets that times are at."""
+        """The index by time."""
         index = self._time_index
         if index is None:
             self._time_index = index = self._new_time_index()
@@ -107,7 +107,7 @@ class SegmentFiles:
 
     @property
     def txn_index(self) -> TxnIndex:
-        """Aborted transactions."""
+        """The index of aborted transactions."""
         index = self._txn_index
         if index is None:
             path = self._directory / numbered(self.base_offset, TXN_INDEX_SUFFIX)

@@ -71,7 +71,9 @@ class Candidate(NamedTuple):
         epoch = header.partition_leader_epoch
         if header.timestamp_type is TimestampType.CREATE_TIME and header.record_count:
             first = max(0, self.from_offset - header.base_offset)
-            # As if all that are as new were to be refused; of so many one is not in front of the first.
+            # The walk lists the records outside of two bounds, which is how appends are checked. With the
+            # upper bound just below the time it lists those that are as new; and of `first + 1` of them at
+            # least one is not in front of `first`.
             problem, _, _, newer = kernel.walk(
                 section,
                 header.record_count,
@@ -103,10 +105,10 @@ def newest_candidate(segments: Iterable[Segment], log_start_offset: int) -> Cand
     """
     # Only the first segment can hold records that were deleted.
     largest = [(segment.largest_from(log_start_offset), segment) for segment in segments]
-    found, newest = max(largest, key=lambda entry: entry[0].timestamp)
-    if found.timestamp < 0:
+    largest_time, newest = max(largest, key=lambda entry: entry[0].timestamp)
+    if largest_time.timestamp < 0:
         return None
-    return _first_candidate(newest, found.timestamp, log_start_offset, found.offset)
+    return _first_candidate(newest, largest_time.timestamp, log_start_offset, largest_time.offset)
 
 
 def candidate_not_older(segments: Iterable[Segment], from_offset: int, timestamp: int) -> Candidate | None:
@@ -118,9 +120,9 @@ def candidate_not_older(segments: Iterable[Segment], from_offset: int, timestamp
         largest = segment.known_max_timestamp().timestamp
         if segment.size and (largest < 0 or largest >= timestamp):
             near = segment.reached_before(timestamp).offset
-            found = _first_candidate(segment, timestamp, from_offset, near)
-            if found is not None:
-                return found
+            candidate = _first_candidate(segment, timestamp, from_offset, near)
+            if candidate is not None:
+                return candidate
     return None
 
 
@@ -157,7 +159,7 @@ def bases_before(
 
     Raises `OSError`.
     """
-    starts = [(max(one.base_offset, log_start_offset), one.modified_ms()) for one in segments]
+    starts = [(max(segment.base_offset, log_start_offset), segment.modified_ms()) for segment in segments]
     if segments[-1].size:
         starts.append((log_end_offset, now_ms))
     last = len(starts) - 1

@@ -53,7 +53,9 @@ class TxnIndex:
         self._files = files
         self.path = path
         self.base_offset = base_offset
+        # By rising `last_offset`, in the order in which their markers were written.
         self.entries: list[AbortedTxn] = []
+        # How many of them are in the file; fewer than all after a failed write, until the next one.
         self._written = 0
 
     def load(self) -> None:
@@ -87,23 +89,23 @@ class TxnIndex:
 
         The flag is true when later segments need not be asked.
         """
-        found = []
+        overlapping = []
         entries = self.entries
         # In the order of their markers: who reads the end need not look at what ended long before.
         for index in range(bisect_left(entries, fetch_offset, key=_last_offset), len(entries)):
             entry = entries[index]
             if entry.first_offset < upper_bound:
-                found.append(entry)
+                overlapping.append(entry)
             if entry.last_stable_offset >= upper_bound:
-                return found, True
-        return found, False
+                return overlapping, True
+        return overlapping, False
 
     def truncate_to(self, offset: int) -> None:
         """Drop the transactions whose marker is at or above the offset."""
         self.replace_all([entry for entry in self.entries if entry.last_offset < offset])
 
     def replace_all(self, entries: list[AbortedTxn]) -> None:
-        """Have these entries and no others. An empty file is left where there was one, as Kafka does."""
+        """Replace all entries. An empty file is left where there was a file, as by Kafka."""
         if entries == self.entries and self._written == len(entries):
             return
         self.entries = list(entries)

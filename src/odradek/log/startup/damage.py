@@ -88,10 +88,10 @@ def _message_candidates(block: bytes, next_offset: int) -> Iterator[int]:
     for high in sorted(highs):
         prefix = re.escape(high.to_bytes(4, "big"))
         pattern = re.compile(prefix + rb".{4}" + _LENGTH + rb".{4}[\x00\x01].{9}", re.DOTALL)
-        found = pattern.search(block)
-        while found is not None:
-            yield found.start()
-            found = pattern.search(block, found.start() + 1)
+        match = pattern.search(block)
+        while match is not None:
+            yield match.start()
+            match = pattern.search(block, match.start() + 1)
 
 
 def _valid_batch_at(file: File, position: int, size: int) -> tuple[int, int] | None:

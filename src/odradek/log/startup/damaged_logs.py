@@ -61,7 +61,7 @@ class DamagedLog:
 
 
 class DamagedLogs(dict[TopicPartition, DamagedLog]):
-    """Those of a broker, by partition. That a whole folder is gone is found when its log is asked for.
+    """The damaged logs of a broker, by partition. That a folder is gone shows when its log is asked for.
 
     Args: `on_write_error`: told of a data folder in which it cannot be noted what is known of them.
     """
@@ -71,25 +71,35 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         self._files = files
         self._on_write_error = on_write_error
         self._not_there: dict[TopicPartition, DamagedLog] = {}
-        """What the checkpoints have said of partitions that a start has not found."""
+        """What the checkpoints have said of partitions that a start has not found. From `settle` on none of
+        them is a key of this dict."""
         self._gone: set[TopicPartition] = set()
-        """Those of them that were asked for: there are no files that could be repaired."""
+        """Those of them that were asked for since: there are no files that could be repaired."""
 
     def note(self, damaged: Iterable[DamagedLog], spoken_of: Mapping[TopicPartition, DamagedLog]) -> None:
         """Take note of what a start has found in a data folder, and of whom its checkpoints speak."""
-        self.update((one.key, one) for one in damaged)
+        self.update((damaged_log.key, damaged_log) for damaged_log in damaged)
         self._not_there.update(spoken_of)
 
-    def settle(self, found: Iterable[TopicPartition]) -> None:
-        """Say which there are. The start is over; `found` are the logs that can be used."""
-        for key in (*found, *self):
+    def settle(self, usable: Iterable[TopicPartition]) -> None:
+        """End the start: log what is damaged, and forget what the checkpoints say of logs that are there.
+
+        Args:
+            usable: the logs that can be used.
+        """
+        for key in (*usable, *self):
             self._not_there.pop(key, None)
-        for one in self.values():
-            logger.error("%s-%d is damaged and offline: %s", *one.key, one.reason)
+        for damaged_log in self.values():
+            logger.error("%s-%d is damaged and offline: %s", *damaged_log.key, damaged_log.reason)
 
     def in_folder(self, path: Path) -> list[DamagedLog]:
-        """Those in a data folder."""
-        return [part for one in self.values() for part in one.parts() if part.directory.parent == path]
+        """Return the damaged logs in a data folder."""
+        return [
+            part
+            for damaged_log in self.values()
+            for part in damaged_log.parts()
+            if part.directory.parent == path
+        ]
 
     def known_in(self, path: Path) -> LastStop:
         """They are as they were at their last stop, and so is what the next start has to do about them."""
@@ -148,21 +158,21 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         return targets
 
     def topic_id(self, key: TopicPartition) -> bytes | None:
-        """Return the id of the topic whose log one is, as far as its folders tell, and tell the same."""
-        found = self._topic_ids(key)
-        return found.pop() if len(found) == 1 else None
+        """Return the topic id in the partition's folders; None where none has one, or they differ."""
+        topic_ids = self._topic_ids(key)
+        return topic_ids.pop() if len(topic_ids) == 1 else None
 
     def may_be_of(self, key: TopicPartition, topic_id: bytes) -> bool:
         """Return whether none of its folders says that it belongs to another topic."""
         return self._topic_ids(key) <= {topic_id}
 
     def _topic_ids(self, key: TopicPartition) -> set[bytes]:
-        found = set()
+        topic_ids = set()
         for part in self[key].parts():
             try:
                 topic_id = partition_metadata.read(self._files, part.directory / PARTITION_METADATA)
             except OSError:
                 continue
             if topic_id is not None:
-                found.add(topic_id)
-        return found
+                topic_ids.add(topic_id)
+        return topic_ids

@@ -49,7 +49,7 @@ class FoundLog:
     known: Known | None = None
 
     def damaged(self, reason: str) -> DamagedLog:
-        """The same, where it cannot be opened."""
+        """Return the log as a damaged one, where it cannot be opened."""
         return DamagedLog(
             self.topic,
             self.partition,
@@ -107,18 +107,18 @@ class FolderView:
             for item in self.logs
             if item.plan.cuts_tail and (item.plan.end_offset or 0) < item.recovery_point
         }
-        return {key: one.recovery_point for key, one in self.spoken_of.items()} | cut if cut else None
+        return {key: said.recovery_point for key, said in self.spoken_of.items()} | cut if cut else None
 
 
 def find_compacted(files: FileSystem, directories: Iterable[Path]) -> set[TopicPartition]:
     """The partitions of which a cleaner's checkpoint speaks, in any data folder: logs move. Never raises."""
-    found: set[TopicPartition] = set()
+    compacted: set[TopicPartition] = set()
     for directory in directories:
         try:
-            found.update(_offsets(files, directory / CLEANER_OFFSETS))
+            compacted.update(_offsets(files, directory / CLEANER_OFFSETS))
         except OSError as error:
             logger.warning("going on without %s in %s: %s", CLEANER_OFFSETS, directory, error)
-    return found
+    return compacted
 
 
 def look(
@@ -232,23 +232,25 @@ def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
 
 
 def settle_duplicates(views: Iterable[FolderView], *, refuses: bool) -> None:
-    """Have partitions that are in two folders be damaged: which one counts only the operator knows.
+    """Take partitions that are in two folders for damaged: only the operator knows which one counts.
 
     Raises `DataDirectoryError` with `refuses`.
     """
-    found: dict[TopicPartition, list[tuple[FolderView, DamagedLog]]] = {}
+    by_partition: dict[TopicPartition, list[tuple[FolderView, DamagedLog]]] = {}
     for view in views:
-        for one in [*(item.damaged("") for item in view.logs), *view.damaged]:
-            found.setdefault(one.key, []).append((view, one))
-    twice = {key: parts for key, parts in found.items() if len(parts) > 1}
+        for damaged_log in [*(item.damaged("") for item in view.logs), *view.damaged]:
+            by_partition.setdefault(damaged_log.key, []).append((view, damaged_log))
+    twice = {key: parts for key, parts in by_partition.items() if len(parts) > 1}
     for key, parts in twice.items():
-        folders = " and ".join(str(one.directory) for _, one in parts)
+        folders = " and ".join(str(damaged_log.directory) for _, damaged_log in parts)
         why = f"is in both {folders}. Move the folder away that is not the newer one"
         if refuses:
             raise DataDirectoryError(f"{key[0]}-{key[1]} {why}.")
         for view, _ in parts:
             view.logs = [item for item in view.logs if (item.topic, item.partition) != key]
-            view.damaged = [one for one in view.damaged if one.key != key]
+            view.damaged = [damaged_log for damaged_log in view.damaged if damaged_log.key != key]
         (first, counted), *others = parts
         reason = f"it {why}, and start the broker again"
-        first.damaged.append(replace(counted, reason=reason, elsewhere=tuple(one for _, one in others)))
+        first.damaged.append(
+            replace(counted, reason=reason, elsewhere=tuple(damaged_log for _, damaged_log in others))
+        )

@@ -58,7 +58,7 @@ def load_partition_log(
     recovery_point: int,
     log_start_offset: int,
 ) -> PartitionLog:
-    """As `open_partition_log`, when the plan has been made before."""
+    """Open a log by a plan that has been made before; see `open_partition_log`."""
     log = PartitionLog(plan.directory, topic, partition, config, files, clock)
     load(log, plan, recovery_point, log_start_offset)
     return log
@@ -96,6 +96,7 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
     active.become_active()
     log.log_start_offset = max(log_start_offset, log.segments[0].base_offset)
     log.log_end_offset = end_offset
+    # The least that it can be; the checkpoint, or else the leader, says how far it goes.
     log.high_watermark = log.log_start_offset
     log.recovery_point = end_offset if plan.clean else min(recovery_point, end_offset)
     _load_producers(log, plan, now_ms)
@@ -148,31 +149,34 @@ def _load_epochs(log: PartitionLog) -> None:
 
 def _note_scanned_epochs(log: PartitionLog, plan: RecoveryPlan) -> None:
     """Epochs that are in the records but not in the checkpoint, which was lost or is older."""
-    found: list[EpochEntry] = []
+    epochs: list[EpochEntry] = []
     latest = log.epochs.latest
     for base in plan.kept:
         scan = plan.scans.get(base)
         if scan is None and latest < 0:
-            found += [entry for entry in _epochs_of(log, base) if not found or entry.epoch > found[-1].epoch]
+            # Without a checkpoint the segments that were not scanned have to be asked as well.
+            epochs += [
+                entry for entry in _epochs_of(log, base) if not epochs or entry.epoch > epochs[-1].epoch
+            ]
         elif scan is not None:
             for entry in scan.epochs:
-                if entry.epoch > (found[-1].epoch if found else latest):
-                    found.append(entry)
-    if found:
-        log.epochs.assign_all(found)
+                if entry.epoch > (epochs[-1].epoch if epochs else latest):
+                    epochs.append(entry)
+    if epochs:
+        log.epochs.assign_all(epochs)
 
 
 def _epochs_of(log: PartitionLog, base: int) -> list[EpochEntry]:
     segment = log.segments[log.segments.floor(base)]
-    found: list[EpochEntry] = []
+    epochs: list[EpochEntry] = []
     if segment.holds_batches():
         for step in segment.walk(0, segment.size):
             head = segment.pread(HEADER_BYTES, step.position)
             epoch = BatchHeader.parse(head).partition_leader_epoch if head[MAGIC_AT] == MAGIC_V2 else -1
-            if epoch >= 0 and (not found or epoch > found[-1].epoch):
-                found.append(EpochEntry(epoch, step.base_offset))
+            if epoch >= 0 and (not epochs or epoch > epochs[-1].epoch):
+                epochs.append(EpochEntry(epoch, step.base_offset))
     segment.release()
-    return found
+    return epochs
 
 
 def _load_producers(log: PartitionLog, plan: RecoveryPlan, now_ms: int) -> None:

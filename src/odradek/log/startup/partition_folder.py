@@ -99,7 +99,7 @@ def read_folder(files: FileSystem, directory: Path) -> FolderContents:
     if not swaps:
         contents.segments = {offset: numbered(offset, LOG_SUFFIX) for offset in sorted(bases)}
         known = set(bases)
-        for offset, suffix in sorted(one for one in plain if one[0] not in known):
+        for offset, suffix in sorted(entry for entry in plain if entry[0] not in known):
             if suffix in _INDEX_SUFFIXES:
                 contents.removals.append(directory / numbered(offset, suffix))
         return contents

@@ -173,6 +173,7 @@ def _bases_to_scan(
     bases = list(plan.contents.segments)
     first_unflushed = len(bases)
     if not plan.clean:
+        # The segment that holds the recovery point was synced up to there, not to its end.
         first_unflushed = max(0, sum(base <= recovery_point for base in bases) - 1)
     renamed = {source.name for source, _ in plan.contents.renames}
     to_scan = []
@@ -225,7 +226,9 @@ def _aborted_are_sane(files: FileSystem, plan: RecoveryPlan, base: int, config: 
         if plan.clean:
             return True
         segment.load(plan.contents.sizes[path.name], 0)
-        wrong = next((one for one in segment.txn_index.entries if not _is_aborted(segment, one)), None)
+        wrong = next(
+            (aborted for aborted in segment.txn_index.entries if not _is_aborted(segment, aborted)), None
+        )
         if wrong is not None:
             raise CorruptIndexError(f"{segment.txn_index.path} has {wrong}, the log has no such transaction")
     except (CorruptIndexError, BrokenBatchError) as error:

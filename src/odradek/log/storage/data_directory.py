@@ -58,12 +58,14 @@ class DataDirectory:
             raise DataDirectoryInUseError(self.path / LOCK, error.holder_pid) from None
 
     def fail(self, reason: str) -> None:
-        """Give it up."""
+        """Give the folder up until the next start."""
         self.failure = reason
         self.note_loss()
 
     def note_loss(self) -> None:
-        """Have the next start not rely on the boot: the kernel may have dropped what could not be written."""
+        """Note that the kernel may have dropped what it could not write: the next start, even under the same
+        boot, does not rely on the page cache.
+        """
         self.may_have_lost = True
         if self.lock is not None:
             self.lock.forget_boot()

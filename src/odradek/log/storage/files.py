@@ -122,11 +122,11 @@ class DirectoryLock(Protocol):
     same_boot: bool
 
     def note_boot(self) -> None:
-        """Have `same_boot` be true for whoever holds it next, unless the machine boots before."""
+        """Note the machine's boot: whoever holds the lock next has `same_boot`, unless it boots before."""
         ...
 
     def forget_boot(self) -> None:
-        """Have it not be true: what could not be written may be lost without a boot as well."""
+        """Take `note_boot` back: what could not be written may be lost without a boot as well."""
         ...
 
     def release(self) -> None:

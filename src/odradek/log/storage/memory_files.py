@@ -79,13 +79,13 @@ def _resize(data: bytearray, size: int) -> None:
 
 
 def _move_names(names: dict[Path, Inode], source: Path, target: Path) -> None:
-    """Let what is in one folder be in another."""
+    """Move the names in one folder to another."""
     for path in [path for path in names if source in path.parents]:
         names[target / path.relative_to(source)] = names.pop(path)
 
 
 def _moved(dirs: set[Path], source: Path, target: Path) -> set[Path]:
-    """As `_move_names`, for folders."""
+    """Return folders as they are called after a move; see `_move_names`."""
     return {
         target / path.relative_to(source) if path == source or source in path.parents else path
         for path in dirs
@@ -184,8 +184,10 @@ class MemoryFileSystem:
     def __init__(self, rng: random.Random | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.rng = rng or random.Random(0)
         self.now_ms = now_ms
+        # What processes see. A name may stand for another inode than on the disk, until its folder is synced.
         self.files: dict[Path, Inode] = {}
         self.dirs: set[Path] = {Path("/")}
+        # What is on the disk. A loss of power leaves that, with any part of what has changed since.
         self._durable_names: dict[Path, Inode] = {}
         self._durable_dirs: set[Path] = {Path("/")}
         self.locked: set[Path] = set()
@@ -205,7 +207,7 @@ class MemoryFileSystem:
     # Faults.
 
     def check_failure(self, name: str, path: Path) -> None:
-        """Raise what `failing` says."""
+        """Raise `failing_with` where `failing` has a predicate that is true of the path."""
         predicate = self.failing.get(name)
         if predicate is not None and predicate(path):
             raise OSError(self.failing_with, os.strerror(self.failing_with), str(path))
@@ -282,7 +284,7 @@ class MemoryFileSystem:
         self._durable_dirs = set(dirs)
 
     def replace_disk(self, folder: Path) -> None:
-        """Have nothing below a folder any more, as when its disk was replaced by an empty one."""
+        """Remove all that is below a folder, as when its disk was replaced by an empty one."""
         for names in (self.files, self._durable_names):
             for path in [path for path in names if folder in path.parents]:
                 del names[path]

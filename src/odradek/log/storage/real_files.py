@@ -160,10 +160,14 @@ class RealFileSystem:
 
     def entries(self, directory: Path, sized: tuple[str, ...] = ("",)) -> dict[str, int]:
         """See `FileSystem.entries`."""
-        with os.scandir(directory) as found:
+        with os.scandir(directory) as listing:
             sizes = {
-                one.name: -1 if one.is_dir() else one.stat().st_size if one.name.endswith(sized) else 0
-                for one in found
+                entry.name: -1
+                if entry.is_dir()
+                else entry.stat().st_size
+                if entry.name.endswith(sized)
+                else 0
+                for entry in listing
             }
         return {name: sizes[name] for name in sorted(sizes)}
 
@@ -195,8 +199,8 @@ class RealFileSystem:
     def remove_tree(self, directory: Path) -> None:
         """See `FileSystem.remove_tree`."""
         try:
-            with os.scandir(directory) as found:
-                names = [one.path for one in found if not one.is_dir(follow_symlinks=False)]
+            with os.scandir(directory) as listing:
+                names = [entry.path for entry in listing if not entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return
         # A partition's folder has no folders in it: this holds the interpreter for much less time.

@@ -316,10 +316,10 @@ def _raise_problem(problem: int, index: int, header: BatchHeader, magic: int, ma
 
 def _offset_of(messages: bytearray, start: int, timestamp: int) -> int:
     """The offset of the first message with this timestamp."""
-    found: MessageHeader
-    for found, _ in iter_messages(bytes(messages[start:])):
-        if found.timestamp == timestamp:
-            return found.offset
+    header: MessageHeader
+    for header, _ in iter_messages(bytes(messages[start:])):
+        if header.timestamp == timestamp:
+            return header.offset
     return -1
 
 

@@ -73,7 +73,7 @@ def walk_messages(
         if left < HEAD.size:
             problem = CUT_OFF
         else:
-            offset, length, crc, found, attributes = HEAD.unpack_from(view, position)
+            offset, length, crc, magic_there, attributes = HEAD.unpack_from(view, position)
             if length < MIN_LENGTH[0]:
                 problem = TOO_SHORT
             elif length + 12 > left:
@@ -82,7 +82,7 @@ def walk_messages(
                 problem = TOO_LARGE
             elif zlib.crc32(view[position + 16 : position + 12 + length]) != crc:
                 problem = CRC
-            elif found != magic:
+            elif magic_there != magic:
                 problem = MAGIC
             elif length < MIN_LENGTH[magic]:
                 problem = TOO_SHORT
@@ -194,10 +194,10 @@ def take_messages(
     while count == 0 or len(out) - start < max_bytes:
         if size - position < fields_at:
             break
-        offset, length, crc, found, attributes = HEAD.unpack_from(view, position)
+        offset, length, crc, magic_there, attributes = HEAD.unpack_from(view, position)
         if length < MIN_LENGTH[magic] or length + 12 > size - position:
             break
-        if found != magic or attributes & CODEC_MASK:
+        if magic_there != magic or attributes & CODEC_MASK:
             break
         if magic and not nested and bool(attributes & TIMESTAMP_TYPE_BIT) != append_time:
             break

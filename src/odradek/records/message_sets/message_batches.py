@@ -73,10 +73,10 @@ def iter_as_batches(
             batch, position = run
             yield batch
             continue
-        found = next(iter_entries(view, position), None)
-        if found is None:
+        next_entry = next(iter_entries(view, position), None)
+        if next_entry is None:
             return
-        header, entry = found
+        header, entry = next_entry
         position += len(entry)
         if isinstance(header, BatchHeader):
             yield header, entry, header.timestamp_type
