@@ -83,7 +83,7 @@ class LoopTimers:
                 heapify(self._heap)
 
     def _arm(self, due_ms: int) -> None:
-        """Have the loop call at this time at the latest."""
+        """Ask the loop to call at this time at the latest."""
         handle = self._handle
         if handle is not None:
             if self._armed_ms <= due_ms:

@@ -70,8 +70,8 @@ def count_each(items: Sequence[T], key: Callable[[T], R]) -> Steps[dict[R, int]]
     """Return how often each item's key is there, in the order of their first appearance."""
     times: dict[R, int] = {}
     for start in range(0, len(items), _COUNTED_AT_ONCE):
-        for found in map(key, items[start : start + _COUNTED_AT_ONCE]):
-            times[found] = times.get(found, 0) + 1
+        for value in map(key, items[start : start + _COUNTED_AT_ONCE]):
+            times[value] = times.get(value, 0) + 1
         yield
     return times
 
@@ -87,11 +87,11 @@ def in_order(items: Sequence[str]) -> Steps[list[str]]:
         yield
     if len(runs) == 1:
         return runs[0]
-    found = []
+    merged = []
     for item in heapq.merge(*runs):
-        found.append(item)
+        merged.append(item)
         yield
-    return found
+    return merged
 
 
 def begin(steps: Steps[R]) -> R | Steps[R]:
@@ -167,7 +167,7 @@ def take_apart(message: Struct) -> Steps[None]:
             continue
         element = field.element
         inner = element.struct.FIELDS if element is not None and element.struct is not None else ()
-        names = [one.name for one in inner if one.kind == "array"]
+        names = [inner_field.name for inner_field in inner if inner_field.kind == "array"]
         if len(items) <= _FREED_AT_ONCE and not names:
             continue
         while items:
@@ -209,17 +209,23 @@ class Slicer:
         self.on_busy: Callable[[bool], None] | None = None
         self._clock = clock
         self._large: deque[_Work] = deque()
+        """Of large frames, in the order of arrival. Only the first is worked on, because each makes twenty
+        times its bytes of objects."""
         self._others: deque[_Work] = deque()
+        """All other work: each slice goes to the first, which then goes behind the others."""
         self._turn_of_large = False
+        """Whether the last slice was one of `_large`; where both have work they take turns."""
         self._asked = False
+        """Whether the loop will call `_take_turn`: so as long as there is work in either."""
         self._until = 0.0
         """When the slice of this round of the loop ends."""
         self._is_late = False
         """Whether it has been seen to be over; the next round is asked for then."""
         self._newcomers: deque[Callable[[], None]] = deque()
         self._returning: deque[Callable[[], None]] = deque()
-        """Who waits for a turn: without and with one behind them."""
+        """Who waits for a turn: newcomers have had none yet, the returning ones have."""
         self._newcomers_in_a_row = 0
+        """Turns given to newcomers since one of those who return had one."""
 
     @property
     def is_busy(self) -> bool:
@@ -248,7 +254,7 @@ class Slicer:
             asyncio.get_running_loop().call_soon(self._begin_round)
 
     def wait_turn(self, go_on: Callable[[], None], *, again: bool) -> None:
-        """Have `go_on` called when it has a turn, in a later round.
+        """Queue `go_on`, which is called when its turn has come, in a later round.
 
         Args:
             go_on: works until `is_over`.

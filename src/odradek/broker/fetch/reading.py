@@ -46,11 +46,13 @@ RANGE_FROM_BYTES = 256 * 1024
 """From how many bytes of a partition on the kernel sends them. Measured: below, reading them into memory that
 is there already and writing them costs less than waiting for the socket to take each piece of a file."""
 
-_ZSTD_FROM: Final = 10
-_RACK_FROM: Final = 11
-_REPLICA_STATE_FROM: Final = 15
-_SET_SIZES_TO: Final = 2
-_OLD_FORMATS_TO: Final = 3
+_ZSTD_FROM: Final = 10  # KIP-110: older clients cannot unpack it
+_RACK_FROM: Final = 11  # KIP-392
+_REPLICA_STATE_FROM: Final = 15  # KIP-903
+_SET_SIZES_TO: Final = (
+    2  # KIP-74: from 3 on the first batch comes whole, however long, so that a consumer gets on
+)
+_OLD_FORMATS_TO: Final = 3  # KIP-98: from 4 on clients read batches of format 2
 
 # Kafka lets these wait with the others, so that a consumer with old metadata does not spin.
 _PATIENT = (UnknownTopicOrPartitionError, UnknownTopicIdError, TopicAuthorizationError)
@@ -117,6 +119,7 @@ class FetchReading:
         self.incremental = False
         self.whole: Sequence[FetchedPartition] = ()
         self._times: dict[str | None, int] | None = None
+        """Partitions per topic, made when the audit log first asks: without an authorizer nobody does."""
         self.watched: list[FetchedPartition] = []
         self.begin()
 
@@ -127,6 +130,7 @@ class FetchReading:
         self.is_urgent = False
         self.converting: list[ToConvert] = []
         self._allowed: dict[str, bool] = {}
+        """Decisions by topic, of one read alone: an ACL may be taken away while the request waits."""
 
     def read(self, partitions: Iterable[FetchedPartition], *, first: bool) -> None:
         """Read some partitions.
@@ -138,59 +142,59 @@ class FetchReading:
         """
         reader, incremental, answers = self.reader, self.incremental, self.answers
         asks = self._broker.authorizer is not None
-        for one in partitions:
+        for partition in partitions:
             try:
                 if asks:
-                    self._require_allowed(one.topic or self._name(one))
-                replica = one.replica
+                    self._require_allowed(partition.topic or self._name(partition))
+                replica = partition.replica
                 if replica is None or replica.leader_id < 0:
-                    replica = self._find(one)
+                    replica = self._find(partition)
                 if first:
                     if reader.replica_id >= 0:
                         note_follower(
                             replica,
-                            one.wanted,
+                            partition.wanted,
                             reader.replica_id,
                             self._context.now_ms,
                             self._broker_epoch,
                         )
-                    one.found_bytes = 0
-                    one.appended_bytes = replica.appended_bytes
-                if self._rack and (answer := self._elsewhere(one, replica)) is not None:
-                    answers.append((one, answer))
+                    partition.found_bytes = 0
+                    partition.appended_bytes = replica.appended_bytes
+                if self._rack and (answer := self._elsewhere(partition, replica)) is not None:
+                    answers.append((partition, answer))
                     continue
                 if (
                     incremental
-                    and one.high_watermark == replica.log.high_watermark
-                    and one.log_start_offset == replica.log.log_start_offset
+                    and partition.high_watermark == replica.log.high_watermark
+                    and partition.log_start_offset == replica.log.log_start_offset
                 ):
                     # Most of a session's partitions have nothing new: this look is all that they cost.
-                    end = readable_end(replica, one.wanted, reader)
-                    if end is not None and one.wanted.fetch_offset >= end:
+                    end = readable_end(replica, partition.wanted, reader)
+                    if end is not None and partition.wanted.fetch_offset >= end:
                         if first:
-                            self.watched.append(one)
+                            self.watched.append(partition)
                         continue
-                answer = self._read_one(one, replica)
+                answer = self._read_one(partition, replica)
                 if first:
-                    one.found_bytes = len(answer.records or b"")
-                    self.watched.append(one)
+                    partition.found_bytes = len(answer.records or b"")
+                    self.watched.append(partition)
             except KafkaError as error:
                 self.is_urgent = self.is_urgent or not isinstance(error, _PATIENT)
-                answer = error_answer(one.wanted.partition, error.code, self._version)
+                answer = error_answer(partition.wanted.partition, error.code, self._version)
             except Exception as error:
                 self.is_urgent = True
-                answer = self._unforeseen(one, error)
-            answers.append((one, answer))
+                answer = self._unforeseen(partition, error)
+            answers.append((partition, answer))
         if first:
             self._count(partitions)
 
-    def has_arrived(self, one: FetchedPartition) -> int | None:
+    def has_arrived(self, partition: FetchedPartition) -> int | None:
         """Return how many bytes of a watched partition there are by now, judged without reading.
 
         Returns:
             The bytes; None where the answer is to go out at once.
         """
-        replica, wanted = one.replica, one.wanted
+        replica, wanted = partition.replica, partition.wanted
         if replica is None or (
             replica.leader_id < 0 and self._broker.replicas.find(*replica.key) is not replica
         ):
@@ -203,10 +207,13 @@ class FetchReading:
             return None
         if end <= wanted.fetch_offset or self._is_held_back(replica):
             return 0
-        if end == one.seen_end:
+        if end == partition.seen_end:
             # Nothing more has become visible, whatever was appended.
-            return min(wanted.partition_max_bytes, one.found_bytes)
-        return min(wanted.partition_max_bytes, one.found_bytes + replica.appended_bytes - one.appended_bytes)
+            return min(wanted.partition_max_bytes, partition.found_bytes)
+        return min(
+            wanted.partition_max_bytes,
+            partition.found_bytes + replica.appended_bytes - partition.appended_bytes,
+        )
 
     def watch(self, start: int = 0) -> int:
         """Get ready to be asked what `has_arrived` of what is watched; before anything else happens to it.
@@ -221,28 +228,28 @@ class FetchReading:
             request's time has run out.
         """
         total = 0
-        for one in self.watched[start:]:
-            replica, wanted = one.replica, one.wanted
+        for partition in self.watched[start:]:
+            replica, wanted = partition.replica, partition.wanted
             assert replica is not None
-            one.seen_end = end = visible_end(replica.log, self.reader.isolation)
+            partition.seen_end = end = visible_end(replica.log, self.reader.isolation)
             if wanted.fetch_offset < end and not self._is_held_back(replica):
-                self._find_visible(one, replica, end)
-                total += min(wanted.partition_max_bytes, one.found_bytes)
+                self._find_visible(partition, replica, end)
+                total += min(wanted.partition_max_bytes, partition.found_bytes)
             if end < replica.log.log_end_offset:
                 # What is here already arrives when it becomes visible.
-                one.appended_bytes -= wanted.partition_max_bytes
+                partition.appended_bytes -= wanted.partition_max_bytes
         return total
 
-    def _find_visible(self, one: FetchedPartition, replica: Partition, end: int) -> None:
+    def _find_visible(self, partition: FetchedPartition, replica: Partition, end: int) -> None:
         """Find out how much of a partition is visible, of which the read may have had room for a part."""
         try:
-            found = replica.log.bytes_between(one.wanted.fetch_offset, end)
+            visible_bytes = replica.log.bytes_between(partition.wanted.fetch_offset, end)
         except KafkaError:
-            found = None  # the next fetch is told
-        if found is None:
+            visible_bytes = None  # the next fetch is told
+        if visible_bytes is None:
             self.is_urgent = True
         else:
-            one.found_bytes = max(one.found_bytes, found)
+            partition.found_bytes = max(partition.found_bytes, visible_bytes)
 
     # ------------------------------------------------------------------ one partition
 
@@ -258,43 +265,45 @@ class FetchReading:
             and quota.is_exceeded
         )
 
-    def _name(self, one: FetchedPartition) -> str:
+    def _name(self, partition: FetchedPartition) -> str:
         """Look up the name of a topic whose id was not known here before.
 
         Raises:
             UnknownTopicIdError: it still is not.
         """
-        one.topic = self._broker.image.topic_name(one.topic_id)
-        if one.topic is None:
+        partition.topic = self._broker.image.topic_name(partition.topic_id)
+        if partition.topic is None:
             raise UnknownTopicIdError("no topic has this id")
-        return one.topic
+        return partition.topic
 
-    def _find(self, one: FetchedPartition) -> Partition:
+    def _find(self, partition: FetchedPartition) -> Partition:
         """Look up what a partition's name means here.
 
         Raises:
             UnknownTopicIdError, InconsistentTopicIdError, and what `Replicas.get` raises.
         """
-        one.replica = None
-        replica = self._broker.replicas.get(one.topic or self._name(one), one.wanted.partition)
-        if one.topic_id is not ZERO_UUID:
-            replica.require_topic_id(one.topic_id)
-        one.replica = replica
+        partition.replica = None
+        replica = self._broker.replicas.get(
+            partition.topic or self._name(partition), partition.wanted.partition
+        )
+        if partition.topic_id is not ZERO_UUID:
+            replica.require_topic_id(partition.topic_id)
+        partition.replica = replica
         return replica
 
-    def _elsewhere(self, one: FetchedPartition, replica: Partition) -> PartitionData | None:
+    def _elsewhere(self, partition: FetchedPartition, replica: Partition) -> PartitionData | None:
         """Send a consumer to a nearer replica (KIP-392); None where there is none.
 
         Raises:
             FencedLeaderEpochError, UnknownLeaderEpochError.
         """
-        offset, context = one.wanted.fetch_offset, self._context
+        offset, context = partition.wanted.fetch_offset, self._context
         preferred = self._broker.replicas.preferred_read_replica(
             replica, offset, self._rack, context.listener_name, context.now_ms
         )
         if preferred < 0:
             return None
-        replica.check_leader_epoch(one.wanted.current_leader_epoch)
+        replica.check_leader_epoch(partition.wanted.current_leader_epoch)
         self.is_urgent = True
         log = replica.log
         return PartitionData(
@@ -307,7 +316,7 @@ class FetchReading:
             records=b"",
         )
 
-    def _read_one(self, one: FetchedPartition, replica: Partition) -> PartitionData:
+    def _read_one(self, partition: FetchedPartition, replica: Partition) -> PartitionData:
         """Read within what the request leaves room for, and note what that means for the whole.
 
         Raises:
@@ -315,10 +324,10 @@ class FetchReading:
         """
         version = self._version
         is_held_back = self._throttle is not None and self._is_held_back(replica)
-        room = 0 if is_held_back else min(one.wanted.partition_max_bytes, self._max_bytes - self.total)
+        room = 0 if is_held_back else min(partition.wanted.partition_max_bytes, self._max_bytes - self.total)
         answer = read_partition(
             replica,
-            one.wanted,
+            partition.wanted,
             self.reader,
             room,
             min_one_batch=not self.total and version > _SET_SIZES_TO and not is_held_back,
@@ -328,14 +337,14 @@ class FetchReading:
             if answer.records and replica.log.config.compression_type == "zstd":
                 raise UnsupportedCompressionTypeError(f"zstd needs Fetch {_ZSTD_FROM}")
             if version <= _OLD_FORMATS_TO:
-                self._bring_to_old_format(one, replica, answer, room)
+                self._bring_to_old_format(partition, replica, answer, room)
         if answer.diverging_epoch.epoch >= 0:
             self.is_urgent = True
         self.total += len(answer.records)
         return answer
 
     def _bring_to_old_format(
-        self, one: FetchedPartition, replica: Partition, answer: PartitionData, room: int
+        self, partition: FetchedPartition, replica: Partition, answer: PartitionData, room: int
     ) -> None:
         """Have an answer of versions 0 to 3 converted, or cut off what is too large for its reader.
 
@@ -347,16 +356,16 @@ class FetchReading:
         if not converts and config.record_magic > magic:
             raise UnsupportedVersionError("message.downconversion.enable is false")
         if not answer.records:
-            answer.records = self._beginning(one, replica, room)
+            answer.records = self._beginning(partition, replica, room)
         elif converts and not is_as_old(answer.records, magic):
-            self.converting.append(ToConvert(answer, replica, one.wanted.fetch_offset, magic))
+            self.converting.append(ToConvert(answer, replica, partition.wanted.fetch_offset, magic))
 
-    def _beginning(self, one: FetchedPartition, replica: Partition, room: int) -> Any:
+    def _beginning(self, partition: FetchedPartition, replica: Partition, room: int) -> Any:
         """The beginning of a first batch that is too large, for versions 0 to 2; nothing if there is none."""
         if self._version > _SET_SIZES_TO or room <= 0:
             return b""
         records: Any = read_partition(
-            replica, one.wanted, self.reader, 0, min_one_batch=True, range_from=RANGE_FROM_BYTES
+            replica, partition.wanted, self.reader, 0, min_one_batch=True, range_from=RANGE_FROM_BYTES
         ).records
         if len(records) <= room:
             return b""
@@ -378,32 +387,32 @@ class FetchReading:
         """Count the partitions of a topic; for the audit log, which has Kafka's number."""
         times = self._times
         if times is None:
-            times = self._times = dict(Counter(one.topic for one in self.whole))
+            times = self._times = dict(Counter(partition.topic for partition in self.whole))
         return times.get(topic, 1)
 
-    def _unforeseen(self, one: FetchedPartition, error: Exception) -> PartitionData:
+    def _unforeseen(self, partition: FetchedPartition, error: Exception) -> PartitionData:
         """Log an exception that nobody expects; the others' answers are not lost by it."""
         repeats.log(
             logging.ERROR,
-            (one.topic, one.wanted.partition, type(error)),
+            (partition.topic, partition.wanted.partition, type(error)),
             "fetch failed topic=%s partition=%d",
-            one.topic,
-            one.wanted.partition,
+            partition.topic,
+            partition.wanted.partition,
             exc_info=error,
         )
         metrics = self._broker.metrics.topics
         metrics.all.failed_fetch_requests += 1
-        if one.replica is not None:
-            metrics.of(one.replica.topic).failed_fetch_requests += 1
-        return error_answer(one.wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
+        if partition.replica is not None:
+            metrics.of(partition.replica.topic).failed_fetch_requests += 1
+        return error_answer(partition.wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
 
     def _count(self, partitions: Iterable[FetchedPartition]) -> None:
         """Count what was asked for and is here; metrics are looked up once for each run of a topic."""
         table = self._broker.metrics.topics
         topic: str | None = None
         count = 0
-        for one in partitions:
-            replica = one.replica
+        for partition in partitions:
+            replica = partition.replica
             if replica is None:
                 continue
             if replica.topic is not topic:

@@ -25,7 +25,8 @@ _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 def error_answer(index: int, code: ErrorCode, version: int) -> PartitionData:
     """That a partition cannot be read."""
     if code == ErrorCode.KAFKA_STORAGE_ERROR and version <= 5:
-        # Clients of that age do not know the code; this one makes them look for the leader and try again.
+        # Clients from before KIP-112 do not know the code; this one makes them look for the leader and try
+        # again. Kafka: `KafkaApis.maybeDownConvertStorageError`.
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     return PartitionData(
         partition_index=index,
@@ -56,7 +57,10 @@ class ResponseForm:
             self._response.error_code = int(error)
         self._context = context
         self._by_topic: dict[bytes | str | None, FetchableTopicResponse] = {}
+        """By id from version 13 on, before by name. Answers of one topic may come apart, because a session's
+        order is not that of topics."""
         self._hints: LeaderHints | None = None
+        """Made by the first answer that says who leads."""
 
     def add(self, answers: Iterable[tuple[FetchedPartition, PartitionData]]) -> None:
         """Put some answers behind those that are there."""
@@ -64,29 +68,29 @@ class ResponseForm:
         by_topic, metrics = self._by_topic, self._context.broker.metrics.topics
         name: bytes | str | None = None
         topic: FetchableTopicResponse | None = None
-        for one, answer in answers:
-            named = one.topic_id if version >= 13 else one.topic
+        for partition, answer in answers:
+            named = partition.topic_id if version >= 13 else partition.topic
             if topic is None or named != name:
                 name, topic = named, by_topic.get(named)
                 if topic is None:
                     topic = by_topic[named] = FetchableTopicResponse(
-                        topic=one.topic or "", topic_id=one.topic_id, partitions=[]
+                        topic=partition.topic or "", topic_id=partition.topic_id, partitions=[]
                     )
                     self._response.responses.append(topic)
             topic.partitions.append(answer)
-            if answer.records and one.topic is not None:
+            if answer.records and partition.topic is not None:
                 size = len(answer.records)
                 if self._follower >= 0:
-                    self._count_copied(one, size)
+                    self._count_copied(partition, size)
                     continue
-                metrics.of(one.topic).bytes_out += size
+                metrics.of(partition.topic).bytes_out += size
                 metrics.all.bytes_out += size
-            elif version >= 16 and answer.error_code in _LEADER_ERRORS and one.topic is not None:
-                self._add_leader(one.topic, answer)
+            elif version >= 16 and answer.error_code in _LEADER_ERRORS and partition.topic is not None:
+                self._add_leader(partition.topic, answer)
 
-    def _count_copied(self, one: FetchedPartition, size: int) -> None:
+    def _count_copied(self, partition: FetchedPartition, size: int) -> None:
         """Count what a follower gets, in sync or not; where it is throttled, for the throttle as well."""
-        broker, replica = self._context.broker, one.replica
+        broker, replica = self._context.broker, partition.replica
         metrics, quota = broker.metrics.replication, broker.replicas.quotas.leader
         metrics.bytes_out += size
         if replica is None:
@@ -106,5 +110,5 @@ class ResponseForm:
     def whole(self) -> FetchResponse:
         """The response, when all answers are in it."""
         if self._hints is not None:
-            self._response.node_endpoints = [NodeEndpoint(**one) for one in self._hints.endpoints()]
+            self._response.node_endpoints = [NodeEndpoint(**endpoint) for endpoint in self._hints.endpoints()]
         return self._response

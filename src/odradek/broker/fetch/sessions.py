@@ -97,6 +97,7 @@ class FetchedPartition:
         if answer.preferred_read_replica != -1:
             changed = True
         if answer.error_code != 0:
+            # As in Kafka's `CachedPartition`: the next answer without an error is news, whatever it says.
             self.high_watermark = -1
             changed = True
         if _diverges(answer):
@@ -135,8 +136,8 @@ class FetchSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        # In the order in which partitions are served: one that gave data goes to the end, so that under a
-        # small max_bytes none starves.
+        # In the order in which partitions are served: one that gave data goes to the end, because KIP-74's
+        # `max_bytes` may be used up before the last ones, which would starve otherwise.
         self._partitions: dict[IdOrName, FetchedPartition] = {}
 
     def __len__(self) -> int:
@@ -159,9 +160,10 @@ class FetchSession:
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[IdOrName]) -> None:
         """Add and change partitions as a request says, then forget some."""
         partitions = self._partitions
-        for one in wanted:
-            known = partitions.setdefault(self._key(one), one)
-            known.wanted = one.wanted
+        for named in wanted:
+            # What the last response said stays with the partition: only what is wanted of it changes.
+            known = partitions.setdefault(self._key(named), named)
+            known.wanted = named.wanted
         for key in forgotten:
             partitions.pop(key, None)
 
@@ -175,13 +177,13 @@ class FetchSession:
         """Keep the answers that say something new, and move what gave data to the end of the order."""
         partitions = self._partitions
         chosen = []
-        for one in answers:
-            partition, answer = one
+        for answered in answers:
+            partition, answer = answered
             key = self._key(partition)
             if key not in partitions:
                 continue  # another request has forgotten it while this one waited
             if partition.must_send(answer):
-                chosen.append(one)
+                chosen.append(answered)
                 if answer.records:
                     partitions[key] = partitions.pop(key)
         return chosen
@@ -260,8 +262,7 @@ class FetchSessionCache:
         Args:
             max_sessions: Kafka's `max.incremental.fetch.session.cache.slots`.
             max_partitions: in all sessions together; a fetch that would go beyond is answered without a
-            session,
-                which every client knows how to take.
+                session, which every client knows how to take.
             eviction_ms: a session unused for longer makes room for any other.
             rng: where session ids come from.
         """
@@ -269,9 +270,11 @@ class FetchSessionCache:
         self._max_partitions = max_partitions
         self._eviction_ms = eviction_ms
         self._rng = rng or random.Random()
-        # Least recently used first: a touched session is moved to the end.
+        # Least recently used first: a touched session is moved to the end, so that `_evict` finds the oldest
+        # without a search. At most `_max` of them.
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
+        # The sum of the sessions' lengths: whoever adds, forgets or closes counts here as well.
         self.total_partitions = 0
 
     def __len__(self) -> int:
@@ -327,6 +330,7 @@ class FetchSessionCache:
             before = len(session)
             session.update(wanted, forgotten)
             self.total_partitions += len(session) - before
+        # The client takes this for an eviction, and begins anew with a full fetch (KIP-227).
         if too_many or (wanted and self.total_partitions > self._max_partitions):
             self._close(session_id)
             return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
@@ -344,6 +348,7 @@ class FetchSessionCache:
     def _touch(self, session: FetchSession, now_ms: int) -> None:
         """A request has been taken up in the session: the next one has the next epoch."""
         session.last_used_ms = now_ms
+        # Taken out first: a dict keeps the place of a key that it has already.
         del self._sessions[session.id]
         self._sessions[session.id] = session
         session.epoch = next_epoch(session.epoch)

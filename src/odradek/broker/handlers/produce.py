@@ -253,7 +253,7 @@ def _named_twice(topics: list[TopicProduceData]) -> set[_Key]:
     return {key for key, times in Counter(keys).items() if times > 1}
 
 
-# One after the other: the next has the memory of the last.
+# A free list of one: mostly an instance dies before the next is made, which then takes its memory.
 @mypyc_attr(free_list_len=1)
 class _Appends:
     """The appends of one request.

@@ -117,7 +117,7 @@ class _Route:
         self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
 
 
-# One after the other: the next has the memory of the last.
+# A free list of one: mostly an instance dies before the next is made, which then takes its memory.
 @mypyc_attr(free_list_len=1)
 class _Exchange:
     """A request on its way, and what is to be said of it when it is answered."""
@@ -153,9 +153,11 @@ class Dispatcher:
         self._clock = broker.clock
         self._handlers = handlers
         self._request_metrics = broker.metrics.requests
-        # By API key and version, as the first four bytes of a frame have them; filled on first use.
+        # By API key and version, as the first four bytes of a frame have them. Filled on first use, because a
+        # start would pay for the modules of all handlers (docs/decisions/handlers-on-first-use.md).
         self._routes: dict[int, _Route] = {}
         # In place of these, where the broker passes for a release: the clients' and the other brokers'.
+        # `_routes` stays empty then, so that every frame is looked at for who sends it.
         self._routes_of_release: dict[int, _Route] = {}
         self._routes_between_brokers: dict[int, _Route] = {}
         self._repeats = Repeats(log)
@@ -182,10 +184,10 @@ class Dispatcher:
         (key_and_version,) = _unpack_key_and_version(frame)
         route = self._routes.get(key_and_version)
         if route is None:
-            found = self._find_route(frame, peer, later)
-            if not isinstance(found, _Route):
-                return found
-            route = found
+            route_or_answer = self._find_route(frame, peer, later)
+            if not isinstance(route_or_answer, _Route):
+                return route_or_answer
+            route = route_or_answer
         if size > route.most_bytes:
             raise ProtocolError(
                 f"a {route.handler.api_key.api_name} request of {size} bytes: the most is {route.most_bytes}"
@@ -507,7 +509,8 @@ class Dispatcher:
             if is_in_steps(told):
                 return self._told_in_steps(context, told)
             if told is None:
-                # A producer with acks=0 gets no response: it sees the connection closed.
+                # A producer with acks=0 gets no response: it sees the connection closed, as in Kafka's
+                # `KafkaApis.handleProduceRequest`, and looks its metadata up again.
                 context.close_connection = True
             return told
         made: Any = response_class(handler.api_key)
@@ -566,9 +569,9 @@ class Dispatcher:
                 ranges, size = False, len(buffers[0])
             else:
                 ranges, size = False, 0
-                for one in buffers:
-                    ranges = ranges or one.__class__ in UNREAD
-                    size += len(one)
+                for buffer in buffers:
+                    ranges = ranges or buffer.__class__ in UNREAD
+                    size += len(buffer)
             answer = Answer(buffers, context.close_connection, ranges)
         now_ms = self._clock.monotonic_ms()
         elapsed_ms = now_ms - exchange.started_ms

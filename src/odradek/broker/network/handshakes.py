@@ -78,6 +78,7 @@ class Handshakes:
         """Loop times, in the order of their beginning."""
         self._bytes: dict[ShakesHands, int] = {}
         self._all_bytes = 0
+        """The sum of `_bytes`, kept because it is asked for with each step."""
         self._waiting: dict[ShakesHands, None] = {}
         """Those that wait for their peers, the longest silent first."""
         self._timer: asyncio.TimerHandle | None = None
@@ -88,7 +89,7 @@ class Handshakes:
         self._freed: deque[object] = deque()
         self._stepped: deque[ShakesHands] = deque()
         self._lock = threading.Lock()
-        """Guards the two next to it."""
+        """Guards `_stepped` and `_is_called` together: no step ends unseen while the loop takes up."""
         self._is_called = False
         """Whether the loop is about to take up what is over."""
         self._is_closed = False
@@ -96,35 +97,35 @@ class Handshakes:
     def __len__(self) -> int:
         return len(self._deadlines)
 
-    def begin(self, one: ShakesHands) -> None:
-        """A connection was accepted; its peer has the word."""
-        self._deadlines[one] = self._loop.time() + self.timeout_s
+    def begin(self, handshake: ShakesHands) -> None:
+        """Note a connection that was accepted, whose peer sends first."""
+        self._deadlines[handshake] = self._loop.time() + self.timeout_s
         if self._timer is None:
             self._timer = self._loop.call_later(self.timeout_s, self._check_deadlines)
 
-    def submit(self, one: ShakesHands, size: int) -> None:
-        """Have a step done: so many bytes have come. Nothing is done any more after `close`."""
+    def submit(self, handshake: ShakesHands, size: int) -> None:
+        """Queue a step for the threads, because so many bytes have come; does nothing after `close`."""
         if self._is_closed:
             return
-        self._waiting.pop(one, None)
-        self._bytes[one] = self._bytes.get(one, 0) + size
+        self._waiting.pop(handshake, None)
+        self._bytes[handshake] = self._bytes.get(handshake, 0) + size
         self._all_bytes += size
         while self._all_bytes > self.most_bytes and self._waiting:
             self._give_up_longest(
                 f"peers have sent more than {self.most_bytes} bytes for handshakes under way"
             )
         if self._all_bytes > self.most_bytes:
-            one.give_up(f"peers have sent more than {self.most_bytes} bytes for handshakes under way")
+            handshake.give_up(f"peers have sent more than {self.most_bytes} bytes for handshakes under way")
             return
         if len(self._threads) < self._most_threads:
             thread = threading.Thread(target=self._run, name=f"odradek-tls-{len(self._threads)}", daemon=True)
             self._threads.append(thread)
             thread.start()
-        self._steps.put(one)
+        self._steps.put(handshake)
 
-    def waits(self, one: ShakesHands) -> None:
-        """After a step: the peer has the word again."""
-        self._waiting[one] = None
+    def waits(self, handshake: ShakesHands) -> None:
+        """Note, after a step, that the handshake waits for its peer again."""
+        self._waiting[handshake] = None
         while len(self._waiting) > self.most_waiting:
             self._give_up_longest(f"more than {self.most_waiting} handshakes wait for their peers")
 
@@ -133,11 +134,11 @@ class Handshakes:
         self.end(longest)
         longest.give_up(f"{reason}, this one longest")
 
-    def end(self, one: ShakesHands) -> None:
-        """A handshake is over, well or not."""
-        self._deadlines.pop(one, None)
-        self._waiting.pop(one, None)
-        self._all_bytes -= self._bytes.pop(one, 0)
+    def end(self, handshake: ShakesHands) -> None:
+        """Forget a handshake that is over, well or not."""
+        self._deadlines.pop(handshake, None)
+        self._waiting.pop(handshake, None)
+        self._all_bytes -= self._bytes.pop(handshake, 0)
 
     def free(self, session: object) -> None:
         """Let go of a session a little later: OpenSSL takes its time, and thousands may hang up at once.
@@ -171,12 +172,12 @@ class Handshakes:
 
     def _run(self) -> None:
         """Do steps; in a thread."""
-        while (one := self._steps.get()) is not None:
+        while (handshake := self._steps.get()) is not None:
             if self._is_closed:
                 continue
-            one.step()
+            handshake.step()
             with self._lock:
-                self._stepped.append(one)
+                self._stepped.append(handshake)
                 if self._is_called or self._is_closed:
                     continue
                 self._is_called = True
@@ -195,20 +196,20 @@ class Handshakes:
                 if self._is_called:
                     self._loop.call_soon(self._take_up)
 
-    def _tell(self, one: ShakesHands) -> None:
+    def _tell(self, handshake: ShakesHands) -> None:
         try:
-            one.stepped()
+            handshake.stepped()
         except Exception:
             log.exception("unforeseen failure after a step of a handshake")
-            self.end(one)
-            one.give_up("the broker has failed")
+            self.end(handshake)
+            handshake.give_up("the broker has failed")
 
     def _check_deadlines(self) -> None:
         self._timer = None
         now = self._loop.time()
-        for one, deadline in list(self._deadlines.items()):
+        for handshake, deadline in list(self._deadlines.items()):
             if deadline > now:
                 self._timer = self._loop.call_at(deadline, self._check_deadlines)
                 break
-            one.give_up(f"no handshake within {self.timeout_s:g} s")
-            self.end(one)
+            handshake.give_up(f"no handshake within {self.timeout_s:g} s")
+            self.end(handshake)

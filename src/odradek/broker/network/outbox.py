@@ -52,7 +52,7 @@ class Outbox:
         self._fd = sock.fileno()
         self.parts: deque[Any] = deque()
         self._position = 0
-        """How much of the first part has been sent."""
+        """How many bytes of the first part have been sent: fewer than it has, and 0 without a part."""
         self.sent = 0
         self.error: Exception | None = None
 
@@ -87,7 +87,7 @@ class Outbox:
                 except OSError as error:
                     if error.errno not in _NO_SENDFILE or not isinstance(run[0], tuple):
                         raise
-                    # A file system without it.
+                    # This file's system has no `sendfile`: from here on the part is bytes.
                     self.parts[0] = memoryview(self.parts[0].read())
                     continue
                 if not count:
@@ -117,7 +117,7 @@ class Outbox:
         return run, size
 
     def _advance(self, count: int) -> None:
-        """So much has been sent."""
+        """Let go of the parts that have been sent, and note how far the next one has."""
         parts = self.parts
         count += self._position
         while parts and count >= len(parts[0]):
@@ -146,12 +146,14 @@ class SendingThreads:
         """
         self._most = most
         self._running = 0
+        """Threads that have not been told to end; `_threads` keeps the others too, for `close` to join."""
         self._threads: list[threading.Thread] = []
         self._work: SimpleQueue[tuple[Outbox, Callable[[], object]] | None] = SimpleQueue()
         self._unfinished = 0
+        """Outboxes handed over and not yet back; a thread is started where they are more than these."""
 
     def write(self, outbox: Outbox, done: Callable[[], object]) -> None:
-        """Have an outbox written; nobody else touches it until then.
+        """Hand an outbox to a thread that writes it; nobody else touches it until `done` has been called.
 
         Args:
             done: called in the thread. It may raise `RuntimeError`, of a loop that is closed: then the

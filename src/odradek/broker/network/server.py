@@ -137,9 +137,9 @@ class Listener:
             AddressInUse: another process listens there.
             OSError: the address is not ours, or not an address.
         """
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         # A name with addresses of both kinds, such as localhost: the kind that every client tries.
-        family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+        family, _, _, _, address = min(addresses, key=lambda resolved: resolved[0] != socket.AF_INET)
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
             listening.setblocking(False)
@@ -398,8 +398,8 @@ class Listener:
     def close_least_recently_used(self) -> bool:
         """See `HasConnections`."""
         oldest = min(
-            (one for one in self.connections if one not in self._making_room),
-            key=lambda one: one.active_at,
+            (connection for connection in self.connections if connection not in self._making_room),
+            key=lambda connection: connection.active_at,
             default=None,
         )
         if oldest is None:

@@ -31,6 +31,7 @@ class WriteTurn:
     def __init__(self) -> None:
         self.is_open = False
         self._waiting: list[Gathers] = []
+        """Connections that keep answers, or have sent them early; empty while no turn is open."""
 
     def begin(self) -> bool:
         """Open a turn; false where one is open, which somebody else ends."""
@@ -39,11 +40,13 @@ class WriteTurn:
         return begun
 
     def await_end(self, connection: Gathers) -> None:
-        """Have a connection send what it keeps when the turn ends."""
+        """Note a connection that is to send what it keeps when the turn ends."""
         self._waiting.append(connection)
 
     def end(self) -> None:
-        """Have everybody send."""
+        """End the turn: each connection that was noted sends what it keeps."""
+        # Before anybody sends, because a write may have further requests taken up, whose answers would be
+        # kept for an end that is past.
         self.is_open = False
         waiting, self._waiting = self._waiting, []
         for connection in waiting:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Buffers = list[Any]
 
 
-# One after the other: the next has the memory of the last.
+# A free list of one: mostly an instance dies before the next is made, which then takes its memory.
 @mypyc_attr(free_list_len=1)
 @final
 class Answer:

@@ -25,7 +25,7 @@ _LONGEST_TOPIC = 249
 """No topic has a longer name; what strangers make up is not kept."""
 
 
-# One after the other: the next has the memory of the last.
+# A free list of one: mostly an instance dies before the next is made, which then takes its memory.
 @mypyc_attr(free_list_len=1)
 class RequestContext:
     """One request's surroundings, handed to its handler.
