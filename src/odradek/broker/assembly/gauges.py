@@ -105,34 +105,34 @@ def _kept_partitions(image: ClusterImage) -> Iterator[PartitionImage]:
 
 
 def _count_leaderless(image: ClusterImage) -> int:
-    return sum(one.leader < 0 for one in _kept_partitions(image))
+    return sum(partition.leader < 0 for partition in _kept_partitions(image))
 
 
 def _count_imbalanced(image: ClusterImage) -> int:
-    return sum(one.leader != one.replicas[0] for one in _kept_partitions(image))
+    return sum(partition.leader != partition.replicas[0] for partition in _kept_partitions(image))
 
 
 def _count_under_replicated(replicas: ReplicaManager) -> int:
-    return sum(one.is_under_replicated for one in replicas)
+    return sum(replica.is_under_replicated for replica in replicas)
 
 
 def _count_isr_below_minimum(replicas: ReplicaManager) -> int:
-    return sum(one.is_leader and len(one.isr) < one.effective_min_isr for one in replicas)
+    return sum(replica.is_leader and len(replica.isr) < replica.effective_min_isr for replica in replicas)
 
 
 def _count_isr_at_minimum(replicas: ReplicaManager) -> int:
-    return sum(one.is_leader and len(one.isr) == one.effective_min_isr for one in replicas)
+    return sum(replica.is_leader and len(replica.isr) == replica.effective_min_isr for replica in replicas)
 
 
 def _count_producer_ids(replicas: ReplicaManager) -> int:
-    return sum(len(one.log.producers.entries) for one in replicas)
+    return sum(len(replica.log.producers.entries) for replica in replicas)
 
 
 def _count_late_transactions(broker: BrokerServices) -> int:
     now_ms, longest_ms = broker.clock.now_ms(), broker.config.transaction_max_timeout_ms
     return sum(
-        one.is_leader and one.log.producers.has_late_transaction(now_ms, longest_ms)
-        for one in broker.replicas
+        replica.is_leader and replica.log.producers.has_late_transaction(now_ms, longest_ms)
+        for replica in broker.replicas
     )
 
 

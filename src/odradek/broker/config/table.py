@@ -55,16 +55,16 @@ class ConfigAttributes(
 
 _BESIDE_KAFKA = (GoneConfigs, DynamicOnlyConfigs, OwnConfigs)
 _CLASSES: tuple[type[Declarations], ...] = ConfigAttributes.__bases__
-_OF_KAFKA = [one for one in _CLASSES if one not in _BESIDE_KAFKA]
+_OF_KAFKA = [declarations for declarations in _CLASSES if declarations not in _BESIDE_KAFKA]
 
 
 def _declared(*classes: type[Declarations]) -> Iterable[Declared]:
-    for one in classes:
-        yield from one.declared
+    for declarations in classes:
+        yield from declarations.declared
 
 
 def _keys(*classes: type[Declarations]) -> dict[str, ConfigKey]:
-    return {one.key.name: one.key for one in _declared(*classes)}
+    return {declared.key.name: declared.key for declared in _declared(*classes)}
 
 
 _ALL = tuple(_declared(*_CLASSES))
@@ -82,18 +82,20 @@ OWN_CONFIGS: Mapping[str, ConfigKey] = _keys(OwnConfigs)
 """Configs that Kafka does not have. DescribeConfigs shows those that are set."""
 
 UPDATE_MODES: Mapping[str, str] = {
-    one.key.name: one.update for one in _declared(*_OF_KAFKA, GoneConfigs) if one.update is not None
+    declared.key.name: declared.update
+    for declared in _declared(*_OF_KAFKA, GoneConfigs)
+    if declared.update is not None
 }
 """Per config that can change while the broker runs: `CLUSTER_WIDE` or `PER_BROKER`."""
 
-INTERNAL_CONFIGS = frozenset(one.key.name for one in _ALL if one.internal)
+INTERNAL_CONFIGS = frozenset(declared.key.name for declared in _ALL if declared.internal)
 """Configs that DescribeConfigs does not show unless they are set."""
 
 SECTIONS: Mapping[str, dict[str, str]] = {section: {} for section in _SECTIONS}
 """A sentence for each config, by the sections of docs/configuration.md."""
 
-for _one in _ALL:
-    SECTIONS[_one.section][_one.key.name] = _one.doc
+for _config in _ALL:
+    SECTIONS[_config.section][_config.key.name] = _config.doc
 
-BROKER_DOCS: Mapping[str, str] = {one.key.name: one.doc for one in _ALL}
+BROKER_DOCS: Mapping[str, str] = {declared.key.name: declared.doc for declared in _ALL}
 """Per broker config a sentence."""

@@ -90,9 +90,11 @@ def convert_answers(
         The result, or a future of it.
     """
     budget = Budget(MOST_UNPACKED_BYTES)
-    if sum(len(one.answer.records) for one in work) <= AT_ONCE_BYTES and not any(map(_is_packed, work)):
-        for one in work:
-            _convert(broker, one, budget)
+    if sum(len(conversion.answer.records) for conversion in work) <= AT_ONCE_BYTES and not any(
+        map(_is_packed, work)
+    ):
+        for conversion in work:
+            _convert(broker, conversion, budget)
         return done()
     # Each time another partition comes first, so that none is left out for ever.
     first = broker.conversions.next_turn() % len(work)
@@ -100,11 +102,11 @@ def convert_answers(
     threads = _ChargedThreads(broker.unpacking, peer, budget)
 
     def convert_all() -> None:
-        for one in work[first:] + work[:first]:
+        for conversion in work[first:] + work[:first]:
             if budget.left > 0:
-                _convert(broker, one, budget, threads)
+                _convert(broker, conversion, budget, threads)
             else:
-                one.answer.records = b""
+                conversion.answer.records = b""
 
     return then(threads.run(convert_all), lambda _: done())
 
@@ -134,9 +136,9 @@ class _ChargedThreads:
         return before - self._left
 
 
-def _is_packed(one: ToConvert) -> bool:
+def _is_packed(conversion: ToConvert) -> bool:
     """Return whether anything of it is compressed, or cannot be read, which is told later."""
-    records = one.answer.records
+    records = conversion.answer.records
     try:
         read = records.read() if records.__class__ is FileRange else records
         return any(header.codec_id for header, _ in iter_entries(read))
@@ -145,10 +147,10 @@ def _is_packed(one: ToConvert) -> bool:
 
 
 def _convert(
-    broker: BrokerServices, one: ToConvert, budget: Budget, threads: _ChargedThreads | None = None
+    broker: BrokerServices, to_convert: ToConvert, budget: Budget, threads: _ChargedThreads | None = None
 ) -> None:
     """Convert an answer's records; where there are `threads`, the rest of what is large while it is sent."""
-    answer, partition, offset, magic = one
+    answer, partition, offset, magic = to_convert
     records = answer.records
     source = (records.pread, len(records)) if records.__class__ is FileRange else records
     metrics = broker.metrics.topics

@@ -160,7 +160,7 @@ class ControllerChannelManager:
     # --- sending ------------------------------------------------------------------------------------------
 
     def _tell(self, requests: Requests) -> None:
-        epochs = {broker: one.epoch for broker, one in self._image.brokers.items()}
+        epochs = {broker: broker_image.epoch for broker, broker_image in self._image.brokers.items()}
         for broker in self._queues.keep(epochs):
             channel = self._channels.pop(broker, None)
             if channel is not None:
@@ -190,8 +190,8 @@ class ControllerChannelManager:
         return self._transport.channel(broker, endpoint, client_id, self._request_timeout_ms)
 
     def _endpoint(self, broker: int) -> Endpoint | None:
-        found = self._image.brokers.get(broker)
-        return None if found is None else found.endpoint(self._control_listener_name)
+        broker_image = self._image.brokers.get(broker)
+        return None if broker_image is None else broker_image.endpoint(self._control_listener_name)
 
     def _done(self, broker: int, request: ControlRequest, future: asyncio.Future[Any]) -> None:
         error = ChannelBroken("given up") if future.cancelled() else future.exception()
@@ -367,17 +367,23 @@ def _quietly(work: Callable[[], object]) -> None:
 
 def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[tuple[str, int]]:
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
-    errors = [(one.topic_name, one) for one in response.partition_errors]
+    errors = [(topic_error.topic_name, topic_error) for topic_error in response.partition_errors]
     errors += [
-        (names[topic.topic_id], one)
+        (names[topic.topic_id], topic_error)
         for topic in response.topics
         if topic.topic_id in names
-        for one in topic.partition_errors
+        for topic_error in topic.partition_errors
     ]
     return [
-        (name, one.partition_index) for name, one in errors if one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        (name, topic_error.partition_index)
+        for name, topic_error in errors
+        if topic_error.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     ]
 
 
 def _stopped(response: StopReplicaResponse) -> set[tuple[str, int]]:
-    return {(one.topic_name, one.partition_index) for one in response.partition_errors if not one.error_code}
+    return {
+        (partition_error.topic_name, partition_error.partition_index)
+        for partition_error in response.partition_errors
+        if not partition_error.error_code
+    }

@@ -262,14 +262,14 @@ class ReplicaFetcherManager:
                 del self._running[at]
 
     def resize(self, count: int) -> None:
-        """Have `count` fetchers for each leader from now on (`num.replica.fetchers`)."""
+        """Share the partitions out anew among `count` fetchers for each leader (`num.replica.fetchers`)."""
         if count == self._count or count < 1:
             return
         self._count = count
         again = [
-            Assignment(one.replica, at[0], one.leader_epoch, one.topic_id)
+            Assignment(followed.replica, at[0], followed.leader_epoch, followed.topic_id)
             for at, running in self._running.items()
-            for one in running.fetcher.followed
+            for followed in running.fetcher.followed
         ]
         self.add(again)
         self.shutdown_idle_fetchers()
@@ -297,9 +297,9 @@ class ReplicaFetcherManager:
     def lags(self) -> Iterator[tuple[TopicPartition, int]]:
         """Kafka's `FetcherLagMetrics,name=ConsumerLag` of each partition that has been fetched."""
         for running in self._running.values():
-            for one in running.fetcher.followed:
-                if one.lag is not None:
-                    yield one.replica.key, one.lag
+            for followed in running.fetcher.followed:
+                if followed.lag is not None:
+                    yield followed.replica.key, followed.lag
 
     def _start(self, at: FetcherKey) -> _Running:
         leader_id, number = at

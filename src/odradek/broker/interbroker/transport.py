@@ -64,7 +64,7 @@ class AsyncioTransport:
 def _versions_in(answer: ApiVersionsResponse, broker_id: int) -> dict[int, range]:
     if answer.error_code:
         raise ProtocolError(f"broker {broker_id} does not tell its versions: {error_name(answer.error_code)}")
-    return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
+    return {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
 
 
 class _Asked:
@@ -182,7 +182,7 @@ class AsyncioChannel:
                     addresses = await self._loop.getaddrinfo(
                         endpoint.host, endpoint.port, type=socket.SOCK_STREAM
                     )
-                    for address in dict.fromkeys(str(one[4][0]) for one in addresses):
+                    for address in dict.fromkeys(str(address[4][0]) for address in addresses):
                         try:
                             await self._open(address, endpoint)
                         except OSError as error:
@@ -264,7 +264,7 @@ class AsyncioChannel:
         waiting, self._waiting = self._waiting, []
         answers = [answer for _, _, answer in waiting]
         if wire is not None:
-            answers = [one.answer for one in wire.give_up()] + answers
+            answers = [request.answer for request in wire.give_up()] + answers
         for answer in answers:
             if not answer.done():
                 answer.set_exception(error)

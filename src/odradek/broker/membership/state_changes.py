@@ -112,6 +112,7 @@ class StateChanges:
             fetchers: what follows leaders.
             broker_epoch: of this broker's registration; -1 while it has none.
         """
+        # The highest of those that were heeded: it only grows, which fences older controllers.
         self.controller_epoch = 0
         self.on_leadership: Callable[[set[str]], object] | None = None
         self.on_old_epochs: Callable[[], object] | None = None
@@ -123,9 +124,12 @@ class StateChanges:
         self._fetchers = fetchers
         self._broker_epoch = broker_epoch
         self._one_at_a_time = asyncio.Lock()
+        """Held by one LeaderAndIsr or StopReplica, like Kafka's `replicaStateChangeLock`: both pause."""
         self._running: set[asyncio.Task[Any]] = set()
+        """What `stop` waits for; the loop itself has only weak references to its tasks."""
         self._stopped = False
         self._has_old_epochs = False
+        """Whether an epoch older than the log's was refused since `on_old_epochs` was called."""
         metadata.add_listener(self._stop_what_others_hold)
 
     def check_sender(
@@ -208,14 +212,14 @@ class StateChanges:
         )
 
     async def _prepare(self, topics: Sequence[LeaderAndIsrTopicState]) -> None:
-        """Have the folders of new replicas made, and read the configs of their topics, beside the loop."""
+        """Make the folders of new replicas, and read the configs of their topics, beside the loop."""
         fresh = [
-            (topic.topic_name, one.partition_index, topic.topic_id if any(topic.topic_id) else None)
+            (topic.topic_name, state.partition_index, topic.topic_id if any(topic.topic_id) else None)
             for topic in topics
-            for one in topic.partition_states
-            if self._broker_id in one.replicas
-            and self._replicas.find(topic.topic_name, one.partition_index) is None
-            and _is_partition(topic.topic_name, one.partition_index)
+            for state in topic.partition_states
+            if self._broker_id in state.replicas
+            and self._replicas.find(topic.topic_name, state.partition_index) is None
+            and _is_partition(topic.topic_name, state.partition_index)
         ]
         if not fresh:
             return
@@ -232,7 +236,7 @@ class StateChanges:
             log.warning("configs of new topics cannot be read, the broker's defaults hold: %s", error)
             return
         known = self._metadata.image
-        changed = {entity: one for entity, one in configs.items() if known.config(entity) != one}
+        changed = {entity: config for entity, config in configs.items() if known.config(entity) != config}
         if changed:
             self._metadata.update_configs(changed)
 
@@ -270,7 +274,7 @@ class StateChanges:
                     await asyncio.sleep(0)
                     stale = check()
         # What was given to others in a pause, or lost with its folder, is followed no more.
-        self._fetchers.add([one for one in followed if self._follows(one)])
+        self._fetchers.add([assignment for assignment in followed if self._follows(assignment)])
         self._fetchers.shutdown_idle_fetchers()
         self._tell(changed)
         if self._has_old_epochs and self.on_old_epochs is not None:
@@ -278,9 +282,9 @@ class StateChanges:
             self.on_old_epochs()
         return errors
 
-    def _follows(self, one: Assignment) -> bool:
-        replica = self._replicas.find(*one.replica.key)
-        return replica is not None and replica.leader_id == one.leader_id
+    def _follows(self, assignment: Assignment) -> bool:
+        replica = self._replicas.find(*assignment.replica.key)
+        return replica is not None and replica.leader_id == assignment.leader_id
 
     def _tell(self, topics: set[str]) -> None:
         """Tell who listens; its bugs must not hide from the controller what has been done."""
@@ -303,7 +307,7 @@ class StateChanges:
         if partition is not None:
             own_id = partition.log.topic_id
             if own_id is not None and any(topic.topic_id) and own_id != topic.topic_id:
-                return ErrorCode.INCONSISTENT_TOPIC_ID
+                return ErrorCode.INCONSISTENT_TOPIC_ID  # KIP-516
             if state.leader_epoch < partition.leader_epoch:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
             before = (partition.leader_id, partition.leader_epoch)
@@ -340,11 +344,11 @@ class StateChanges:
         return error
 
     def _is_older_than_log(self, topic: TopicImage, state: LeaderAndIsrPartitionState) -> bool:
-        found = self._logs.get(topic.name, state.partition_index)
+        partition_log = self._logs.get(topic.name, state.partition_index)
         return (
-            found is not None
-            and state.leader_epoch < found.epochs.latest
-            and found.topic_id in (None, topic.topic_id)
+            partition_log is not None
+            and state.leader_epoch < partition_log.epochs.latest
+            and partition_log.topic_id in (None, topic.topic_id)
         )
 
     # ------------------------------------------------------------------ StopReplica
@@ -379,8 +383,10 @@ class StateChanges:
                 for path, failure in failed.items():
                     self._logs.directories.note_error(path, failure)
                 if failed:
-                    for one in response.partition_errors:
-                        one.error_code = one.error_code or int(ErrorCode.KAFKA_STORAGE_ERROR)
+                    for partition_error in response.partition_errors:
+                        partition_error.error_code = partition_error.error_code or int(
+                            ErrorCode.KAFKA_STORAGE_ERROR
+                        )
         return response
 
     def _stop_one(self, topic: str, index: int, epoch: int, delete: bool) -> ErrorCode:

@@ -104,9 +104,11 @@ async def be_missed(
     doubts = NO_DOUBTS
     while not is_stopped():
         doubts = await run_in_store(lambda store: look_for_doubts(store, broker_id, trusted, lacks))
-        found = [one for one, others_live in doubts.isrs.items() if others_live]
-        if not found:
-            alone = [one for one in doubts.isrs if one not in unlost]
+        with_live_others = [
+            topic_partition for topic_partition, others_live in doubts.isrs.items() if others_live
+        ]
+        if not with_live_others:
+            alone = [topic_partition for topic_partition in doubts.isrs if topic_partition not in unlost]
             alone_until = loop.time() + alone_s if alone_until is None else alone_until
             if not alone or loop.time() >= alone_until:
                 return doubts.lost
@@ -122,19 +124,22 @@ async def be_missed(
                 is_alone_told = True
             await asyncio.sleep(_LOOK_AGAIN_S)
             continue
-        some = ", ".join(f"{topic}-{partition}" for topic, partition in found[:5])
+        some = ", ".join(f"{topic}-{partition}" for topic, partition in with_live_others[:5])
         if loop.time() > deadline:
             log.error(
                 "the last stop was not clean, and no controller takes this broker out of the ISRs of"
                 " %d partitions (%s …): it registers all the same; what it had not synced may be lost there",
-                len(found),
+                len(with_live_others),
                 some,
             )
-            return [*doubts.lost, *(one for one in found if lacks(*one))]
+            return [
+                *doubts.lost,
+                *(topic_partition for topic_partition in with_live_others if lacks(*topic_partition)),
+            ]
         if not is_told:
             log.info(
                 "the last stop was not clean: waiting to be taken out of the ISRs of %d partitions (%s …)",
-                len(found),
+                len(with_live_others),
                 some,
             )
             is_told = True
@@ -167,32 +172,32 @@ def look_for_doubts(
             for number, assigned in _read(decode_topic, path, node.data, TopicNode({})).partitions.items():
                 if broker_id in assigned.replicas and (name, number) not in trusted:
                     doubtful.append((name, number))
-    states = store.get_many([paths.partition_state(*one) for one in doubtful])
+    states = store.get_many([paths.partition_state(*topic_partition) for topic_partition in doubtful])
     # After the states: who lives by then may have been elected by what they say.
     live = {int(name) for name in store.children(paths.BROKER_IDS)} - {broker_id}
-    found: dict[TopicPartition, bool] = {}
+    isrs: dict[TopicPartition, bool] = {}
     left: dict[TopicPartition, SetData] = {}
     lost = []
-    for one, node in zip(doubtful, states, strict=True):
+    for topic_partition, node in zip(doubtful, states, strict=True):
         if node is None:
             continue
-        path = paths.partition_state(*one)
+        path = paths.partition_state(*topic_partition)
         state = _read(decode_partition_state, path, node.data, _NO_STATE)
         if broker_id not in state.isr:
             continue
         others_live = not live.isdisjoint(state.isr)
-        if lacks(*one) and not others_live:
+        if lacks(*topic_partition) and not others_live:
             if len(state.isr) == 1:
-                lost.append(one)
+                lost.append(topic_partition)
             after = withdraw(state, broker_id)
             if after != state:
-                left[one] = SetData(path, encode_partition_state(after), node.stat.version)
+                left[topic_partition] = SetData(path, encode_partition_state(after), node.stat.version)
         elif len(state.isr) > 1:
-            found[one] = others_live
-    for one in _write(store, left):
+            isrs[topic_partition] = others_live
+    for topic_partition in _write(store, left):
         # Somebody has written it meanwhile: to be looked at again, as one beside others that may live.
-        found[one] = True
-    return Doubts(found, lost)
+        isrs[topic_partition] = True
+    return Doubts(isrs, lost)
 
 
 def withdraw(state: PartitionState, broker_id: int) -> PartitionState:
@@ -200,7 +205,7 @@ def withdraw(state: PartitionState, broker_id: int) -> PartitionState:
 
     Its last member stays, as an ISR is never empty. That an unclean election was to have it recover is over.
     """
-    isr = tuple(one for one in state.isr if one != broker_id)
+    isr = tuple(member for member in state.isr if member != broker_id)
     if not isr:
         return state._replace(leader_recovery_state=LEADER_RECOVERED)
     return state._replace(
@@ -213,12 +218,12 @@ def withdraw(state: PartitionState, broker_id: int) -> PartitionState:
 def _write(store: MetadataStore, states: dict[TopicPartition, SetData]) -> list[TopicPartition]:
     """Write states, and leave the notice that a controller looks at; returns those that could not be."""
     done, refused = [], []
-    for one, write in states.items():
+    for topic_partition, write in states.items():
         try:
             store.set(*write)
-            done.append(one)
+            done.append(topic_partition)
         except (BadVersion, NoNode):
-            refused.append(one)
+            refused.append(topic_partition)
     for start in range(0, len(done), _IN_ONE_NOTICE):
         some = done[start : start + _IN_ONE_NOTICE]
         store.create(paths.ISR_CHANGE_PREFIX, encode_isr_change(some), sequence=True)

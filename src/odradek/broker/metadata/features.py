@@ -43,18 +43,20 @@ class Features:
         """Return the supported features, each with the level in force."""
         release = self._handlers.release
         served = {key for key, _ in self._handlers.versions()}
-        found = _OURS if release is None else features_of(release, served)
+        features = _OURS if release is None else features_of(release, served)
         levels = self._stored.levels
         return [
-            one._replace(level=min(max(levels.get(one.name, one.level), one.least), one.most))
-            if one.name in CHANGEABLE
-            else one
-            for one in found
+            feature._replace(
+                level=min(max(levels.get(feature.name, feature.level), feature.least), feature.most)
+            )
+            if feature.name in CHANGEABLE
+            else feature
+            for feature in features
         ]
 
     def level(self, name: str) -> int:
         """The level in force of a feature; 0 for one that is not known."""
-        return next((one.level for one in self.known() if one.name == name), 0)
+        return next((feature.level for feature in self.known() if feature.name == name), 0)
 
     @property
     def epoch(self) -> int:

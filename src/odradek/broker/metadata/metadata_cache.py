@@ -5,7 +5,8 @@ Kafka: `ZkMetadataCache`. Configs are not among it: each broker reads those from
 Invariants:
 
 - the live brokers are those of the last request, as in Kafka;
-- a partition that is said to be led by -2 is being deleted, and is no longer there for clients;
+- a partition that is said to be led by -2 (Kafka's `LeaderAndIsr.LEADER_DURING_DELETE`) is being deleted, and
+  is no longer there for clients;
 - an image is never changed in place.
 """
 
@@ -66,7 +67,7 @@ class MetadataCache:
         self._listeners: list[ImageListener] = []
 
     def add_listener(self, listener: ImageListener) -> None:
-        """Have `listener` called with every change, in order."""
+        """Add a listener, which is called with every change, in order."""
         self._listeners.append(listener)
 
     def update(self, request: UpdateMetadataRequest, version: int) -> None:
@@ -78,7 +79,8 @@ class MetadataCache:
         """
         image = self.image
         brokers = {
-            one.id: BrokerImage(one.id, NO_EPOCH, _registration(one, version)) for one in request.live_brokers
+            broker.id: BrokerImage(broker.id, NO_EPOCH, _registration(broker, version))
+            for broker in request.live_brokers
         }
         topics, gone = self._take_over(request, version, brokers.keys())
         controller = (request.controller_id, request.controller_epoch)
@@ -107,14 +109,16 @@ class MetadataCache:
             named.add(name)
             before = topics.get(name) or (None if name in gone else image.topics.get(name))
             if before is not None and _is_of_another(states, before):
-                if all(one.leader == LEADER_DURING_DELETION for one in states.partition_states):
+                if all(state.leader == LEADER_DURING_DELETION for state in states.partition_states):
                     continue  # of a topic of the same name that was before
                 before = None
-            for one in states.partition_states:
-                index = one.partition_index
-                offline -= {(broker, name, index) for broker in one.replicas}
-                if one.leader != LEADER_DURING_DELETION:
-                    offline |= {(broker, name, index) for broker in one.offline_replicas if broker in brokers}
+            for state in states.partition_states:
+                index = state.partition_index
+                offline -= {(broker, name, index) for broker in state.replicas}
+                if state.leader != LEADER_DURING_DELETION:
+                    offline |= {
+                        (broker, name, index) for broker in state.offline_replicas if broker in brokers
+                    }
             topic = _updated(states, before)
             if topic.partitions:
                 topics[name] = topic
@@ -124,7 +128,7 @@ class MetadataCache:
                 gone[name] = image.topics[name]
         if version >= 8 and request.type == FULL:
             gone |= {name: topic for name, topic in image.topics.items() if name not in named}
-        offline = {one for one in offline if one[0] in brokers and one[1] not in gone}
+        offline = {replica for replica in offline if replica[0] in brokers and replica[1] not in gone}
         if offline != self.offline_replicas:
             self.offline_replicas = frozenset(offline)
         return topics, gone
@@ -148,12 +152,12 @@ def _registration(broker: UpdateMetadataBroker, version: int) -> BrokerRegistrat
         endpoints = tuple(
             Endpoint(
                 # A listener was called after its protocol, before it had a name of its own.
-                one.listener or SECURITY_PROTOCOLS.get(one.security_protocol, "PLAINTEXT"),
-                one.host,
-                one.port,
-                SECURITY_PROTOCOLS.get(one.security_protocol, "PLAINTEXT"),
+                endpoint.listener or SECURITY_PROTOCOLS.get(endpoint.security_protocol, "PLAINTEXT"),
+                endpoint.host,
+                endpoint.port,
+                SECURITY_PROTOCOLS.get(endpoint.security_protocol, "PLAINTEXT"),
             )
-            for one in broker.endpoints
+            for endpoint in broker.endpoints
         )
     return BrokerRegistration(endpoints, broker.rack if version >= 2 else None)
 
@@ -169,11 +173,11 @@ def _updated(states: UpdateMetadataTopicState, before: TopicImage | None) -> Top
     if topic_id == NO_TOPIC_ID and before is not None:
         topic_id = before.topic_id
     partitions = {} if before is None else dict(before.partitions)
-    for one in states.partition_states:
-        if one.leader == LEADER_DURING_DELETION:
-            partitions.pop(one.partition_index, None)
+    for state in states.partition_states:
+        if state.leader == LEADER_DURING_DELETION:
+            partitions.pop(state.partition_index, None)
         else:
-            partitions[one.partition_index] = _partition(one)
+            partitions[state.partition_index] = _partition(state)
     return TopicImage(states.topic_name, topic_id, dict(sorted(partitions.items())))
 
 
@@ -190,7 +194,7 @@ def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
 
 def _grouped(request: UpdateMetadataRequest) -> Iterable[UpdateMetadataTopicState]:
     topics: dict[str, UpdateMetadataTopicState] = {}
-    for one in request.ungrouped_partition_states:
-        topic = topics.setdefault(one.topic_name, UpdateMetadataTopicState(topic_name=one.topic_name))
-        topic.partition_states.append(one)
+    for state in request.ungrouped_partition_states:
+        topic = topics.setdefault(state.topic_name, UpdateMetadataTopicState(topic_name=state.topic_name))
+        topic.partition_states.append(state)
     return topics.values()

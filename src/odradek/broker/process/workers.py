@@ -158,7 +158,9 @@ def worker_settings(
     if config.is_given("advertised.listeners") or tuple(config.advertised_endpoints) != tuple(
         config.listener_endpoints
     ):
-        own["advertised.listeners"] = _joined([_moved(one, number) for one in config.advertised_endpoints])
+        own["advertised.listeners"] = _joined(
+            [_moved(endpoint, number) for endpoint in config.advertised_endpoints]
+        )
     own["log.dirs"] = ",".join(str(folder / WORKERS / str(number)) for folder in config.data_dirs)
     own["odradek.store.socket"] = str(store)
     if not config.is_given("broker.rack"):
@@ -179,15 +181,15 @@ def _joined(endpoints: Sequence[Endpoint]) -> str:
 
 def warn_of_others(config: BrokerConfig, count: int) -> None:
     """Say which workers there have been before and are not now: what only they have cannot be read."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for folder in config.data_dirs:
-        found.update(
-            int(one.parent.name)
-            for one in (folder / WORKERS).glob(f"*/{_IDENTITY}")
-            if one.parent.name.isdecimal() and int(one.parent.name) >= count
+        numbers.update(
+            int(identity.parent.name)
+            for identity in (folder / WORKERS).glob(f"*/{_IDENTITY}")
+            if identity.parent.name.isdecimal() and int(identity.parent.name) >= count
         )
-    if found:
-        log.warning("workers of before are not started numbers=%s", ",".join(map(str, sorted(found))))
+    if numbers:
+        log.warning("workers of before are not started numbers=%s", ",".join(map(str, sorted(numbers))))
 
 
 def check_single(config: BrokerConfig) -> None:

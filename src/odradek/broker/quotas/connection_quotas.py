@@ -145,30 +145,30 @@ class ConnectionQuotas:
         """Names, tags and values, as Kafka has them under `kafka.server:type=socket-server-metrics`."""
         now_ms = int(self._clock.monotonic_ms())
         yield "broker-connection-accept-rate", (), self._broker.per_second(now_ms)
-        for name, one in self._listeners.items():
+        for name, listener in self._listeners.items():
             tags = (("listener", name),)
-            yield "connection-accept-rate", tags, one.rate.per_second(now_ms)
-            yield "connection-accept-throttle-time", tags, one.throttle_times.mean(now_ms)
-            yield "ip-connection-accept-throttle-time", tags, one.ip_throttle_times.mean(now_ms)
-        for address, found in list(self._addresses.items()):
-            if now_ms - found.used_ms <= FORGOTTEN_AFTER_MS:
-                yield "connection-accept-rate", (("ip", address),), found.rate.per_second(now_ms)
+            yield "connection-accept-rate", tags, listener.rate.per_second(now_ms)
+            yield "connection-accept-throttle-time", tags, listener.throttle_times.mean(now_ms)
+            yield "ip-connection-accept-throttle-time", tags, listener.ip_throttle_times.mean(now_ms)
+        for address, accepted in list(self._addresses.items()):
+            if now_ms - accepted.used_ms <= FORGOTTEN_AFTER_MS:
+                yield "connection-accept-rate", (("ip", address),), accepted.rate.per_second(now_ms)
 
     def _record(self, rate: Rate, bound: int, now_ms: int) -> int:
         rate.record(1, now_ms)
         return min(self._windows.ms, rate.throttle_ms(bound, now_ms))
 
     def _of_listener(self, name: str) -> _OfListener:
-        found = self._listeners.get(name)
-        if found is None:
-            found = self._listeners[name] = _OfListener(self._windows)
-        return found
+        listener = self._listeners.get(name)
+        if listener is None:
+            listener = self._listeners[name] = _OfListener(self._windows)
+        return listener
 
     def _address(self, address: str, now_ms: int) -> _Address:
         addresses = self._addresses
-        found = addresses.pop(address, None)
-        if found is None:
-            found = _Address(self._windows)
+        accepted = addresses.pop(address, None)
+        if accepted is None:
+            accepted = _Address(self._windows)
             while addresses:
                 oldest = next(iter(addresses))
                 if len(addresses) < MOST_ADDRESSES and (
@@ -176,6 +176,6 @@ class ConnectionQuotas:
                 ):
                     break
                 del addresses[oldest]
-        found.used_ms = now_ms
-        addresses[address] = found
-        return found
+        accepted.used_ms = now_ms
+        addresses[address] = accepted
+        return accepted

@@ -147,9 +147,9 @@ class ReplicaManager:
             KafkaStorageError: it is here and its log cannot be used.
         """
         partitions = self.by_topic.get(topic)
-        found = None if partitions is None else partitions.get(index)
-        if found is not None:
-            return found
+        partition = None if partitions is None else partitions.get(index)
+        if partition is not None:
+            return partition
         due = self._due.pop((topic, index), None)
         if due is not None:
             due()
@@ -177,10 +177,10 @@ class ReplicaManager:
             state = None if image is None else image.partitions.get(index)
             if image is not None and state is not None:
                 self._take_up(image, index, state)
-                found = self.find(topic, index)
-                if found is not None:
+                partition = self.find(topic, index)
+                if partition is not None:
                     log.info("partition online again topic=%s partition=%d", topic, index)
-                    return found
+                    return partition
         raise KafkaStorageError(
             f"{topic}-{index} is offline: {self.offline.get(key, 'its topic is being deleted')}"
         )
@@ -283,8 +283,8 @@ class ReplicaManager:
             if topic.topic_id != ZERO_UUID and partition.log.topic_id is None:
                 self._note_topic_id(partition, topic.topic_id)
             return ErrorCode.NONE
-        found = self._logs.get(topic.name, index)
-        if found is not None and found.topic_id not in (None, ZERO_UUID, topic.topic_id):
+        partition_log = self._logs.get(topic.name, index)
+        if partition_log is not None and partition_log.topic_id not in (None, ZERO_UUID, topic.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -431,8 +431,8 @@ class ReplicaManager:
     ) -> PartitionLog:
         config = self._log_config(topic.name, self.image)
         topic_id = None if topic.topic_id == ZERO_UUID else topic.topic_id
-        found = self._logs.get(topic.name, index)
-        if found is None:
+        partition_log = self._logs.get(topic.name, index)
+        if partition_log is None:
             if may_be_lost and self._logs.offline.lacks(topic.name, index) and not (is_new or is_copied):
                 log.warning(
                     "%s-%d begins empty, by an unclean election: its log here is lost", topic.name, index
@@ -443,16 +443,16 @@ class ReplicaManager:
                 is_copied=is_copied,
                 may_be_lost=may_be_lost,
             )
-        if topic_id is None or found.topic_id is None or found.topic_id == topic_id:
+        if topic_id is None or partition_log.topic_id is None or partition_log.topic_id == topic_id:
             if topic_id is not None:
                 # Its file may not have got to the disk before a power failure: without an id, the log would
                 # be taken for that of any topic of this name.
-                found.set_topic_id(topic_id)
-            found.config = config
-            return found
+                partition_log.set_topic_id(topic_id)
+            partition_log.config = config
+            return partition_log
         if not is_new and not is_copied:
             raise InconsistentTopicIdError(
-                f"{found.directory} belongs to another topic of this name; move it away to go on"
+                f"{partition_log.directory} belongs to another topic of this name; move it away to go on"
             )
         # The topic was deleted while this broker was away, or had given the partition up (KAFKA-14616). What
         # is there is of no use to the topic of that name now, of which nothing is here, or all is elsewhere.

@@ -128,15 +128,15 @@ class RemoteCoordinator:
         queue = self._queues.setdefault(broker_id, _Queue())
         questions = queue.questions.setdefault(transactional_id, [])
         question: _Question | None = None
-        for one in list(questions):
-            if one.producer_id != producer_id:
+        for waiting in list(questions):
+            if waiting.producer_id != producer_id:
                 continue
-            if one.epoch == epoch and one.verify_only == verify_only:
-                question = one
-            elif one.epoch < epoch:
-                questions.remove(one)
-                one.answer({}, ErrorCode.INVALID_PRODUCER_EPOCH)
-            elif one.epoch > epoch:
+            if waiting.epoch == epoch and waiting.verify_only == verify_only:
+                question = waiting
+            elif waiting.epoch < epoch:
+                questions.remove(waiting)
+                waiting.answer({}, ErrorCode.INVALID_PRODUCER_EPOCH)
+            elif waiting.epoch > epoch:
                 answer.set_result(dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_EPOCH))
                 return answer
         if question is None:
@@ -161,7 +161,9 @@ class RemoteCoordinator:
             if self._queues.get(broker_id) is queue:
                 del self._queues[broker_id]
             return
-        request = AddPartitionsToTxnRequest(transactions=[_transaction(one) for one in batch.values()])
+        request = AddPartitionsToTxnRequest(
+            transactions=[_transaction(question) for question in batch.values()]
+        )
         answer = self._channels.to_broker(broker_id, PURPOSE).send_negotiated(request, NEWEST_VERSION)
         answer.add_done_callback(partial(self._answered, broker_id, queue, batch))
 
@@ -207,15 +209,15 @@ class RemoteCoordinator:
             for question in batch.values():
                 question.answer({}, code)
             return
-        found: dict[str, PartitionErrors] = {}
+        errors_by_id: dict[str, PartitionErrors] = {}
         for result in response.results_by_transaction:
-            errors = found.setdefault(result.transactional_id, {})
+            errors = errors_by_id.setdefault(result.transactional_id, {})
             for topic in result.topic_results:
-                for one in topic.results_by_partition:
-                    code = to_code(one.partition_error_code)
-                    errors[topic.name, one.partition_index] = _SEEN_AS.get(code, code)
+                for partition in topic.results_by_partition:
+                    code = to_code(partition.partition_error_code)
+                    errors[topic.name, partition.partition_index] = _SEEN_AS.get(code, code)
         for name, question in batch.items():
-            question.answer(found.get(name, {}), ErrorCode.NETWORK_EXCEPTION)
+            question.answer(errors_by_id.get(name, {}), ErrorCode.NETWORK_EXCEPTION)
 
 
 def _transaction(question: _Question) -> AddPartitionsToTxnTransaction:

@@ -165,7 +165,7 @@ class RemoteMarkers:
     def _answered(
         self, broker_id: int, queue: _Queue, batch: list[_Entry], answer: asyncio.Future[Any]
     ) -> None:
-        found: dict[int, PartitionErrors] = {}
+        errors_by_producer: dict[int, PartitionErrors] = {}
         error = error_of(answer)
         if error is not None:
             repeats.log(
@@ -173,12 +173,12 @@ class RemoteMarkers:
             )
         else:
             try:
-                found = _errors(answer.result())
+                errors_by_producer = _errors(answer.result())
             except Exception:
                 # Whoever waits asks again, and the next ones have their turn.
                 log.exception("unforeseen failure in an answer about markers of broker %d", broker_id)
         for markers, deliver in batch:
-            errors = found.get(markers.producer_id, {})
+            errors = errors_by_producer.get(markers.producer_id, {})
             try:
                 deliver({key: errors[key] for key in markers.partitions if key in errors})
             except Exception:
@@ -204,10 +204,10 @@ def _marker(markers: TransactionMarkers) -> WritableTxnMarker:
 
 
 def _errors(response: WriteTxnMarkersResponse) -> dict[int, PartitionErrors]:
-    found: dict[int, PartitionErrors] = {}
+    errors_by_producer: dict[int, PartitionErrors] = {}
     for marker in response.markers:
-        errors = found.setdefault(marker.producer_id, {})
+        errors = errors_by_producer.setdefault(marker.producer_id, {})
         for topic in marker.topics:
-            for one in topic.partitions:
-                errors[topic.name, one.partition_index] = to_code(one.error_code)
-    return found
+            for partition in topic.partitions:
+                errors[topic.name, partition.partition_index] = to_code(partition.error_code)
+    return errors_by_producer

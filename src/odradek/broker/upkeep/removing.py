@@ -1,7 +1,8 @@
-"""Removing what was deleted when its time has come, a few files and folders at a time, in another thread.
+"""Removes deleted files and folders when their time has come, a few at a time, in another thread.
 
-A topic of thousands of partitions is deleted at once, and what a stop has left is due at the start. Between
-two steps there is a pause of twice the time that the step took, so that others get disk and processor.
+There may be many: a topic of thousands of partitions is deleted at once, and everything that the last stop
+left over is due at the start. After each step there is a pause of twice its time, because others want the
+disk and the processor too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Removing:
         self._logs = logs
         self._clock = clock
         self._is_busy = False
+        """Whether a step is in its thread, or in the pause behind it: then `check` begins no second one."""
         self._stopped = False
 
     def check(self) -> None:
