@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from odradek.client.aio.connection import Connection
-from odradek.client.config import CommonConfig
+from odradek.client.config import CommonConfig, build
 from odradek.client.core.handshake import Opening
 from odradek.client.errors import ConnectionFailedError
 from odradek.errors import SaslAuthenticationError
+from waiting import within
 
 
 class State:
@@ -81,3 +82,31 @@ def test_nobody_is_told_of_a_refusal_behind_the_close() -> None:
         working.set_exception(SaslAuthenticationError("no"))
 
     assert waiting(end)[1] == []
+
+
+def test_another_login_moves_no_request_s_deadline() -> None:
+    """KIP-368: what is in flight already may have less time than the login has."""
+
+    class LoggedIn(State):
+        def log_in_again(self, mechanism: Any, deadline_ms: float) -> list[bytes]:
+            return []
+
+        def next_deadline_ms(self) -> float:
+            return 0.0
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        options = {"security_protocol": "sasl_plaintext", "sasl_mechanism": "PLAIN"}
+        login = {"sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+        configs = build(CommonConfig, {"bootstrap_servers": "h:1", **options, **login})
+        connection = Connection(configs, "h:1", loop, Opening.ASK)
+        state: Any = LoggedIn()
+        connection.state = state
+        connection._writelines = lambda buffers: None
+        connection._arm(now_ms := loop.time() * 1000)
+        connection._log_in_again()
+        assert connection._timer_at == now_ms
+        await within(asyncio.wait([connection._handshake]), "the end of the request that is late")
+        assert connection.closed
+
+    asyncio.run(main())

@@ -187,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         deadline = self._loop.time() * 1000 + self._config.request_timeout_ms
         self._writelines(self.state.log_in_again(self._login.start(self._host), deadline))
-        self._arm(deadline)
+        self._arm_by(deadline)
 
     def eof_received(self) -> None:
         """See `asyncio.BufferedProtocol`; returning None closes."""
@@ -265,9 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms = timeout_ms if timeout_ms is not None else self._config.request_timeout_ms
         deadline = self.state.deadline_ms(now * 1000, timeout_ms)
         self._ask(self.state.request(message, version, future, deadline))
-        # Deadlines mostly grow with the requests, so a timer is armed for the first of many only.
-        if deadline < self._timer_at:
-            self._arm(deadline)
+        self._arm_by(deadline)
         return future
 
     def send_unanswered(self, message: Any, version: int) -> None:
@@ -326,6 +324,11 @@ class Connection(asyncio.BufferedProtocol):
         self._listen(next_look_ms(silent_ms))
         if self.on_silence is not None:
             self.on_silence()
+
+    def _arm_by(self, deadline_ms: float) -> None:
+        # Deadlines mostly grow with the requests, so a timer is armed for the first of many only.
+        if deadline_ms < self._timer_at:
+            self._arm(deadline_ms)
 
     def _arm(self, deadline_ms: float) -> None:
         if self._timer is not None:
