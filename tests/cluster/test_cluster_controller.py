@@ -42,6 +42,7 @@ from odradek.errors import (
     UnknownServerError,
     UnknownTopicOrPartitionError,
 )
+from odradek.wire.primitives import ZERO_UUID
 from seeds import each_seed
 
 from .brokers import MortalStore, World
@@ -513,7 +514,7 @@ def test_topics_of_old_tools_get_an_id_and_can_grow() -> None:
     world = World()
     world.reader.create(paths.topic("t"), old_topic({0: [2, 1]}))
     world.settle()
-    assert world.active.image.topics["t"].topic_id != nodes.NO_TOPIC_ID
+    assert world.active.image.topics["t"].topic_id != ZERO_UUID
     world.check()
     world.reader.set(paths.topic("t"), old_topic({0: [2, 1], 1: [3, 1]}))
     world.settle()
@@ -568,7 +569,7 @@ def test_nodes_hold_what_the_protocol_of_the_brokers_has(protocol: str, status: 
     world.take_told()
     world.kill(1)
     for topic in world.active.image.topics.values():
-        assert topic.topic_id != nodes.NO_TOPIC_ID
+        assert topic.topic_id != ZERO_UUID
     assert nodes.load(paths.FEATURE, world.reader.get(paths.FEATURE)[0])["status"] == 1
     world.check()
 

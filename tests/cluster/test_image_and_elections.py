@@ -6,7 +6,8 @@ import pytest
 
 from odradek.cluster.controller import elections
 from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
-from odradek.cluster.nodes import NO_TOPIC_ID, PartitionState
+from odradek.cluster.nodes import PartitionState
+from odradek.wire.primitives import ZERO_UUID
 
 
 def _topic(name: str, number: int = 1, leader: int = 0) -> TopicImage:
@@ -21,7 +22,7 @@ def test_lookups_by_name_and_id() -> None:
     assert image.topic_by_id(b"\x01" * 16) is a
     assert image.topic_name(b"\x02" * 16) == "b"
     assert image.topic_id("b") == b"\x02" * 16
-    assert image.topic_id("absent") == NO_TOPIC_ID
+    assert image.topic_id("absent") == ZERO_UUID
     assert image.topic_by_id(b"\x09" * 16) is None
     assert image.partition("a", 0) is a.partitions[0]
     assert image.partition("a", 1) is None

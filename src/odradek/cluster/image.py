@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from odradek.cluster.nodes import (
     LEADER_RECOVERED,
     NO_LEADER,
-    NO_TOPIC_ID,
     BrokerRegistration,
     Endpoint,
     PartitionState,
     ReplicaAssignment,
 )
 from odradek.wire.internal_topics import INTERNAL_TOPICS
+from odradek.wire.primitives import ZERO_UUID
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -184,9 +184,9 @@ class ClusterImage(NamedTuple):
         return self.topic_names.get(topic_id)
 
     def topic_id(self, name: str) -> bytes:
-        """The id of the topic called `name`; `NO_TOPIC_ID` if there is none."""
+        """The id of the topic called `name`; `ZERO_UUID` if there is none."""
         topic = self.topics.get(name)
-        return NO_TOPIC_ID if topic is None else topic.topic_id
+        return ZERO_UUID if topic is None else topic.topic_id
 
     def partition(self, name: str, index: int) -> PartitionImage | None:
         """A partition, None if there is none or its topic is being deleted."""
@@ -220,7 +220,7 @@ class ClusterImage(NamedTuple):
                 changed_names.pop(topic.topic_id, None)
             changed.update(delta.topics)
             for topic in delta.topics.values():
-                if topic.topic_id != NO_TOPIC_ID:
+                if topic.topic_id != ZERO_UUID:
                     changed_names[topic.topic_id] = topic.name
             topics, names = changed, changed_names
         if delta.configs:

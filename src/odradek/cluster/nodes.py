@@ -15,12 +15,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from odradek.cluster.store.store import StoreError
+from odradek.wire.primitives import ZERO_UUID
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 NO_LEADER = -1
 LEADER_DURING_DELETION = -2
-NO_TOPIC_ID = bytes(16)
+NO_TOPIC_ID = ZERO_UUID
 
 LEADER_RECOVERED = 0
 LEADER_RECOVERING = 1
@@ -81,10 +82,10 @@ class ReplicaAssignment(NamedTuple):
 
 
 class TopicNode(NamedTuple):
-    """`/brokers/topics/<topic>`. `topic_id` is `NO_TOPIC_ID` where a broker before 2.8 wrote it."""
+    """`/brokers/topics/<topic>`. `topic_id` is `ZERO_UUID` where a broker before 2.8 wrote it."""
 
     partitions: Mapping[int, ReplicaAssignment]
-    topic_id: bytes = NO_TOPIC_ID
+    topic_id: bytes = ZERO_UUID
 
 
 class PartitionState(NamedTuple):
@@ -222,11 +223,11 @@ def encode_topic(topic: TopicNode) -> bytes:
     """The data of `/brokers/topics/<topic>`: version 3, or 2 without a topic id."""
     partitions = sorted(topic.partitions.items())
     value: dict[str, object] = {"partitions": {str(p): list(a.replicas) for p, a in partitions}}
-    if topic.topic_id != NO_TOPIC_ID:
+    if topic.topic_id != ZERO_UUID:
         value["topic_id"] = topic_id_to_text(topic.topic_id)
     value["adding_replicas"] = {str(p): list(a.adding) for p, a in partitions if a.adding}
     value["removing_replicas"] = {str(p): list(a.removing) for p, a in partitions if a.removing}
-    value["version"] = 2 if topic.topic_id == NO_TOPIC_ID else 3
+    value["version"] = 2 if topic.topic_id == ZERO_UUID else 3
     return dump(value)
 
 
@@ -245,7 +246,7 @@ def decode_topic(path: str, data: bytes | None) -> TopicNode:
             for p, replicas in value["partitions"].items()
         }
         text = value.get("topic_id")
-        return TopicNode(dict(sorted(partitions.items())), topic_id_from_text(text) if text else NO_TOPIC_ID)
+        return TopicNode(dict(sorted(partitions.items())), topic_id_from_text(text) if text else ZERO_UUID)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NodeFormatError(path, f"node {path} is not a topic: {error!r}") from error
 

@@ -8,7 +8,6 @@ import pytest
 
 from odradek.broker.requests.authorization import Operation
 from odradek.cluster.controller.topic_manager import NewTopic
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -16,6 +15,7 @@ from odradek.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 from ..admin_world import Denying, World
 
@@ -73,7 +73,7 @@ def test_a_topic_is_created_and_has_leaders(version: int) -> None:
         assert not any(config.read_only or config.is_sensitive for config in result.configs)
         assert result.topic_config_error_code == 0
     if version >= 7:
-        assert result.topic_id == topic.topic_id != NO_TOPIC_ID
+        assert result.topic_id == topic.topic_id != ZERO_UUID
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -91,8 +91,8 @@ def test_validate_only_changes_nothing(version: int) -> None:
     assert _errors(response) == {"t": 0, "u": ErrorCode.INVALID_REPLICATION_FACTOR}
     assert world.image.topics == {}
     if version >= 7:
-        assert response.topics[0].topic_id != NO_TOPIC_ID
-        assert response.topics[1].topic_id == NO_TOPIC_ID
+        assert response.topics[0].topic_id != ZERO_UUID
+        assert response.topics[1].topic_id == ZERO_UUID
         assert response.topics[0].num_partitions == 1
 
 
@@ -101,7 +101,7 @@ def test_what_is_only_validated_has_an_id_with_kraft(release: str, has_id: bool)
     """As with real 3.9.1 and 4.3.1."""
     world = World({"odradek.kafka.version": release})
     response = world.call(_create(_topic("t"), validate_only=True), 7)
-    assert (response.topics[0].topic_id != NO_TOPIC_ID) is has_id
+    assert (response.topics[0].topic_id != ZERO_UUID) is has_id
     assert world.image.topics == {}
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from odradek.broker.requests.authorization import Operation
 from odradek.cluster.controller.topic_manager import NewTopic
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.primitives import ZERO_UUID
 
 from ..admin_world import Denying, World
 
@@ -20,7 +20,7 @@ VERSIONS = range(7)
 def _delete(version: int, *names: str) -> DeleteTopicsRequest:
     if version >= 6:
         return DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in names], timeout_ms=1000
+            topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names], timeout_ms=1000
         )
     return DeleteTopicsRequest(topic_names=list(names), timeout_ms=1000)
 
@@ -78,8 +78,8 @@ def test_a_topic_deleted_by_its_name_is_answered_with_its_id(release: str | None
     topic_id = world.image.topics["a"].topic_id
     response = world.call(_delete(6, "a", "unknown"), 6)
     assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
-        ("a", topic_id if has_id else NO_TOPIC_ID, 0),
-        ("unknown", NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a", topic_id if has_id else ZERO_UUID, 0),
+        ("unknown", ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
 
 

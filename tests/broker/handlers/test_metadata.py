@@ -8,9 +8,10 @@ import pytest
 
 from odradek.broker.requests.authorization import Operation
 from odradek.cluster.controller.topic_manager import NewTopic
-from odradek.cluster.nodes import NO_TOPIC_ID, Endpoint
+from odradek.cluster.nodes import Endpoint
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.primitives import ZERO_UUID
 
 from ..admin_world import Denying, World
 
@@ -152,7 +153,7 @@ def test_topics_by_id(world: World, version: int) -> None:
     "topic",
     [
         MetadataRequestTopic(topic_id=b"\x01" * 16, name="a"),
-        MetadataRequestTopic(topic_id=NO_TOPIC_ID, name=None),
+        MetadataRequestTopic(topic_id=ZERO_UUID, name=None),
     ],
 )
 def test_ids_before_version_12_are_refused(world: World, version: int, topic: MetadataRequestTopic) -> None:

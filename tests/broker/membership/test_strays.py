@@ -12,6 +12,7 @@ import pytest
 from odradek.broker.membership.strays import Strays
 from odradek.cluster import nodes, paths
 from odradek.cluster.store.store import StoreUnavailable, ensure_path
+from odradek.wire.primitives import ZERO_UUID
 from replication.replicas import append
 
 from .test_state_changes import ANOTHER_ID, ID, ME, OTHER, THIRD, World, run, state
@@ -64,7 +65,7 @@ def looks(scenario: Callable[[Looking], Coroutine[Any, Any, None]]) -> None:
     run(work)
 
 
-@pytest.mark.parametrize("topic_id", [ID, nodes.NO_TOPIC_ID], ids=["known by its id", "of an old node"])
+@pytest.mark.parametrize("topic_id", [ID, ZERO_UUID], ids=["known by its id", "of an old node"])
 def test_what_others_hold_alone_is_set_aside_at_the_second_look(topic_id: bytes) -> None:
     async def scenario(looking: Looking) -> None:
         looking.assign(OTHER, THIRD, topic_id=topic_id)

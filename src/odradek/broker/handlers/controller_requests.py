@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import handler
 from odradek.broker.membership.control_messages import leader_and_isr_response, replicas_to_stop, topic_states
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 from odradek.wire.api import ApiKey
@@ -40,6 +39,7 @@ from odradek.wire.messages.stop_replica import (
     StopReplicaResponse,
 )
 from odradek.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -65,7 +65,7 @@ def _partition_error(context: RequestContext, topic: LeaderAndIsrTopicState, ind
     if known is None or context.broker.broker_id not in known.replicas:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     known_id = image.topic_id(topic.topic_name)
-    if NO_TOPIC_ID not in (topic.topic_id, known_id) and topic.topic_id != known_id:
+    if ZERO_UUID not in (topic.topic_id, known_id) and topic.topic_id != known_id:
         return ErrorCode.INCONSISTENT_TOPIC_ID
     return ErrorCode.STALE_CONTROLLER_EPOCH
 

@@ -35,7 +35,6 @@ from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.controller.topics import CLUSTER_METADATA_TOPIC
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -46,6 +45,7 @@ from odradek.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
@@ -224,7 +224,7 @@ def _created(context: RequestContext, topic: PlannedTopic, validate_only: bool) 
     # With KRaft a topic has its id before it is known whether it is to be made.
     has_id = not validate_only or not context.broker.handlers.with_zookeeper
     result = CreatableTopicResult(
-        name=topic.name, topic_id=topic.topic_id if has_id else NO_TOPIC_ID, error_message=None
+        name=topic.name, topic_id=topic.topic_id if has_id else ZERO_UUID, error_message=None
     )
     if context.api_version < 5:
         return result

@@ -22,7 +22,6 @@ from odradek.broker.metadata.waits import is_still_there, wait_for_deletions
 from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError, KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -32,6 +31,7 @@ from odradek.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
@@ -82,7 +82,7 @@ def _delete(
             responses=[_result(topic.name, topic.topic_id, error) for topic in wanted]
         )
     for topic in wanted:
-        if topic.name is not None and topic.topic_id != NO_TOPIC_ID:
+        if topic.name is not None and topic.topic_id != ZERO_UUID:
             raise InvalidRequestError("Topic name and topic ID can not both be specified.")
     results = [_check(context, topic) for topic in wanted]
     if quota is not None:
@@ -118,7 +118,7 @@ def _admit(
 def _wanted(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState]:
     if version >= 6:
         return request.topics
-    return [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names]
+    return [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
 
 
 def _check(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult:

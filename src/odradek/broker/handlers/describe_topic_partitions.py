@@ -24,7 +24,7 @@ from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.broker.requests.untold import is_untold, unknown_topic
 from odradek.cluster.controller import topics as topic_rules
-from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
+from odradek.cluster.nodes import NO_LEADER
 from odradek.errors import InvalidRequestError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -35,6 +35,7 @@ from odradek.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -135,7 +136,7 @@ def _unknown(context: RequestContext, name: str) -> DescribeTopicPartitionsRespo
 
 
 def _topic(
-    context: RequestContext, name: str, error: ErrorCode, topic_id: bytes = NO_TOPIC_ID
+    context: RequestContext, name: str, error: ErrorCode, topic_id: bytes = ZERO_UUID
 ) -> DescribeTopicPartitionsResponseTopic:
     described = DescribeTopicPartitionsResponseTopic(
         error_code=int(error), name=name, topic_id=topic_id, partitions=[]

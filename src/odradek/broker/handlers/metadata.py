@@ -27,7 +27,6 @@ from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.broker.requests.untold import is_untold
 from odradek.cluster.controller import topics as topic_rules
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -38,6 +37,7 @@ from odradek.wire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -161,9 +161,9 @@ def _asked_for(
         if version < _BY_ID_FROM:
             if topic.name is None:
                 raise InvalidRequestError(f"Topic name can not be null for version {version}")
-            if topic.topic_id != NO_TOPIC_ID:
+            if topic.topic_id != ZERO_UUID:
                 raise InvalidRequestError(f"Topic IDs are not supported in requests for version {version}")
-        if topic.topic_id != NO_TOPIC_ID:
+        if topic.topic_id != ZERO_UUID:
             ids[topic.topic_id] = None
         if topic.name is not None:
             names[topic.name] = None
@@ -222,7 +222,7 @@ def _hidden(name: str) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name=name)
 
 
-def _failed(error: ErrorCode, name: str | None, topic_id: bytes = NO_TOPIC_ID) -> MetadataResponseTopic:
+def _failed(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=int(error),
         name=name,

@@ -21,9 +21,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.nodes import NO_TOPIC_ID, NodeFormatError
+from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.producer_ids import block_with
 from odradek.cluster.store.store import BadVersion, Delete, NoNode, SetData
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.cluster.store.store import MetadataStore
@@ -115,7 +116,7 @@ def _raise_leader_epochs(
         for key, one in known.items()
         # A topic that was made anew under its name begins with 0 again.
         if (its_id := topic_ids.get(key[0])) is not None
-        and (one.topic_id is None or its_id in (one.topic_id, NO_TOPIC_ID))
+        and (one.topic_id is None or its_id in (one.topic_id, ZERO_UUID))
         and 0 <= one.leader_epoch < _LAST_EPOCH
     ]
     raised = []

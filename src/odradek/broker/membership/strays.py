@@ -24,8 +24,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import OdradekError
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.replicas.replica_manager import ReplicaManager
@@ -66,7 +66,7 @@ def _is_elsewhere(topic: str, index: int, topic_id: bytes | None, data: bytes | 
         node = nodes.decode_topic(paths.topic(topic), data)
     except nodes.NodeFormatError:
         return False
-    if topic_id is not None and node.topic_id not in (NO_TOPIC_ID, topic_id):
+    if topic_id is not None and node.topic_id not in (ZERO_UUID, topic_id):
         return True
     assignment = node.partitions.get(index)
     return assignment is not None and broker_id not in assignment.replicas

@@ -26,12 +26,12 @@ from odradek.cluster.image import (
 )
 from odradek.cluster.nodes import (
     LEADER_DURING_DELETION,
-    NO_TOPIC_ID,
     BrokerRegistration,
     Endpoint,
 )
 from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.update_metadata import UpdateMetadataTopicState
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.wire.messages.update_metadata import (
@@ -164,13 +164,13 @@ def _registration(broker: UpdateMetadataBroker, version: int) -> BrokerRegistrat
 
 def _is_of_another(states: UpdateMetadataTopicState, before: TopicImage) -> bool:
     """Return whether a request speaks of another topic of the same name."""
-    return NO_TOPIC_ID not in (states.topic_id, before.topic_id) and states.topic_id != before.topic_id
+    return ZERO_UUID not in (states.topic_id, before.topic_id) and states.topic_id != before.topic_id
 
 
 def _updated(states: UpdateMetadataTopicState, before: TopicImage | None) -> TopicImage:
     """A topic with the partitions that a request names; it may have none any more."""
     topic_id = states.topic_id
-    if topic_id == NO_TOPIC_ID and before is not None:
+    if topic_id == ZERO_UUID and before is not None:
         topic_id = before.topic_id
     partitions = {} if before is None else dict(before.partitions)
     for state in states.partition_states:
