@@ -20,19 +20,8 @@ from odradek.errors import (
     KafkaError,
     SecurityDisabledError,
 )
-from odradek.util.acl import (
-    CLUSTER_NAME,
-    AccessControlEntry,
-    AccessControlEntryFilter,
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourcePattern,
-    ResourcePatternFilter,
-    ResourceType,
-)
+from odradek.util.acl import CLUSTER_NAME, AclBinding, ResourceType
+from odradek.wire.acls import binding_filter, created_binding, described_resource, matching_acl
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.create_acls import (
     AclCreation,
@@ -41,14 +30,12 @@ from odradek.wire.messages.create_acls import (
     CreateAclsResponse,
 )
 from odradek.wire.messages.delete_acls import (
-    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
 from odradek.wire.messages.describe_acls import (
-    AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,
     DescribeAclsResponse,
@@ -73,23 +60,16 @@ def describe(context: RequestContext, request: DescribeAclsRequest) -> Steps[Des
     if refusal is not None or acls is None:
         error = refusal or SecurityDisabledError()
         return DescribeAclsResponse(error_code=int(error.code), error_message=error.message, resources=[])
-    wanted = _filter(request)
+    wanted = binding_filter(request)
     index = acls.authorizer.index
     resources: list[DescribeAclsResource] = []
     count = 0
     for pattern in index.patterns():
         if wanted.pattern.matches(pattern):
-            described = [_describe(entry) for entry in index.entries(pattern) if wanted.entry.matches(entry)]
-            if described:
-                resources.append(
-                    DescribeAclsResource(
-                        resource_type=int(pattern.resource_type),
-                        resource_name=pattern.name,
-                        pattern_type=int(pattern.pattern_type),
-                        acls=described,
-                    )
-                )
-            count += len(described)
+            entries = [entry for entry in index.entries(pattern) if wanted.entry.matches(entry)]
+            if entries:
+                resources.append(described_resource(pattern, entries))
+            count += len(entries)
         count += 1
         if count >= _BETWEEN_PAUSES:
             count = 0
@@ -129,13 +109,13 @@ def delete(context: RequestContext, request: DeleteAclsRequest) -> Steps[DeleteA
                 for _ in request.filters
             ]
         )
-    filters = [_filter(one) for one in request.filters]
+    filters = [binding_filter(one) for one in request.filters]
     found = yield from _in_turn(context, lambda: acls.delete(filters))
     results: list[DeleteAclsFilterResult] = []
     for removed in found:
         matching: list[DeleteAclsMatchingAcl] = []
         for binding, failure in removed.items():
-            matching.append(_deleted(binding, failure))
+            matching.append(matching_acl(binding, failure))
             if len(matching) % _BETWEEN_PAUSES == 0:
                 yield
         results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching))
@@ -171,7 +151,7 @@ def _create(acls: AclKeeper, creations: Sequence[AclCreation]) -> list[KafkaErro
     for at, creation in enumerate(creations):
         error = errors[at] = _check(creation)
         if error is None:
-            bindings.append(_binding(creation))
+            bindings.append(created_binding(creation))
             places.append(at)
     for at, error in zip(places, acls.create(bindings), strict=True):
         errors[at] = error
@@ -186,63 +166,7 @@ def _check(creation: AclCreation) -> KafkaError | None:
     return None
 
 
-def _binding(creation: AclCreation) -> AclBinding:
-    return AclBinding(
-        ResourcePattern(
-            ResourceType.of_number(creation.resource_type),
-            creation.resource_name,
-            PatternType.of_number(creation.resource_pattern_type),
-        ),
-        AccessControlEntry(
-            creation.principal,
-            creation.host,
-            AclOperation.of_number(creation.operation),
-            AclPermissionType.of_number(creation.permission_type),
-        ),
-    )
-
-
-def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclBindingFilter:
-    return AclBindingFilter(
-        ResourcePatternFilter(
-            ResourceType.of_number(asked.resource_type_filter),
-            asked.resource_name_filter,
-            PatternType.of_number(asked.pattern_type_filter),
-        ),
-        AccessControlEntryFilter(
-            asked.principal_filter,
-            asked.host_filter,
-            AclOperation.of_number(asked.operation),
-            AclPermissionType.of_number(asked.permission_type),
-        ),
-    )
-
-
-def _describe(entry: AccessControlEntry) -> AclDescription:
-    return AclDescription(
-        principal=entry.principal,
-        host=entry.host,
-        operation=int(entry.operation),
-        permission_type=int(entry.permission_type),
-    )
-
-
 def _created(error: KafkaError | None) -> AclCreationResult:
     if error is None:
         return AclCreationResult()
     return AclCreationResult(error_code=int(error.code), error_message=error.message)
-
-
-def _deleted(binding: AclBinding, failure: KafkaError | None) -> DeleteAclsMatchingAcl:
-    pattern, entry = binding
-    return DeleteAclsMatchingAcl(
-        error_code=0 if failure is None else int(failure.code),
-        error_message=None if failure is None else failure.message,
-        resource_type=int(pattern.resource_type),
-        resource_name=pattern.name,
-        pattern_type=int(pattern.pattern_type),
-        principal=entry.principal,
-        host=entry.host,
-        operation=int(entry.operation),
-        permission_type=int(entry.permission_type),
-    )

@@ -8,18 +8,17 @@ from typing import Any
 from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import KafkaError
-from odradek.util.acl import (
-    AccessControlEntry,
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourcePattern,
-    ResourceType,
+from odradek.util.acl import AclBinding, AclBindingFilter, PatternType
+from odradek.wire.acls import (
+    acl_creation,
+    delete_acls_filter,
+    describe_acls_request,
+    described_bindings,
+    matching_binding,
 )
 from odradek.wire.api import ApiKey
-from odradek.wire.messages import create_acls, delete_acls
+from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.wire.messages.delete_acls import DeleteAclsRequest
 from odradek.wire.messages.describe_acls import DescribeAclsRequest
 
 EVERYTHING = AclBindingFilter()
@@ -40,11 +39,11 @@ class AclAdmin(AdminBase):
         """
 
         def message(version: int) -> DescribeAclsRequest:
-            return DescribeAclsRequest(**_filter_fields(wanted, version))
+            return describe_acls_request(_filter(wanted, version))
 
         response = await self._any("describe ACLs", message, ApiKey.DESCRIBE_ACLS)
         check(response.error_code, "ACLs", response.error_message)
-        return [_binding(resource, entry) for resource in response.resources for entry in resource.acls]
+        return [one for resource in response.resources for one in described_bindings(resource)]
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         """Add ACLs; those that are there already stay.
@@ -59,8 +58,8 @@ class AclAdmin(AdminBase):
         """
         wanted = list(dict.fromkeys(bindings))
 
-        def message(version: int) -> create_acls.CreateAclsRequest:
-            return create_acls.CreateAclsRequest(creations=[_creation(one, version) for one in wanted])
+        def message(version: int) -> CreateAclsRequest:
+            return CreateAclsRequest(creations=[_creation(one, version) for one in wanted])
 
         response = await self._any("create ACLs", message, ApiKey.CREATE_ACLS)
         problems: dict[AclBinding, KafkaError] = {}
@@ -80,10 +79,8 @@ class AclAdmin(AdminBase):
             KafkaError: one could not be removed; the others are.
         """
 
-        def message(version: int) -> delete_acls.DeleteAclsRequest:
-            return delete_acls.DeleteAclsRequest(
-                filters=[delete_acls.DeleteAclsFilter(**_filter_fields(one, version)) for one in filters]
-            )
+        def message(version: int) -> DeleteAclsRequest:
+            return DeleteAclsRequest(filters=[delete_acls_filter(_filter(one, version)) for one in filters])
 
         response = await self._any("delete ACLs", message, ApiKey.DELETE_ACLS)
         problems: dict[Any, KafkaError] = {}
@@ -93,7 +90,7 @@ class AclAdmin(AdminBase):
                 problems[one] = failure(one.pattern, result.error_code, result.error_message)
             removed.append([])
             for acl in result.matching_acls:
-                binding = _binding(acl, acl)
+                binding = matching_binding(acl)
                 if acl.error_code:
                     problems[binding] = failure(binding.pattern, acl.error_code, acl.error_message)
                 else:
@@ -102,59 +99,26 @@ class AclAdmin(AdminBase):
         return removed
 
 
-def _creation(binding: AclBinding, version: int) -> create_acls.AclCreation:
-    pattern, entry = binding
+def _creation(binding: AclBinding, version: int) -> AclCreation:
+    pattern = binding.pattern
     if version == 0 and pattern.pattern_type != PatternType.LITERAL:
         raise UnsupportedByBrokerError(
             f"{pattern}: the brokers know literal patterns only (Kafka before 2.0)"
         )
-    return create_acls.AclCreation(
-        resource_type=int(pattern.resource_type),
-        resource_name=pattern.name,
-        resource_pattern_type=int(pattern.pattern_type),
-        principal=entry.principal,
-        host=entry.host,
-        operation=int(entry.operation),
-        permission_type=int(entry.permission_type),
-    )
+    return acl_creation(binding)
 
 
-def _filter_fields(wanted: AclBindingFilter, version: int) -> dict[str, Any]:
-    """The fields of a filter, which DescribeAcls and DeleteAcls have in common."""
-    pattern, entry = wanted
-    return {
-        "resource_type_filter": int(pattern.resource_type),
-        "resource_name_filter": pattern.name,
-        "pattern_type_filter": _filtered(pattern.pattern_type, version),
-        "principal_filter": entry.principal,
-        "host_filter": entry.host,
-        "operation": int(entry.operation),
-        "permission_type": int(entry.permission_type),
-    }
+def _filter(wanted: AclBindingFilter, version: int) -> AclBindingFilter:
+    """Return a filter as `version` can say it.
 
-
-def _filtered(pattern_type: PatternType, version: int) -> int:
-    """A pattern type in a filter: brokers before 2.0 have literal patterns only, so that ANY is LITERAL."""
+    Brokers before 2.0 have literal patterns only, so that ANY is LITERAL.
+    """
+    pattern = wanted.pattern
     if version > 0:
-        return int(pattern_type)
-    if pattern_type not in (PatternType.ANY, PatternType.LITERAL):
+        return wanted
+    if pattern.pattern_type not in (PatternType.ANY, PatternType.LITERAL):
         raise UnsupportedByBrokerError(
-            f"pattern type {pattern_type.name}: the brokers know literal patterns only (Kafka before 2.0)"
+            f"pattern type {pattern.pattern_type.name}: the brokers know literal patterns only"
+            " (Kafka before 2.0)"
         )
-    return int(PatternType.LITERAL)
-
-
-def _binding(resource: Any, entry: Any) -> AclBinding:
-    return AclBinding(
-        ResourcePattern(
-            ResourceType.of_number(resource.resource_type),
-            resource.resource_name,
-            PatternType.of_number(resource.pattern_type),
-        ),
-        AccessControlEntry(
-            entry.principal,
-            entry.host,
-            AclOperation.of_number(entry.operation),
-            AclPermissionType.of_number(entry.permission_type),
-        ),
-    )
+    return wanted._replace(pattern=pattern._replace(pattern_type=PatternType.LITERAL))
