@@ -10,7 +10,7 @@ of a topic, INVALID_REQUEST of a broker. Releases had it otherwise:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from odradek.cluster.controller.topics import check_name
 from odradek.cluster.paths import DEFAULT_ENTITY
 from odradek.errors import (
     ClusterAuthorizationError,
+    ErrorCode,
     InvalidConfigurationError,
     InvalidRequestError,
     KafkaError,
@@ -114,25 +115,59 @@ class ConfigResource(Protocol):
 
 
 R = TypeVar("R", bound=ConfigResource)
+A_co = TypeVar("A_co", covariant=True)
 
 
-def change_each(resources: Sequence[R], change: Callable[[R], None]) -> Iterator[tuple[R, int, str | None]]:
-    """Change one resource after the other, each for itself: with the error code and message of each.
+class ResourceAnswer(Protocol[A_co]):
+    """The element of a response that answers for one resource: a class with these fields."""
+
+    def __call__(
+        self, *, error_code: int, error_message: str | None, resource_type: int, resource_name: str
+    ) -> A_co:
+        """Make one."""
+
+
+def change_each(
+    resources: Sequence[R], change: Callable[[R], None], answer: ResourceAnswer[A_co]
+) -> list[A_co]:
+    """Change one resource after the other, each for itself, and return the answers in the same order.
 
     Args:
         resources: of a request; those that are named twice are refused.
         change: changes one; raises `KafkaError`.
+        answer: makes the answer for one.
     """
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    answers: list[A_co] = []
     for resource in resources:
+        code = ErrorCode.NONE
+        message: str | None = None
         try:
             if times[(resource.resource_type, resource.resource_name)] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             change(resource)
         except KafkaError as error:
-            yield resource, int(error.code), error.message
-        else:
-            yield resource, 0, None
+            code, message = error.code, error.message
+        answers.append(_answer(resource, code, message, answer))
+    return answers
+
+
+def refuse_each(
+    resources: Iterable[ConfigResource], error: ErrorCode, message: str, answer: ResourceAnswer[A_co]
+) -> list[A_co]:
+    """Return the answers for resources of which none was changed, for the same reason."""
+    return [_answer(resource, error, message, answer) for resource in resources]
+
+
+def _answer(
+    resource: ConfigResource, error: ErrorCode, message: str | None, answer: ResourceAnswer[A_co]
+) -> A_co:
+    return answer(
+        error_code=int(error),
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def check_configs(names: Iterable[str], null_names: Sequence[str]) -> None:

@@ -11,7 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
-from odradek.broker.config.changes import change_configs, change_each, check_configs, is_before, kind_of
+from odradek.broker.config.changes import (
+    change_configs,
+    change_each,
+    check_configs,
+    is_before,
+    kind_of,
+    refuse_each,
+)
 from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_configs import (
@@ -29,20 +36,11 @@ if TYPE_CHECKING:
 _ONCE_FROM = "3.2"
 
 
-def _answer(resource: AlterConfigsResource, code: int, message: str | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
-
-
 def _error_response(refused: Refused[AlterConfigsRequest]) -> AlterConfigsResponse:
     return AlterConfigsResponse(
-        responses=[
-            _answer(resource, int(refused.error), refused.message) for resource in refused.request.resources
-        ]
+        responses=refuse_each(
+            refused.request.resources, refused.error, refused.message, AlterConfigsResourceResponse
+        )
     )
 
 
@@ -50,10 +48,13 @@ def _error_response(refused: Refused[AlterConfigsRequest]) -> AlterConfigsRespon
 @on_controller_thread
 def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace the configs of each resource."""
-    outcomes = change_each(
-        request.resources, lambda resource: _replace(context, resource, request.validate_only)
+    return AlterConfigsResponse(
+        responses=change_each(
+            request.resources,
+            lambda resource: _replace(context, resource, request.validate_only),
+            AlterConfigsResourceResponse,
+        )
     )
-    return AlterConfigsResponse(responses=[_answer(*outcome) for outcome in outcomes])
 
 
 def _replace(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:

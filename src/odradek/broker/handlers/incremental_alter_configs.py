@@ -23,6 +23,7 @@ from odradek.broker.config.changes import (
     check_configs,
     kind_of,
     names_resources,
+    refuse_each,
 )
 from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.broker.requests.authorization import CLUSTER, Operation
@@ -43,20 +44,11 @@ if TYPE_CHECKING:
 _OPERATIONS = range(4)
 
 
-def _answer(resource: AlterConfigsResource, code: int, message: str | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
-
-
 def _error_response(refused: Refused[IncrementalAlterConfigsRequest]) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
-        responses=[
-            _answer(resource, int(refused.error), refused.message) for resource in refused.request.resources
-        ]
+        responses=refuse_each(
+            refused.request.resources, refused.error, refused.message, AlterConfigsResourceResponse
+        )
     )
 
 
@@ -66,10 +58,13 @@ def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change the configs of each resource."""
-    outcomes = change_each(
-        request.resources, lambda resource: _change(context, resource, request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=change_each(
+            request.resources,
+            lambda resource: _change(context, resource, request.validate_only),
+            AlterConfigsResourceResponse,
+        )
     )
-    return IncrementalAlterConfigsResponse(responses=[_answer(*outcome) for outcome in outcomes])
 
 
 def _change(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
