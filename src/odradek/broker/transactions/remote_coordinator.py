@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker.interbroker.inter_broker_sender import InterBrokerSender
 from odradek.errors import UnsupportedVersionError
 from odradek.errors.codes import ErrorCode, to_code
 from odradek.util.futures import error_of
@@ -80,19 +80,8 @@ class _Question:
                 future.set_result({key: errors.get(key, otherwise) for key in partitions})
 
 
-class _Queue:
-    """The questions that wait for one broker.
-
-    Attributes:
-        questions: by transactional id, each id's in the order in which they came.
-        is_busy: whether a request is under way, or about to be sent.
-    """
-
-    __slots__ = ("is_busy", "questions")
-
-    def __init__(self) -> None:
-        self.questions: dict[str, list[_Question]] = {}
-        self.is_busy = False
+_Queue = dict[str, list[_Question]]
+"""The questions that wait for one broker by transactional id, each id's in the order in which they came."""
 
 
 class RemoteCoordinator:
@@ -101,7 +90,9 @@ class RemoteCoordinator:
     def __init__(self, channels: InterBrokerChannels, loop: asyncio.AbstractEventLoop) -> None:
         self._channels = channels
         self._loop = loop
-        self._queues: dict[int, _Queue] = {}
+        self._sender: InterBrokerSender[_Queue, dict[str, _Question]] = InterBrokerSender(
+            loop, new_queue=dict, take=_next_of_each, send=self._send, on_answer=self._answered
+        )
 
     def ask(
         self,
@@ -125,8 +116,7 @@ class RemoteCoordinator:
             A future of an error per partition, NONE where they may be written to.
         """
         answer: asyncio.Future[PartitionErrors] = self._loop.create_future()
-        queue = self._queues.setdefault(broker_id, _Queue())
-        questions = queue.questions.setdefault(transactional_id, [])
+        questions = self._sender.queue_of(broker_id).setdefault(transactional_id, [])
         question: _Question | None = None
         for waiting in list(questions):
             if waiting.producer_id != producer_id:
@@ -144,32 +134,15 @@ class RemoteCoordinator:
             questions.append(question)
         question.partitions.update(dict.fromkeys(partitions))
         question.askers.append((answer, partitions))
-        if not queue.is_busy:
-            queue.is_busy = True
-            # Those of the same turn go together.
-            self._loop.call_soon(self._send_next, broker_id, queue)
         return answer
 
-    def _send_next(self, broker_id: int, queue: _Queue) -> None:
-        batch: dict[str, _Question] = {}
-        for name, questions in list(queue.questions.items()):
-            batch[name] = questions.pop(0)
-            if not questions:
-                del queue.questions[name]
-        if not batch:
-            queue.is_busy = False
-            if self._queues.get(broker_id) is queue:
-                del self._queues[broker_id]
-            return
+    def _send(self, broker_id: int, batch: dict[str, _Question]) -> asyncio.Future[Any]:
         request = AddPartitionsToTxnRequest(
             transactions=[_transaction(question) for question in batch.values()]
         )
-        answer = self._channels.to_broker(broker_id, PURPOSE).send_negotiated(request, NEWEST_VERSION)
-        answer.add_done_callback(partial(self._answered, broker_id, queue, batch))
+        return self._channels.to_broker(broker_id, PURPOSE).send_negotiated(request, NEWEST_VERSION)
 
-    def _answered(
-        self, broker_id: int, queue: _Queue, batch: dict[str, _Question], answer: asyncio.Future[Any]
-    ) -> None:
+    def _answered(self, broker_id: int, batch: dict[str, _Question], answer: asyncio.Future[Any]) -> None:
         error = error_of(answer)
         if isinstance(error, UnsupportedVersionError | InvalidMessageError):
             # The latter: the newest version that both know is too old to carry the question.
@@ -189,7 +162,6 @@ class RemoteCoordinator:
                 log.exception("unforeseen failure in an answer about transactions of broker %d", broker_id)
                 for question in batch.values():
                     question.answer({}, ErrorCode.NETWORK_EXCEPTION)
-        self._send_next(broker_id, queue)
 
     def _take(
         self, broker_id: int, batch: dict[str, _Question], response: AddPartitionsToTxnResponse
@@ -218,6 +190,16 @@ class RemoteCoordinator:
                     errors[topic.name, partition.partition_index] = _SEEN_AS.get(code, code)
         for name, question in batch.items():
             question.answer(errors_by_id.get(name, {}), ErrorCode.NETWORK_EXCEPTION)
+
+
+def _next_of_each(queue: _Queue) -> dict[str, _Question]:
+    """Take out the first question of each transactional id."""
+    batch: dict[str, _Question] = {}
+    for name, questions in list(queue.items()):
+        batch[name] = questions.pop(0)
+        if not questions:
+            del queue[name]
+    return batch
 
 
 def _transaction(question: _Question) -> AddPartitionsToTxnTransaction:

@@ -14,9 +14,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker.interbroker.inter_broker_sender import InterBrokerSender
 from odradek.cluster.inter_broker_versions import request_version
 from odradek.errors.codes import to_code
 from odradek.util.futures import error_of
@@ -57,15 +57,13 @@ class _Queue:
     Attributes:
         entries: in the order in which they came.
         partitions: of all of them.
-        is_busy: whether a request is under way, or about to be sent.
     """
 
-    __slots__ = ("entries", "is_busy", "partitions")
+    __slots__ = ("entries", "partitions")
 
     def __init__(self) -> None:
         self.entries: deque[_Entry] = deque()
         self.partitions = 0
-        self.is_busy = False
 
 
 class RemoteMarkers:
@@ -92,15 +90,16 @@ class RemoteMarkers:
         self._broker_id = broker_id
         self._local = local
         self._channels = channels
-        self._loop = loop
         self._version = request_version(ApiKey.WRITE_TXN_MARKERS, inter_broker_protocol_version)
         self._owes = owes
-        self._queues: dict[int, _Queue] = {}
+        self._sender: InterBrokerSender[_Queue, list[_Entry]] = InterBrokerSender(
+            loop, new_queue=_Queue, take=self._take, send=self._send, on_answer=self._answered
+        )
 
     @property
     def waiting(self) -> int:
         """The number of partitions whose markers wait to be sent."""
-        return sum(queue.partitions for queue in self._queues.values())
+        return sum(queue.partitions for queue in self._sender.queues)
 
     def __call__(self, broker_id: int, markers: TransactionMarkers, deliver: Deliver) -> None:
         """See `MarkerSender`."""
@@ -110,7 +109,7 @@ class RemoteMarkers:
         if broker_id < 0:
             deliver({})
             return
-        queue = self._queues.setdefault(broker_id, _Queue())
+        queue = self._sender.queue_of(broker_id)
         size = len(markers.partitions)
         if queue.entries and queue.partitions + size > MAX_PARTITIONS_WAITING:
             repeats.log(
@@ -120,21 +119,10 @@ class RemoteMarkers:
             return
         queue.entries.append((markers, deliver))
         queue.partitions += size
-        if not queue.is_busy:
-            queue.is_busy = True
-            # Those of the same turn go together.
-            self._loop.call_soon(self._send_next, broker_id, queue)
 
-    def _send_next(self, broker_id: int, queue: _Queue) -> None:
-        batch = self._take(queue)
-        if not batch:
-            queue.is_busy = False
-            if self._queues.get(broker_id) is queue:
-                del self._queues[broker_id]
-            return
+    def _send(self, broker_id: int, batch: list[_Entry]) -> asyncio.Future[Any]:
         request = WriteTxnMarkersRequest(markers=[_marker(markers) for markers, _ in batch])
-        answer = self._channels.to_broker(broker_id, PURPOSE).send(request, self._version)
-        answer.add_done_callback(partial(self._answered, broker_id, queue, batch))
+        return self._channels.to_broker(broker_id, PURPOSE).send(request, self._version)
 
     def _take(self, queue: _Queue) -> list[_Entry]:
         """Return the markers for the next request. Answers name producers, so each is in it once."""
@@ -162,9 +150,7 @@ class RemoteMarkers:
         queue.entries.extendleft(reversed(left))
         return batch
 
-    def _answered(
-        self, broker_id: int, queue: _Queue, batch: list[_Entry], answer: asyncio.Future[Any]
-    ) -> None:
+    def _answered(self, broker_id: int, batch: list[_Entry], answer: asyncio.Future[Any]) -> None:
         errors_by_producer: dict[int, PartitionErrors] = {}
         error = error_of(answer)
         if error is not None:
@@ -184,7 +170,6 @@ class RemoteMarkers:
             except Exception:
                 # The other transactions of the request have their answers, and the next ones their turn.
                 log.exception("unforeseen failure after markers of producer id %d", markers.producer_id)
-        self._send_next(broker_id, queue)
 
 
 def _marker(markers: TransactionMarkers) -> WritableTxnMarker:
