@@ -49,6 +49,7 @@ WALK = (
     "broker/quotas/rates.py",
     "broker/quotas/throttling.py",
     "broker/replicas/waiting.py",
+    "broker/requests/action.py",
     "broker/requests/answer.py",
     "broker/requests/context.py",
     "broker/requests/peer.py",

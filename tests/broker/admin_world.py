@@ -14,7 +14,8 @@ from odradek.broker.metadata.features import Features
 from odradek.broker.metadata.topic_descriptions import TopicDescriptions
 from odradek.broker.metrics.telemetry import ClientTelemetry
 from odradek.broker.quotas.quota_managers import QuotaManagers
-from odradek.broker.requests.authorization import Operation, Resource
+from odradek.broker.requests.action import Action
+from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
 from odradek.broker.requests.peer import ANONYMOUS, Peer
@@ -36,10 +37,8 @@ class Denying:
     def __init__(self, *denied: tuple[Operation, str]) -> None:
         self.denied = set(denied)
 
-    def authorize(
-        self, principal: str, client_host: str, operation: Operation, resource: Resource, *audit: object
-    ) -> bool:
-        return (operation, resource.name) not in self.denied
+    def authorize(self, context: object, action: Action) -> bool:
+        return (action.operation, action.resource.name) not in self.denied
 
     def authorize_by_type(self, *asked: object) -> bool:
         return False

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker
-from odradek.broker.requests.authorization import Operation, Resource
+from odradek.broker.requests.action import Action
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import iter_records
 from odradek.wire.messages.add_partitions_to_txn import (
@@ -201,10 +201,8 @@ class DenyingName:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def authorize(
-        self, principal: str, host: str, operation: Operation, resource: Resource, *audit: object
-    ) -> bool:
-        return resource.name != self.name
+    def authorize(self, context: object, action: Action) -> bool:
+        return action.resource.name != self.name
 
     def authorize_by_type(self, *asked: object) -> bool:
         return False

@@ -50,7 +50,7 @@ from odradek.broker.quotas.producer_id_throttle import ProducerIdThrottle
 from odradek.broker.quotas.quota_managers import QuotaManagers
 from odradek.broker.quotas.throttling import RequestThrottle
 from odradek.broker.replicas.replica_manager import ReplicaManager
-from odradek.broker.requests.authorization import Authorizer
+from odradek.broker.requests.authorizer import Authorizer
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster.controller.controller import Controller

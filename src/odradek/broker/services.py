@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.quota_managers import QuotaManagers
     from odradek.broker.quotas.throttling import RequestThrottle
     from odradek.broker.replicas.replica_manager import ReplicaManager
-    from odradek.broker.requests.authorization import Authorizer
+    from odradek.broker.requests.authorizer import Authorizer
     from odradek.broker.sasl.token_keeper import TokenKeeper
     from odradek.broker.transactions.producer_ids import ProducerIds
     from odradek.broker.transactions.runtime import TransactionRuntime

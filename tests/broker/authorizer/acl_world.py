@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from odradek.broker.authorizer.acl_authorizer import AclAuthorizer
 from odradek.broker.authorizer.acl_keeper import AclKeeper
 from odradek.util.acl import (
@@ -13,10 +15,19 @@ from odradek.util.acl import (
     ResourcePattern,
     ResourceType,
 )
+from odradek.wire.api import ApiKey
 
 from ..admin_world import World
 
 ADMIN = "User:admin"
+
+
+class Asker(NamedTuple):
+    """An `AuthorizableRequestContext`."""
+
+    principal: str
+    client_host: str = "1.2.3.4"
+    api_key: int = ApiKey.PRODUCE
 
 
 def acl(

@@ -11,7 +11,12 @@ from typing import Any
 
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.authorizer.requirements import REQUIREMENTS
-from odradek.broker.requests.authorization import Operation, Resource, ResourceType
+from odradek.broker.requests.action import Action
+from odradek.broker.requests.authorization import (
+    Operation,
+    ResourceType,
+)
+from odradek.broker.requests.authorizer import AuthorizableRequestContext
 from odradek.testing import Broker
 from odradek.wire.api import ApiKey
 from waiting import until
@@ -56,39 +61,20 @@ class Recording:
         self._authorizer = authorizer
         self.asked: set[tuple[int, Operation, ResourceType]] = set()
 
-    def authorize(
-        self,
-        principal: str,
-        client_host: str,
-        operation: Operation,
-        resource: Resource,
-        api_key: int,
-        count: int,
-        log_if_allowed: bool,
-        log_if_denied: bool,
-    ) -> bool:
-        if log_if_allowed:
-            self.asked.add((api_key, operation, resource.type))
-        allowed: bool = self._authorizer.authorize(
-            principal, client_host, operation, resource, api_key, count, log_if_allowed, log_if_denied
-        )
+    def authorize(self, context: AuthorizableRequestContext, action: Action) -> bool:
+        if action.log_if_allowed:
+            self.asked.add((context.api_key, action.operation, action.resource.type))
+        allowed: bool = self._authorizer.authorize(context, action)
         return allowed
 
     def grants_of(self, *asked: object) -> None:
         return None
 
     def authorize_by_type(
-        self,
-        principal: str,
-        client_host: str,
-        operation: Operation,
-        resource_type: ResourceType,
-        api_key: int,
+        self, context: AuthorizableRequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        self.asked.add((api_key, operation, resource_type))
-        allowed: bool = self._authorizer.authorize_by_type(
-            principal, client_host, operation, resource_type, api_key
-        )
+        self.asked.add((context.api_key, operation, resource_type))
+        allowed: bool = self._authorizer.authorize_by_type(context, operation, resource_type)
         return allowed
 
 

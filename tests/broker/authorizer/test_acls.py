@@ -12,6 +12,7 @@ import pytest
 from odradek.broker.authorizer.acl_authorizer import LONGEST_NAME, MOST_DECISIONS, AclAuthorizer
 from odradek.broker.authorizer.acl_keeper import AclKeeper
 from odradek.broker.authorizer.audit import LOGGER_NAME, TRACE
+from odradek.broker.requests.action import Action
 from odradek.broker.requests.authorization import Operation, topic
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.peer import Peer
@@ -30,6 +31,7 @@ from odradek.util.acl import (
     ResourcePattern,
     ResourceType,
 )
+from odradek.wire.api import ApiKey
 from odradek.wire.headers import RequestHeader
 from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -40,7 +42,7 @@ from odradek.wire.messages.metadata import MetadataRequest
 
 from ..admin_world import World
 from ..live import connect, running
-from .acl_world import ADMIN, acl, guarded
+from .acl_world import ADMIN, Asker, acl, guarded
 
 READ, WRITE = Operation.READ, Operation.WRITE
 PREFIXED = PatternType.PREFIXED
@@ -147,7 +149,7 @@ def test_version_0_knows_literal_patterns_alone(world: World) -> None:
 @pytest.mark.parametrize("version", range(4))
 def test_created_acls_hold_at_once(world: World, version: int) -> None:
     authorizer = world.authorizer
-    question = ("User:bob", "1.2.3.4", WRITE, topic("c"), 0, 1, True, True)
+    question = Asker("User:bob"), Action(WRITE, topic("c"))
     assert not authorizer.authorize(*question)
     wanted = [creation(acl("c", WRITE, "User:bob")), creation(acl("c", READ, "User:bob"))]
     answer = world.call(CreateAclsRequest(creations=wanted), version)
@@ -297,20 +299,20 @@ def test_a_store_that_cannot_be_written(world: World, monkeypatch: pytest.Monkey
 
 def test_producers_may_be_idempotent_when_they_may_write_to_some_topic(world: World) -> None:
     authorizer = world.authorizer
-    assert authorizer.authorize_by_type("User:alice", "h", WRITE, ResourceType.TOPIC, 22)
-    assert not authorizer.authorize_by_type("User:bob", "h", WRITE, ResourceType.TOPIC, 22)
-    assert authorizer.authorize_by_type(ADMIN, "h", WRITE, ResourceType.TOPIC, 22)
+    assert authorizer.authorize_by_type(Asker("User:alice"), WRITE, ResourceType.TOPIC)
+    assert not authorizer.authorize_by_type(Asker("User:bob"), WRITE, ResourceType.TOPIC)
+    assert authorizer.authorize_by_type(Asker(ADMIN), WRITE, ResourceType.TOPIC)
     world.acls.create([acl("*", WRITE, "User:alice", deny=True)])
-    assert not authorizer.authorize_by_type("User:alice", "h", WRITE, ResourceType.TOPIC, 22)
+    assert not authorizer.authorize_by_type(Asker("User:alice"), WRITE, ResourceType.TOPIC)
 
 
 def test_decisions_are_remembered_within_bounds() -> None:
     authorizer = AclAuthorizer([], True)
     decisions = lambda: authorizer._decisions  # noqa: E731
     for number in range(MOST_DECISIONS + 10):
-        authorizer.authorize("User:a", "h", READ, topic(str(number)), 1, 1, True, True)
+        authorizer.authorize(Asker("User:a"), Action(READ, topic(str(number))))
     assert len(decisions()) == 10
-    authorizer.authorize("User:a", "h", READ, topic("x" * (LONGEST_NAME + 1)), 1, 1, True, True)
+    authorizer.authorize(Asker("User:a"), Action(READ, topic("x" * (LONGEST_NAME + 1))))
     assert len(decisions()) == 10
 
 
@@ -367,14 +369,17 @@ def test_the_audit_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(level, LOGGER_NAME):
             caplog.clear()
             authorizer = world.authorizer
-            authorizer.authorize("User:bob", "1.2.3.4", READ, topic("a"), 1, 2, True, True)
-            authorizer.authorize("User:bob", "1.2.3.4", WRITE, topic("a\n" * 200), 0, 1, True, False)
-            authorizer.authorize("User:alice", "1.2.3.4", READ, topic("ab"), 1, 1, True, True)
-            authorizer.authorize("User:alice", "1.2.3.4", READ, topic("ab"), 3, 1, False, True)
-            authorizer.authorize(
-                ADMIN, "1.2.3.4", AclOperation.DESCRIBE_CONFIGS, topic("a"), 32, 1, True, True
-            )
-            authorizer.authorize_by_type("User:bob", "1.2.3.4", WRITE, ResourceType.TOPIC, 22)
+            bob, alice = Asker("User:bob", api_key=ApiKey.FETCH), Asker("User:alice", api_key=ApiKey.FETCH)
+            authorizer.authorize(bob, Action(READ, topic("a"), 2))
+            hidden = Action(WRITE, topic("a\n" * 200), log_if_denied=False)
+            authorizer.authorize(Asker("User:bob", api_key=ApiKey.PRODUCE), hidden)
+            authorizer.authorize(alice, Action(READ, topic("ab")))
+            possible = Action(READ, topic("ab"), log_if_allowed=False)
+            authorizer.authorize(Asker("User:alice", api_key=ApiKey.METADATA), possible)
+            describing = Asker(ADMIN, api_key=ApiKey.DESCRIBE_CONFIGS)
+            authorizer.authorize(describing, Action(AclOperation.DESCRIBE_CONFIGS, topic("a")))
+            opening = Asker("User:bob", api_key=ApiKey.INIT_PRODUCER_ID)
+            authorizer.authorize_by_type(opening, WRITE, ResourceType.TOPIC)
         return [record.getMessage() for record in caplog.records if record.name == LOGGER_NAME]
 
     denied = [

@@ -7,7 +7,13 @@ from collections.abc import Collection
 
 from odradek.broker.authorizer import audit
 from odradek.broker.authorizer.acl_index import SUPER_USER, AclDecision, AclIndex
-from odradek.broker.requests.authorization import Operation, Resource, ResourceType
+from odradek.broker.requests.action import Action
+from odradek.broker.requests.authorization import (
+    Operation,
+    Resource,
+    ResourceType,
+)
+from odradek.broker.requests.authorizer import AuthorizableRequestContext
 from odradek.broker.requests.peer import Grants
 from odradek.util.acl import AccessControlEntry, ResourcePattern
 
@@ -28,7 +34,7 @@ as one is made for each question."""
 
 
 class AclAuthorizer:
-    """See `odradek.broker.requests.authorization.Authorizer`.
+    """See `odradek.broker.requests.authorizer.Authorizer`.
 
     Questions may come from the event loop and from the controller's thread at once; changes come from one
     thread at a time.
@@ -80,32 +86,21 @@ class AclAuthorizer:
         if self._grants and audit.logger.isEnabledFor(logging.DEBUG):
             self._take_back()
 
-    def authorize(
-        self,
-        principal: str,
-        client_host: str,
-        operation: Operation,
-        resource: Resource,
-        api_key: int,
-        count: int,
-        log_if_allowed: bool,
-        log_if_denied: bool,
-    ) -> bool:
+    def authorize(self, context: AuthorizableRequestContext, action: Action) -> bool:
         """See `Authorizer.authorize`."""
-        resource_type, name = resource
+        principal, client_host = context.principal, context.client_host
+        operation = action.operation
+        resource_type, name = action.resource
         decisions = self._decisions
         key = (principal, client_host, operation, resource_type, name)
         decision = decisions.get(key)
         if decision is None:
             decision = self._decide(principal, client_host, operation, resource_type, name)
             self._remember(decisions, key, name, decision)
-        allowed = decision.allowed
-        level = audit.level_of(allowed, log_if_allowed, log_if_denied)
+        level = audit.level_of(decision, action)
         if audit.logger.isEnabledFor(level):
-            audit.tell(
-                level, decision, principal, client_host, operation, resource_type, name, api_key, count
-            )
-        return allowed
+            audit.tell(level, decision, context, action)
+        return decision.allowed
 
     def _decide(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
@@ -117,14 +112,10 @@ class AclAuthorizer:
         )
 
     def authorize_by_type(
-        self,
-        principal: str,
-        client_host: str,
-        operation: Operation,
-        resource_type: ResourceType,
-        api_key: int,
+        self, context: AuthorizableRequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
         """See `Authorizer.authorize_by_type`."""
+        principal, client_host = context.principal, context.client_host
         if principal in self._super_users:
             return True
         decisions = self._decisions
@@ -136,20 +127,10 @@ class AclAuthorizer:
             )
             decision = AclDecision(allowed, "AnyResourceOfType")
             self._remember(decisions, key, None, decision)
-        level = audit.level_of(decision.allowed, True, True)
+        action = Action(operation, Resource(resource_type, "NONE"), 0)
+        level = audit.level_of(decision, action)
         if audit.logger.isEnabledFor(level):
-            audit.tell(
-                level,
-                decision,
-                principal,
-                client_host,
-                operation,
-                resource_type,
-                "NONE",
-                api_key,
-                0,
-                pattern_type="UNKNOWN",
-            )
+            audit.tell(level, decision, context, action, pattern_type="UNKNOWN")
         return decision.allowed
 
     def _remember(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 
 from odradek.broker.authorizer.acl_index import AclDecision
-from odradek.broker.requests.authorization import Operation, ResourceType
+from odradek.broker.requests.action import Action
+from odradek.broker.requests.authorizer import AuthorizableRequestContext
 from odradek.wire.api import ApiKey
 
 LOGGER_NAME = "kafka.authorizer.logger"
@@ -21,38 +22,34 @@ _MOST_CHARACTERS = 255
 logger = logging.getLogger(LOGGER_NAME)
 
 
-def level_of(allowed: bool, log_if_allowed: bool, log_if_denied: bool) -> int:
+def level_of(decision: AclDecision, action: Action) -> int:
     """The level of the line about a decision."""
-    if allowed:
-        return logging.DEBUG if log_if_allowed else TRACE
-    return logging.INFO if log_if_denied else TRACE
+    if decision.allowed:
+        return logging.DEBUG if action.log_if_allowed else TRACE
+    return logging.INFO if action.log_if_denied else TRACE
 
 
 def tell(
     level: int,
     decision: AclDecision,
-    principal: str,
-    client_host: str,
-    operation: Operation,
-    resource_type: ResourceType,
-    name: str,
-    api_key: int,
-    count: int,
+    context: AuthorizableRequestContext,
+    action: Action,
     pattern_type: str = "LITERAL",
 ) -> None:
     """Write the line about a decision."""
+    resource_type, name = action.resource
     logger.log(
         level,
         "Principal = %s is %s operation = %s from host = %s on resource = %s:%s:%s for request = %s "
         "with resourceRefCount = %d based on rule %s",
-        principal,
+        context.principal,
         "Allowed" if decision.allowed else "Denied",
-        operation.name,
-        client_host,
+        action.operation.name,
+        context.client_host,
         resource_type.pascal_name,
         pattern_type,
         name if len(name) <= _MOST_CHARACTERS else f"{name[:_MOST_CHARACTERS]}…",
-        ApiKey(api_key).api_name,
-        count,
+        ApiKey(context.api_key).api_name,
+        action.reference_count,
         decision.rule,
     )

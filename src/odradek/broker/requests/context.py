@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from odradek.broker.requests.action import Action
 from odradek.broker.requests.authorization import (
     GROUP_OPERATIONS_BEFORE_4_0,
     SUPPORTED_OPERATIONS,
@@ -89,6 +90,11 @@ class RequestContext:
         self.resumed_ms = -1.0
 
     @property
+    def api_key(self) -> int:
+        """The number of the request's API."""
+        return self.header.api_key
+
+    @property
     def client_host(self) -> str:
         """The peer's address as text, without the port."""
         return self.peer.host
@@ -117,21 +123,11 @@ class RequestContext:
         log_if_allowed: bool = True,
         log_if_denied: bool = True,
     ) -> bool:
-        """Return whether this request's principal may do `operation` to `resource`; see `Authorizer`."""
+        """Return whether this request's principal may do `operation` to `resource`; see `Action`."""
         authorizer = self.broker.authorizer
         if authorizer is None:
             return True
-        peer = self.peer
-        return authorizer.authorize(
-            peer.principal,
-            peer.host,
-            operation,
-            resource,
-            self.header.api_key,
-            count,
-            log_if_allowed,
-            log_if_denied,
-        )
+        return authorizer.authorize(self, Action(operation, resource, count, log_if_allowed, log_if_denied))
 
     def may_write(self, topic: str) -> bool:
         """Return whether the principal may write to a topic; `authorize`, in less time where it was asked
@@ -190,9 +186,7 @@ class RequestContext:
     def authorize_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the principal may do `operation` to at least one resource of a type (KIP-679)."""
         authorizer = self.broker.authorizer
-        return authorizer is None or authorizer.authorize_by_type(
-            self.principal, self.client_host, operation, resource_type, self.header.api_key
-        )
+        return authorizer is None or authorizer.authorize_by_type(self, operation, resource_type)
 
     def authorized_operations(self, resource: Resource) -> int:
         """The bit field of allowed operations that Metadata, DescribeGroups and DescribeCluster report."""
