@@ -16,7 +16,6 @@ from odradek.cluster.controller.decisions import Decision, Put, Write
 from odradek.cluster.controller.topics import CLUSTER_METADATA_TOPIC, why_invalid
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import (
-    NO_TOPIC_ID,
     PartitionState,
     ProducerIdBlock,
     ReplicaAssignment,
@@ -27,6 +26,7 @@ from odradek.cluster.nodes import (
     encode_topic,
 )
 from odradek.cluster.store.store import Create
+from odradek.wire.primitives import ZERO_UUID
 
 KEEP_EVERYTHING: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -78,7 +78,7 @@ def adopt(
         if why is not None:
             left[name] = why
             continue
-        ids = {one.topic_id for one in partitions.values()} - {None, NO_TOPIC_ID}
+        ids = {one.topic_id for one in partitions.values()} - {None, ZERO_UUID}
         topic_id = ids.pop() if ids else new_topic_id()
         assert topic_id is not None
         assignment = {index: ReplicaAssignment((broker_id,)) for index in sorted(partitions)}

@@ -12,10 +12,10 @@ from odradek.cluster.controller.event_queue import EventQueue, ImmediateQueue
 from odradek.cluster.controller.random_source import RandomSource, SystemRandomSource, random_uuid
 from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage
 from odradek.cluster.inter_broker_versions import has_topic_ids
-from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.cluster.store.store import MetadataStore
 from odradek.errors import NotControllerError, UnknownTopicOrPartitionError
 from odradek.util.clock import Clock
+from odradek.wire.primitives import ZERO_UUID
 
 
 class ControllerContext:
@@ -137,4 +137,4 @@ class ControllerContext:
             topic_id = random_uuid(self.rng)
             if topic_id not in self.image.topic_names:
                 return topic_id
-        return NO_TOPIC_ID
+        return ZERO_UUID

@@ -20,8 +20,9 @@ from odradek.cluster.controller.metadata_reader import MetadataReader
 from odradek.cluster.controller.metadata_writer import MetadataWriter
 from odradek.cluster.controller.node_watchers import NodeWatchers
 from odradek.cluster.image import ClusterDelta
-from odradek.cluster.nodes import NO_TOPIC_ID, NodeFormatError, TopicNode, encode_topic
+from odradek.cluster.nodes import NodeFormatError, TopicNode, encode_topic
 from odradek.cluster.store.store import NodeContent, SetData
+from odradek.wire.primitives import ZERO_UUID
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class TopicChanges:
         """Write the topic ids that an older controller has not written."""
         context = self._context
         topics = context.image.topics
-        without = [name for name in sorted(topics) if topics[name].topic_id == NO_TOPIC_ID]
+        without = [name for name in sorted(topics) if topics[name].topic_id == ZERO_UUID]
         if without and context.has_topic_ids:
             given = self._give_ids_to(without)
             renamed = {name: topics[name]._replace(topic_id=topic_id) for name, topic_id in given.items()}
@@ -131,7 +132,7 @@ class TopicChanges:
             path = paths.topic(name)
             try:
                 node = nodes.decode_topic(path, found.data)
-                if node.topic_id not in {topic.topic_id, NO_TOPIC_ID}:
+                if node.topic_id not in {topic.topic_id, ZERO_UUID}:
                     continue  # another topic of that name: who follows the names will see
                 added = {
                     index: loading.load_partition(context.store, name, index, assignment)
@@ -178,7 +179,7 @@ class TopicChanges:
                 self._reader.leave_out(error)
                 continue
             given[name] = node.topic_id
-            if node.topic_id == NO_TOPIC_ID:
+            if node.topic_id == ZERO_UUID:
                 given[name] = self._context.new_topic_id()
                 whole = node._replace(topic_id=given[name])
                 self._writer.commit(Decision((SetData(path, encode_topic(whole), found.stat.version),)))
