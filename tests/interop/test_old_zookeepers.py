@@ -11,8 +11,8 @@ import pytest
 
 from cluster import test_store_conformance, test_zookeeper
 from cluster.settled_zookeeper import settled
-from cluster.test_store_conformance import clock
-from cluster.test_zookeeper import chroot, connect, proxy
+from cluster.store.test_store_conformance import clock
+from cluster.store.test_zookeeper import chroot, connect, proxy
 from interop import kafka_peer
 from odradek.cluster.store.store import MetadataStore
 from odradek.cluster.store.zookeeper import ZooKeeperStore

@@ -34,7 +34,7 @@ ELSEWHERE = (
     (
         "all ZooKeepers of an ensemble down",
         "the row with one ZooKeeper down for a minute: brokers see the same; an ensemble has its tests in "
-        "tests/cluster/test_zookeeper.py",
+        "tests/cluster/store/test_zookeeper.py",
     ),
     (
         "groups whose assignments the coordinator makes (KIP-848)",

@@ -27,7 +27,7 @@ from odradek.errors import (
 )
 from odradek.util.clock import ManualClock
 
-from .scenario import Config
+from ..scenario import Config
 
 REGISTRATION = BrokerRegistration((Endpoint("PLAINTEXT", "h", 9092),))
 

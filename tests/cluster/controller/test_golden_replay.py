@@ -10,7 +10,7 @@ from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import Check, Create, Delete, Op, SetData, StoreError
 from odradek.util.clock import ManualClock
 
-from .golden import VERSIONS, lines, snapshots, step_ends
+from ..golden import VERSIONS, lines, snapshots, step_ends
 
 
 def _op(write: dict[str, Any]) -> Op:

@@ -13,7 +13,7 @@ from odradek.cluster.controller.assignment import assign_replicas, rack_alternat
 from odradek.cluster.controller.random_source import SystemRandomSource, random_uuid
 from odradek.errors import InvalidReplicationFactorError, KafkaError
 
-from .golden import cluster_lines
+from ..golden import cluster_lines
 
 KAFKA_NAMES = {
     "InvalidReplicationFactorException": "InvalidReplicationFactorError",

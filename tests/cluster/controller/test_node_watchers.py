@@ -12,7 +12,7 @@ from odradek.cluster.store.store import SessionExpired, StoreUnavailable
 from odradek.errors import NotControllerError
 from odradek.util.clock import ManualClock
 
-from .scenario import Config
+from ..scenario import Config
 
 
 class Watched:

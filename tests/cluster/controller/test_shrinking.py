@@ -8,7 +8,7 @@ from odradek.cluster.controller.partition_reassignment import is_moving
 from odradek.cluster.image import PartitionImage
 from odradek.errors import InvalidReplicationFactorError
 
-from .brokers import World
+from ..brokers import World
 
 
 def partition(world: World) -> PartitionImage:

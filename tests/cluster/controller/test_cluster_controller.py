@@ -45,7 +45,7 @@ from odradek.errors import (
 from odradek.wire.primitives import ZERO_UUID
 from seeds import each_seed
 
-from .brokers import MortalStore, World
+from ..brokers import MortalStore, World
 
 
 def test_one_broker_is_the_controller_and_the_next_takes_over() -> None:

@@ -24,7 +24,7 @@ from odradek.cluster.configs.topic_config import (
 )
 from odradek.util.java_text import java_double
 
-from .golden import cluster_lines
+from ..golden import cluster_lines
 
 
 def test_every_value_of_every_topic_config_is_read_as_kafka_reads_it() -> None:

@@ -14,8 +14,8 @@ from odradek.cluster.controller.partition_reassignment import is_moving, target_
 from odradek.cluster.store.store import StoreError
 from odradek.errors import KafkaError
 
-from .brokers import World
-from .test_controller_deaths import CASES, MAX_WRITES, Case, small_transactions
+from ..brokers import World
+from ..controller.test_controller_deaths import CASES, MAX_WRITES, Case, small_transactions
 
 __all__ = ["small_transactions"]
 

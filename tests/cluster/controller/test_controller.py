@@ -33,7 +33,7 @@ from odradek.errors import (
 from odradek.util.clock import ManualClock
 from seeds import each_seed
 
-from .scenario import Config, Scenario
+from ..scenario import Config, Scenario
 
 REGISTRATION = BrokerRegistration((Endpoint("PLAINTEXT", "h", 9092),))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .scenario import check
+from ..scenario import check
 
-FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
+FILES = sorted((Path(__file__).parents[1] / "transcripts").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

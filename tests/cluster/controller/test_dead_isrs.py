@@ -7,7 +7,7 @@ import pytest
 from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster.image import PartitionImage
 
-from .brokers import World
+from ..brokers import World
 
 KEY = ("t", 0)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cluster.losing_proxy import LosingProxy
+from cluster.store.losing_proxy import LosingProxy
 from odradek.broker.assembly import metadata_access
 from odradek.client import Admin
 from odradek.cluster.store.store import (

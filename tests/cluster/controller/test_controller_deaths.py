@@ -14,7 +14,7 @@ from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.image import PartitionImage
 from odradek.cluster.nodes import encode_reassignments
 
-from .brokers import World
+from ..brokers import World
 
 MAX_WRITES = 60
 WRITES_OF_THE_NEXT = (None, 1, 2, 3, 4, 6)
