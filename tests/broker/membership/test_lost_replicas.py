@@ -10,6 +10,7 @@ import pytest
 
 from odradek import Producer
 from odradek.broker.app import Broker
+from odradek.cluster.image import PartitionImage
 from odradek.cluster.nodes import LEADER_RECOVERING
 from odradek.errors.codes import ErrorCode
 from odradek.testing.cluster import Cluster
@@ -61,6 +62,12 @@ def replace_disk(folder: Path) -> None:
 async def check(broker: Broker, lost: list[int]) -> None:
     for index in range(4):
         assert await end_of(broker, index) == ((STORAGE, -1) if index in lost else (0, RECORDS))
+
+
+def wait_until_nobody_leads(cluster: Cluster) -> PartitionImage:
+    """Return the state of the partition then: a dead broker leads as long as its session lasts."""
+    cluster.wait_until(lambda: cluster.partition("t").leader < 0)
+    return cluster.partition("t")
 
 
 @pytest.mark.parametrize("what", ["replaced", "left out"])
@@ -176,8 +183,7 @@ def test_all_die_and_the_one_with_the_empty_disk_comes_first() -> None:
             cluster.kill(one)
         empty(cluster, first)
         cluster.restart(first)
-        state = cluster.partition("t")
-        assert state.leader < 0
+        state = wait_until_nobody_leads(cluster)
         assert state.isr
         assert first not in state.isr
         for one in set(range(3)) - {first}:
@@ -197,7 +203,7 @@ def test_all_have_lost_everything_and_somebody_decides() -> None:
         for one in range(3):
             empty(cluster, one)
             cluster.restart(one)
-        assert cluster.partition("t").leader < 0
+        wait_until_nobody_leads(cluster)
         controller = cluster.brokers[cluster.controller]
         controller.call(
             lambda broker: broker.controller.event_queue.run(
