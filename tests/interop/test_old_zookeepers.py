@@ -9,8 +9,8 @@ from inspect import signature
 
 import pytest
 
-from cluster import test_store_conformance, test_zookeeper
 from cluster.settled_zookeeper import settled
+from cluster.store import test_store_conformance, test_zookeeper
 from cluster.store.test_store_conformance import clock
 from cluster.store.test_zookeeper import chroot, connect, proxy
 from interop import kafka_peer
