@@ -141,8 +141,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (outages, stuck_partitions, blocking, cluster, offsets):
         monkeypatch.setattr(module, "ORDINARY_MS", 0.0)
-    for module in (outages, stuck_partitions):
-        monkeypatch.setattr(module, "AGAIN_MS", 0.0)
+    monkeypatch.setattr(outages, "AGAIN_MS", 0.0)
 
 
 @contextmanager

@@ -22,9 +22,22 @@ MUTE_MS = 5_000.0
 
 
 @dataclass(slots=True)
-class _Outage:
+class Outage:
+    """One failure that lasts. Times are monotonic milliseconds.
+
+    Attributes:
+        since_ms: when it was first seen.
+        told_ms: when it was told last.
+    """
+
     since_ms: float
     told_ms: float | None = None
+
+    def is_due(self, now_ms: float, after_ms: float) -> bool:
+        """Return whether to tell of it: when it has lasted for `after_ms`, then every `AGAIN_MS`."""
+        if now_ms - self.since_ms < after_ms:
+            return False
+        return self.told_ms is None or now_ms - self.told_ms >= AGAIN_MS
 
 
 class Outages:
@@ -36,7 +49,7 @@ class Outages:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._by_what: dict[str, _Outage] = {}
+        self._by_what: dict[str, Outage] = {}
 
     def failed(self, what: str, problem: object, now_ms: float, *, after_ms: float = 0.0) -> None:
         """It failed once more: log a warning if that is due.
@@ -48,18 +61,14 @@ class Outages:
         """
         outage = self._by_what.get(what)
         if outage is None:
-            outage = self._by_what[what] = _Outage(now_ms)
-        lasting_ms = now_ms - outage.since_ms
-        if lasting_ms < after_ms:
+            outage = self._by_what[what] = Outage(now_ms)
+        if not outage.is_due(now_ms, after_ms):
             return
         if outage.told_ms is None:
             log.warning("client %s: %s: %s; it is tried again", self._client_id, what, problem)
-        elif now_ms - outage.told_ms >= AGAIN_MS:
-            log.warning(
-                "client %s: %s, for %.0f s now: %s", self._client_id, what, lasting_ms / 1000, problem
-            )
         else:
-            return
+            lasting_s = (now_ms - outage.since_ms) / 1000
+            log.warning("client %s: %s, for %.0f s now: %s", self._client_id, what, lasting_s, problem)
         outage.told_ms = now_ms
 
     def ended(self, what: str, now_ms: float) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from odradek.client.core.outages import AGAIN_MS, ORDINARY_MS
+from odradek.client.core.outages import ORDINARY_MS, Outage
 from odradek.client.types import TopicPartition
 
 log = logging.getLogger("odradek.client")
@@ -24,10 +24,10 @@ _MOST_NAMED = 10
 
 
 @dataclass(slots=True)
-class _Stuck:
-    since_ms: float
-    seen_ms: float
-    told_ms: float | None = None
+class _Stuck(Outage):
+    """Attributes: `seen_ms`: when it failed last."""
+
+    seen_ms: float = 0.0
 
 
 class StuckPartitions:
@@ -51,10 +51,9 @@ class StuckPartitions:
         for tp, reason in reasons.items():
             stuck = self._by_partition.get(tp)
             if stuck is None or now_ms - stuck.seen_ms > FORGOTTEN_MS:
-                stuck = self._by_partition[tp] = _Stuck(now_ms, now_ms)
+                stuck = self._by_partition[tp] = _Stuck(now_ms)
             stuck.seen_ms = now_ms
-            since_told_ms = AGAIN_MS if stuck.told_ms is None else now_ms - stuck.told_ms
-            if now_ms - stuck.since_ms >= ORDINARY_MS and since_told_ms >= AGAIN_MS:
+            if stuck.is_due(now_ms, ORDINARY_MS):
                 due[tp] = f"{tp} for {(now_ms - stuck.since_ms) / 1000:.0f} s now: {reason}"
         if not due:
             return
