@@ -21,11 +21,11 @@ def test_one_comes_after_the_other() -> None:
 
         def convert(name: str) -> Steps[None]:
             yield from conversions.come(KEY)
-            turn = conversions.take_turn(KEY)
+            conversions.take_turn(KEY)
             held[name] = asyncio.get_running_loop().create_future()
             yield held[name]
             appended.append(name)
-            conversions.give_turn(turn)
+            conversions.give_turn(KEY)
 
         running = [take_or_wait(convert("first")), take_or_wait(convert("second"))]
         assert list(held) == ["first"]
@@ -49,9 +49,9 @@ def test_one_comes_after_the_other() -> None:
 def test_other_partitions_are_not_waited_for() -> None:
     async def main() -> None:
         conversions = Conversions()
-        turn = conversions.take_turn(KEY)
+        conversions.take_turn(KEY)
         assert list(conversions.come(("t", 1))) == []
-        conversions.give_turn(turn)
+        conversions.give_turn(KEY)
         assert list(conversions.come(KEY)) == []
 
     asyncio.run(main())

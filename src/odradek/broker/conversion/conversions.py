@@ -27,7 +27,6 @@ class Conversions:
     def __init__(self) -> None:
         self._turns = 0
         self.latest: dict[tuple[str, int], asyncio.Future[None]] = {}
-        self._keys: dict[asyncio.Future[None], tuple[str, int]] = {}
 
     def next_turn(self) -> int:
         """Return a number that is another one each time."""
@@ -42,17 +41,14 @@ class Conversions:
                 return
             yield running
 
-    def take_turn(self, key: tuple[str, int]) -> asyncio.Future[None]:
-        """Have all others wait in `come` until `give_turn` is called with what this returns."""
+    def take_turn(self, key: tuple[str, int]) -> None:
+        """Have all others wait in `come` until `give_turn` is called for the same partition."""
         assert key not in self.latest, key
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.latest[key] = turn
-        self._keys[turn] = key
-        return turn
+        self.latest[key] = asyncio.get_running_loop().create_future()
 
-    def give_turn(self, turn: asyncio.Future[None]) -> None:
+    def give_turn(self, key: tuple[str, int]) -> None:
         """Let the next one come."""
-        del self.latest[self._keys.pop(turn)]
+        turn = self.latest.pop(key)
         # Steps that nobody takes any more end with the process, when there is no loop to tell.
         if not turn.get_loop().is_closed():
             turn.set_result(None)

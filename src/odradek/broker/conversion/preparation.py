@@ -34,7 +34,6 @@ from odradek.errors import KafkaError
 from odradek.log.partition.format_conversion import Prepared
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Container
 
     from odradek.broker.requests.context import RequestContext
@@ -73,7 +72,8 @@ class Preparation:
         """How much may still be unpacked before the next pause."""
         self._room_of_old = 0
         """How many bytes of message sets may still be left to the next append, whatever they unpack to."""
-        self._turn: asyncio.Future[None] | None = None
+        self._turn: tuple[str, int] | None = None
+        """The partition for which nobody else converts meanwhile."""
 
     def look(
         self, topic: TopicProduceData, start: int, refused: Container[tuple[str, bytes, int]]
@@ -141,7 +141,8 @@ class Preparation:
         """Wait until nobody else converts records for this partition."""
         conversions = self._context.broker.conversions
         yield from conversions.come(key)
-        self._turn = conversions.take_turn(key)
+        conversions.take_turn(key)
+        self._turn = key
 
     def _look(self, partition: Partition, key: tuple[str, int], records: Any) -> Steps[int]:
         """Look at what is for one partition; returns how many bytes have been made of it.

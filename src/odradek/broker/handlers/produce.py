@@ -220,18 +220,22 @@ def _come_to_each(context: RequestContext, request: ProduceRequest) -> Steps[Non
     """Wait until nothing is converted for any of a request's partitions."""
     own_records(request)
     conversions = context.broker.conversions
-    while True:
-        for topic in request.topic_data:
-            name = topic_name(context, topic)
+    key = _converted_now(context, request)
+    while key is not None:
+        yield from conversions.come(key)
+        key = _converted_now(context, request)
+
+
+def _converted_now(context: RequestContext, request: ProduceRequest) -> tuple[str, int] | None:
+    """Return a partition of a request for which something is converted; None where there is none."""
+    latest = context.broker.conversions.latest
+    for topic in request.topic_data:
+        name = topic_name(context, topic)
+        if name is not None:
             for data in topic.partition_data:
-                if name is not None and (name, data.index) in conversions.latest:
-                    yield from conversions.come((name, data.index))
-                    break
-            else:
-                continue
-            break
-        else:
-            return
+                if (name, data.index) in latest:
+                    return name, data.index
+    return None
 
 
 def _topic_response(topic: TopicProduceData, answers: list[PartitionProduceResponse]) -> TopicProduceResponse:

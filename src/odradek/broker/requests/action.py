@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.authorization import Operation, Resource
 
 
-# One after the other: the next has the memory of the last.
+# A free list of one: actions are made one after the other.
 @mypyc_attr(free_list_len=1)
 @final
 class Action:
