@@ -35,6 +35,7 @@ from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.wire.primitives import encode_uvarint
 
 MIB = 1024 * 1024
 UNPACKED_BYTES = 120 * MIB
@@ -119,20 +120,11 @@ def with_tags(message: Any, version: int, size: int) -> bytes:
     tags = bytearray()
     blocks = (size - len(whole)) // (128 * 5)
     for number in range(1 << 14, (1 << 14) + blocks):
-        rest = _varint(number) + b"\0"
+        rest = encode_uvarint(number) + b"\0"
         tags += rest.join(firsts) + rest
     count = 128 * blocks
-    body = whole[:-1] + _varint(count) + tags
+    body = whole[:-1] + encode_uvarint(count) + tags
     return len(body).to_bytes(4, "big") + body
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 @cache

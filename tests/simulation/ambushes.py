@@ -39,6 +39,25 @@ async def _until(look: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
         return found
 
 
+async def _led_by_another(
+    cluster: SimulatedCluster, partitions: Sequence[tuple[str, int]], fits: Callable[[Any], bool]
+) -> tuple[Machine, Any]:
+    """Wait for a partition that `fits` and whose leader is not the controller; gives the controller and the
+    leader's replica.
+    """
+
+    def find() -> tuple[Machine, Any] | None:
+        controller = cluster.controller()
+        if controller is None:
+            return None
+        leaders = [one for key in partitions if (one := cluster.leader(*key)) is not None]
+        fitting = (one for one in leaders if one.broker_id != controller.number and fits(one))
+        return next(((controller, one) for one in fitting), None)
+
+    found: tuple[Machine, Any] = await _until(find)
+    return found
+
+
 @contextmanager
 def _cut(cluster: SimulatedCluster, *pairs: tuple[str, str]) -> Iterator[None]:
     cluster.network.cuts.update(pairs)
@@ -189,20 +208,9 @@ async def quick_return(cluster: SimulatedCluster, partitions: Sequence[tuple[str
         partitions: the first of them that fits is taken.
     """
 
-    def find() -> tuple[Machine, Any] | None:
-        controller = cluster.controller()
-        leaders = [one for key in partitions if (one := cluster.leader(*key)) is not None]
-        fitting = [one for one in leaders if len(one.isr) == len(cluster.machines) and _has_unsynced(one)]
-        return next(
-            (
-                (controller, one)
-                for one in fitting
-                if controller is not None and one.broker_id != controller.number
-            ),
-            None,
-        )
-
-    controller, replica = await _until(find)
+    controller, replica = await _led_by_another(
+        cluster, partitions, lambda one: len(one.isr) == len(cluster.machines) and _has_unsynced(one)
+    )
     topic, index = replica.key
     leader, replicas = cluster.machines[replica.broker_id], replica.replicas
     registration, state = paths.broker_id(leader.number), paths.partition_state(topic, index)
@@ -252,15 +260,7 @@ async def dead_isr(cluster: SimulatedCluster, partitions: Sequence[tuple[str, in
         partitions: the first of them that fits is taken.
     """
 
-    def find() -> tuple[Machine, Any] | None:
-        controller = cluster.controller()
-        leaders = [one for key in partitions if (one := cluster.leader(*key)) is not None]
-        if controller is None:
-            return None
-        fitting = (one for one in leaders if one.broker_id != controller.number and len(one.replicas) > 2)
-        return next(((controller, one) for one in fitting), None)
-
-    controller, replica = await _until(find)
+    controller, replica = await _led_by_another(cluster, partitions, lambda one: len(one.replicas) > 2)
     topic, index = replica.key
     replicas = replica.replicas
     dying = [one for one in replicas if one != controller.number]
