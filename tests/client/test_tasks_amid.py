@@ -12,7 +12,7 @@ import pytest
 from odradek.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from odradek.errors import OdradekError
 
-from .entered_amid import BOUND_S, COMMON, CONSUMER, PRODUCER, TP, admin_methods, public
+from .entered_amid import BOUND_S, COMMON, CONSUMER, PRODUCER, TP, admin_methods, mute_server, public
 
 Method = Callable[[Any], Any]
 
@@ -83,6 +83,44 @@ async def cells(client: type, outers: list[str], inners: list[str]) -> list[str]
     if made is not None:
         await made.close()
     return wrong
+
+
+async def closed_amid(client: type, method: str) -> Any:
+    """Return what comes of a call whose client is closed while it waits for a broker that says nothing."""
+    with mute_server() as servers:
+        patient = {**COMMON, "bootstrap_servers": servers, "request_timeout_ms": 600_000}
+        made: Any
+        if client is AsyncProducer:
+            made = AsyncProducer(
+                **patient,
+                transactional_id="x",
+                max_block_ms=600_000,
+                delivery_timeout_ms=600_000,
+                linger_ms=0,
+            )
+        elif client is AsyncConsumer:
+            made = AsyncConsumer(
+                **patient, group_id="g", default_api_timeout_ms=600_000, enable_auto_commit=False
+            )
+            await made.assign([TP])
+        else:
+            made = AsyncAdmin(**patient, default_api_timeout_ms=600_000)
+        waiting = asyncio.create_task(call(METHODS[client][method], made))
+        for _ in range(5):  # turns of the loop: it has asked for a connection
+            await asyncio.sleep(0)
+        async with asyncio.timeout(BOUND_S):
+            await (made.close(0.001) if client is AsyncProducer else made.close())
+            return (await asyncio.gather(waiting, return_exceptions=True))[0]
+
+
+@pytest.mark.parametrize("client", METHODS, ids=lambda client: client.__name__)
+def test_closed_while_nobody_answers(client: type) -> None:
+    wrong = {}
+    for method in sorted(set(METHODS[client]) - {"close"}):
+        outcome = asyncio.run(closed_amid(client, method))
+        if isinstance(outcome, BaseException) and not isinstance(outcome, OdradekError):
+            wrong[method] = outcome
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("client", METHODS, ids=lambda client: client.__name__)

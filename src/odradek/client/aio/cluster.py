@@ -168,7 +168,14 @@ class Cluster:
             # Whoever waits hears of an error; where all have gone, nobody need.
             task.add_done_callback(error_of)
         # Whoever gives up waiting must not end the try of the others.
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # The end of the try is no cancellation of who waits for it, unless that was cancelled too.
+            current = asyncio.current_task()
+            if task.cancelled() and self.closed and not (current is not None and current.cancelling()):
+                raise ClosedError("the client was closed meanwhile") from None
+            raise
 
     async def _connect(self, key: ConnectionKey) -> Connection:
         try:
