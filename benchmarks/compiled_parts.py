@@ -62,7 +62,7 @@ def produces(rng: random.Random) -> dict[str, float]:
 def old_formats(rng: random.Random) -> dict[str, float]:
     """Part `_messages`."""
     from odradek.records.message_sets.message_kernel import message_kernel
-    from odradek.records.message_sets.message_set_builder import append_message
+    from odradek.records.message_sets.message_writer import append_message
 
     messages = bytearray()
     for offset in range(147):

@@ -9,8 +9,10 @@ level that is Kafka's default.
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.records.batch import HEADER_BYTES
@@ -19,10 +21,12 @@ from odradek.records.compression import Codec
 from odradek.records.conversion.down_conversion import DownConversion
 from odradek.records.conversion.up_conversion import messages_to_batch
 from odradek.records.message_sets.message_kernel import NATIVE
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.records.message_sets.message_validation import validate_message_set
 
 from .results import Measure, Outcome
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from records.message_set_builder import MessageSetBuilder
 
 if TYPE_CHECKING:
     from .sections import Context

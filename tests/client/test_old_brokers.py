@@ -22,7 +22,6 @@ from odradek.errors import CorruptRecordError, RecordTooLargeError, UnknownTopic
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import iter_all_records
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from odradek.wire.messages.find_coordinator import FindCoordinatorResponse
@@ -44,6 +43,7 @@ from odradek.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from records.message_set_builder import MessageSetBuilder
 from waiting import gathered
 
 KAFKA_0_10_0 = {

@@ -20,7 +20,6 @@ from odradek.errors import (
     UnknownTopicOrPartitionError,
 )
 from odradek.records.compression import Codec
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.testing import Broker
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -35,6 +34,7 @@ from odradek.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from records.message_set_builder import MessageSetBuilder
 
 TOPIC = "t"
 

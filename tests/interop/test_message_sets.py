@@ -27,9 +27,9 @@ from odradek.records.message_sets.message_set import (
     iter_all_records,
     iter_entries,
 )
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.records.message_sets.message_validation import validate_message_set
 from odradek.records.patch import assign_offsets
+from records.message_set_builder import MessageSetBuilder
 from records.validating import validate_batches
 
 from . import kafka_peer

@@ -17,8 +17,8 @@ from odradek import Admin, NewTopic
 from odradek.log import LogConfig, RealFileSystem
 from odradek.log.startup.loading import open_partition_log
 from odradek.records.compression import Codec
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
+from records.message_set_builder import MessageSetBuilder
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("kafka_toolchain")]
 

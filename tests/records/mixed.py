@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from odradek.records.batch import TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from records.message_set_builder import MessageSetBuilder
 
 FIELD = st.none() | st.binary(max_size=60)
 PART = st.tuples(

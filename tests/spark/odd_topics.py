@@ -13,7 +13,7 @@ from odradek.records.batch import TimestampType
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from records.message_set_builder import MessageSetBuilder
 
 START_MS = 1_700_000_000_000
 SPAN_MS = 7 * 24 * 3_600_000

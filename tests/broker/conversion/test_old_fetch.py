@@ -16,7 +16,7 @@ from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import BatchBuilder, build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import iter_all_records, iter_entries
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from records.message_set_builder import MessageSetBuilder
 
 from ..live import append, connect, create_topic, fetch, running
 from ..net import run

@@ -15,8 +15,8 @@ from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import iter_all_records, iter_entries
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.replication.delayed import Purgatory
+from records.message_set_builder import MessageSetBuilder
 
 from ..live import append, batch, connect, create_topic, fetch, produce, running
 from ..net import run

@@ -15,8 +15,8 @@ from odradek.records import compression
 from odradek.records.builder import BatchBuilder
 from odradek.records.codecs import TooLargeError
 from odradek.records.compression import Codec
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.util.clock import SystemClock
+from records.message_set_builder import MessageSetBuilder
 
 LARGE_BYTES = 16 * 1024 * 1024
 """What a packed batch unpacks to here; packed it is below a megabyte, mostly of some kilobytes."""

@@ -114,7 +114,7 @@ def test_every_version_is_throttled_and_those_that_can_are_told(tmp_path: Path, 
         async with running(tmp_path, time, {"producer_byte_rate": 1000}) as broker:
             client, neighbour = await live.connect(broker), await live.connect(broker)
             if version < 3:
-                from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+                from records.message_set_builder import MessageSetBuilder
 
                 builder = MessageSetBuilder(magic=0)
                 builder.append(-1, None, b"x" * 30_000)

@@ -12,8 +12,8 @@ from odradek.log import LogConfig, PartitionLog
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import iter_entries
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
+from records.message_set_builder import MessageSetBuilder
 from seeds import each_seed
 
 from ..batches import NOW_MS

@@ -17,8 +17,8 @@ from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import iter_all_records, iter_entries
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
+from records.message_set_builder import MessageSetBuilder
 from seeds import each_seed
 
 from ..following import append_follower

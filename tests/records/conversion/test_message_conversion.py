@@ -31,10 +31,10 @@ from odradek.records.message_sets.message_set import (
     iter_entries,
     iter_messages,
 )
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
 from odradek.records.message_sets.message_validation import ValidMessages, validate_message_set
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import record_errors
+from records.message_set_builder import MessageSetBuilder
 from records.validating import validate_batches
 from seeds import seed
 

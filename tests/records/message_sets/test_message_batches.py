@@ -13,7 +13,7 @@ from odradek.records.batch import Record, batch_records, check_crc
 from odradek.records.columns import decode_columns
 from odradek.records.message_sets.message_batches import BATCH_BYTES, iter_as_batches
 from odradek.records.message_sets.message_set import iter_all_records
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from records.message_set_builder import MessageSetBuilder
 from seeds import seed
 
 from ..conversion.test_message_conversion import mutate_message

@@ -14,7 +14,7 @@ from odradek.records.batch import HEADER_BYTES, BatchHeader
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_sets import _pymessages
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder
+from records.message_set_builder import MessageSetBuilder
 from seeds import seed
 
 from ..conversion.test_message_conversion import mutate_message

@@ -33,7 +33,8 @@ from odradek.records.message_sets.message_set import (
     message_records,
     parse_entry,
 )
-from odradek.records.message_sets.message_set_builder import MessageSetBuilder, append_message, wrapper
+from odradek.records.message_sets.message_writer import append_message, wrapper
+from records.message_set_builder import MessageSetBuilder
 
 from ..golden import wire_record_sets
 from ..old_golden import OLD_RELEASES, OldSegment, old_segments

@@ -14,7 +14,7 @@ from odradek.log.cleaner.key_map import KeyMap
 from odradek.records.batch import NO_TIMESTAMP, TimestampType
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import MessageHeader, inner_records
-from odradek.records.message_sets.message_set_builder import append_message, message_attributes, wrapper
+from odradek.records.message_sets.message_writer import append_message, message_attributes, wrapper
 
 
 def index_messages(keys: KeyMap, header: MessageHeader, message: memoryview, start_offset: int) -> bool:

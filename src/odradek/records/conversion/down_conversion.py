@@ -33,7 +33,7 @@ from odradek.records.message_sets.message_set import (
     iter_messages,
     key_and_value,
 )
-from odradek.records.message_sets.message_set_builder import (
+from odradek.records.message_sets.message_writer import (
     MESSAGE_OVERHEAD,
     append_message,
     message_attributes,

@@ -40,8 +40,8 @@ from odradek.records.message_sets.message_set import (
     iter_messages,
     key_and_value,
 )
-from odradek.records.message_sets.message_set_builder import append_message, message_attributes, wrapper
 from odradek.records.message_sets.message_validation import ValidMessages
+from odradek.records.message_sets.message_writer import append_message, message_attributes, wrapper
 from odradek.records.problems import raise_for_problem
 from odradek.wire.epochs import NO_EPOCH
 

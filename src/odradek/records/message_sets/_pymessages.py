@@ -22,7 +22,7 @@ from odradek.records.message_sets.message_problems import (
     TOO_SHORT,
 )
 from odradek.records.message_sets.message_set import FIELDS_AT, HEAD, INT32, INT64, MIN_LENGTH
-from odradek.records.message_sets.message_set_builder import MESSAGE_OVERHEAD, append_message
+from odradek.records.message_sets.message_writer import MESSAGE_OVERHEAD, append_message
 
 NATIVE = False
 
