@@ -1,4 +1,4 @@
-"""Everything that waits: long polls, acks=all, joins, sessions.
+"""Operations that wait for a partition, a replica or the metadata: long polls, acks=all, topics to come.
 
 An operation waits for any of its keys to be checked, or for its time to run out; it ends exactly once.
 Nothing here knows a socket, an event loop or a clock: timers are handed in.
