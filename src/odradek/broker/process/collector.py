@@ -4,7 +4,7 @@ Objects of a request, and of a connection, die by their reference counts; the co
 which are rare (`tests/broker/apis/test_no_cycles.py`). It looks at young objects often, which takes one
 or two milliseconds; at all of them, which with thousands of connections takes a tenth of a second and more,
 only when something has stayed that nothing explains. The settings and the measurements behind them are in
-docs/performance.md and docs/decisions/what-lives-long-is-not-looked-at.md.
+benchmarks/BROKER.md and docs/decisions/what-lives-long-is-not-looked-at.md.
 """
 
 from __future__ import annotations
