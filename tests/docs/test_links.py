@@ -20,6 +20,9 @@ CODE = [
     ROOT / "setup.py",
     *(file for folder in ("src", "tests", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))),
 ]
+FOLDERS = ("src", "tests", "benchmarks", "examples", "image")
+_FILES = [str(file) for folder in FOLDERS for file in (ROOT / folder).rglob("*.py*")]
+_FILE = re.compile(r"`((?:\w+/)*\w+\.pyx?)`")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"\b(?:docs|benchmarks)/[\w./-]+\.md\b")
@@ -70,3 +73,18 @@ def test_pages_that_code_names_are_there() -> None:
         if "docs/" in (text := file.read_text(encoding="utf-8")) or "benchmarks/" in text
     }
     assert {file: names for file, names in missing.items() if names} == {}
+
+
+def _is_somewhere(name: str) -> bool:
+    """Return whether a file of the checkout has this name, or this end of a path."""
+    return (ROOT / name).exists() or any(path.endswith(f"/{name}") for path in _FILES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    assert [name for name in _FILE.findall(_prose(page)) if not _is_somewhere(name)] == []
+
+
+def test_a_file_that_is_not_there_is_found() -> None:
+    assert _is_somewhere("replication/partition.py") and _is_somewhere("_kernel.pyx")
+    assert not _is_somewhere("replication/no_such_file.py")
