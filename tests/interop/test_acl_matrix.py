@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.authorizer.acl_matrix import USERS, Connection, Side, cases, cases_of_kraft
+from broker.authorizer.acl_matrix import cases, cases_of_kraft
+from broker.authorizer.acl_matrix_side import Connection, Side
+from broker.authorizer.acl_matrix_users import USERS
 from broker.authorizer.test_acl_matrix import GOLDEN, asked_of_ours, recorded, write_golden
 from interop import kafka_peer
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.authorizer.acl_matrix import Case, Side, cases, cases_of_kraft
+from broker.authorizer.acl_matrix import Case, cases, cases_of_kraft
+from broker.authorizer.acl_matrix_side import Side
 from broker.authorizer.test_acl_matrix import asked_of_ours
 from interop import kafka_peer
 from interop.test_acl_matrix import asked_of_kafka

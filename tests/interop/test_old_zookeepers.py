@@ -10,9 +10,9 @@ from inspect import signature
 import pytest
 
 from cluster.settled_zookeeper import settled
-from cluster.store import test_store_conformance, test_zookeeper
+from cluster.store import test_store_conformance, test_zookeeper, test_zookeeper_access
 from cluster.store.test_store_conformance import clock
-from cluster.store.test_zookeeper import chroot, connect, proxy
+from cluster.store.zookeeper_sessions import chroot, connect, proxy
 from interop import kafka_peer
 from odradek.cluster.store.store import MetadataStore
 from odradek.cluster.store.zookeeper import ZooKeeperStore
@@ -55,7 +55,7 @@ def test_a_server_without_multi_reads_is_asked_for_each_node(zookeeper: ZooKeepe
         store.delete("/read")
 
 
-for _tests in (test_store_conformance, test_zookeeper):
+for _tests in (test_store_conformance, test_zookeeper, test_zookeeper_access):
     for _name, _test in vars(_tests).items():
         # The others have a server of their own, or none.
         if _name.startswith("test_") and {"store", "zookeeper"} & signature(_test).parameters.keys():

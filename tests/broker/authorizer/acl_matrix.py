@@ -1,4 +1,4 @@
-"""The matrix: who asks for what, from where, under which ACLs; and how the same is asked of any broker.
+"""The matrix: who asks (`acl_matrix_users`) for what; `acl_matrix_side` asks it of any broker.
 
 Each case is one request of one principal about one resource. `tests/golden/authorization` has what a Kafka
 3.9.1 with ZooKeeper answered, reduced to the errors, the names that are shown, and the operations that are
@@ -7,144 +7,18 @@ said to be authorized; `tests/interop/test_acl_matrix.py` asks it again.
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from odradek.errors.codes import ErrorCode
 from odradek.records.builder import build_batch
-from odradek.util.acl import (
-    AccessControlEntry,
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourcePattern,
-    ResourceType,
-)
 from odradek.wire.api import ApiKey
-from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages import request_class
 
-LIMIT_S = 30
-HOME, AWAY = "127.0.0.1", "127.0.0.2"
-
-_O = AclOperation
-TOPIC_OPERATIONS = (
-    _O.READ,
-    _O.WRITE,
-    _O.CREATE,
-    _O.DELETE,
-    _O.ALTER,
-    _O.DESCRIBE,
-    _O.DESCRIBE_CONFIGS,
-    _O.ALTER_CONFIGS,
-)
-GROUP_OPERATIONS = (_O.READ, _O.DESCRIBE, _O.DELETE, _O.ALL)
-CLUSTER_OPERATIONS = (
-    _O.CREATE,
-    _O.ALTER,
-    _O.DESCRIBE,
-    _O.CLUSTER_ACTION,
-    _O.DESCRIBE_CONFIGS,
-    _O.ALTER_CONFIGS,
-    _O.IDEMPOTENT_WRITE,
-)
-IDS_OPERATIONS = (_O.DESCRIBE, _O.WRITE, _O.ALL)
+from .acl_matrix_users import ADMIN, AWAY, CLUSTER_USERS, GROUP_USERS, HOME, IDS_USERS, NOBODY, TOPIC_USERS
 
 TOPICS = ("lit", "pre-1", "other", "public")
 GROUPS = ("lit-g", "pre-g", "other-g", "any-g")
 IDS = ("lit-x", "pre-x", "other-x", "any-x")
-
-NOBODY, ADMIN = "nobody", "admin"
-
-TOPIC_USERS = [f"t-{one.name.lower()}" for one in TOPIC_OPERATIONS]
-GROUP_USERS = [f"g-{one.name.lower()}" for one in GROUP_OPERATIONS]
-CLUSTER_USERS = [f"c-{one.name.lower()}" for one in CLUSTER_OPERATIONS]
-IDS_USERS = [f"x-{one.name.lower()}" for one in IDS_OPERATIONS]
-MIXED_USERS = ["all", "all-but", "hosted", "producer", "consumer"]
-USERS = [ADMIN, NOBODY, *TOPIC_USERS, *GROUP_USERS, *CLUSTER_USERS, *IDS_USERS, *MIXED_USERS]
-
-_T, _G, _C, _X = (
-    ResourceType.TOPIC,
-    ResourceType.GROUP,
-    ResourceType.CLUSTER,
-    ResourceType.TRANSACTIONAL_ID,
-)
-_LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
-
-
-def _acl(
-    user: str,
-    kind: ResourceType,
-    name: str,
-    operation: AclOperation,
-    pattern: PatternType = _LITERAL,
-    *,
-    deny: bool = False,
-    host: str = "*",
-) -> AclBinding:
-    permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
-    return AclBinding(
-        ResourcePattern(kind, name, pattern),
-        AccessControlEntry(f"User:{user}", host, operation, permission),
-    )
-
-
-def acls() -> list[AclBinding]:
-    """The ACLs under which all is asked."""
-    found = [
-        _acl("*", _T, "public", _O.DESCRIBE),
-        _acl("*", _G, "any-g", _O.READ),
-        _acl("*", _G, "any-g", _O.DELETE),
-        _acl("*", _X, "any-x", _O.WRITE),
-    ]
-    for user, operation in zip(TOPIC_USERS, TOPIC_OPERATIONS, strict=True):
-        found += [_acl(user, _T, "lit", operation), _acl(user, _T, "pre-", operation, _PREFIXED)]
-    for user, operation in zip(GROUP_USERS, GROUP_OPERATIONS, strict=True):
-        found += [
-            _acl(user, _G, "lit-g", operation),
-            _acl(user, _G, "pre-", operation, _PREFIXED),
-            _acl(user, _T, "public", _O.READ),
-        ]
-    for user, operation in zip(CLUSTER_USERS, CLUSTER_OPERATIONS, strict=True):
-        found.append(_acl(user, _C, "kafka-cluster", operation))
-    for user, operation in zip(IDS_USERS, IDS_OPERATIONS, strict=True):
-        found += [
-            _acl(user, _X, "lit-x", operation),
-            _acl(user, _X, "pre-", operation, _PREFIXED),
-            _acl(user, _T, "public", _O.WRITE),
-        ]
-    for kind in (_T, _G, _X):
-        found += [
-            _acl("all", kind, "*", _O.ALL),
-            _acl("all-but", kind, "*", _O.ALL),
-            _acl("all-but", kind, "pre-", _O.ALL, _PREFIXED, deny=True),
-            _acl("hosted", kind, "*", _O.ALL, host=AWAY),
-            _acl("hosted", kind, "pre-", _O.ALL, _PREFIXED),
-            _acl("hosted", kind, "pre-", _O.READ, _PREFIXED, deny=True, host=HOME),
-        ]
-    found += [
-        _acl("all", _C, "kafka-cluster", _O.ALL),
-        _acl("all-but", _C, "kafka-cluster", _O.ALL),
-        _acl("all-but", _C, "kafka-cluster", _O.ALTER, deny=True),
-        _acl("all-but", _T, "lit", _O.WRITE, deny=True),
-        _acl("all-but", _G, "lit-g", _O.READ, deny=True),
-        _acl("all-but", _X, "lit-x", _O.DESCRIBE, deny=True),
-        _acl("hosted", _C, "kafka-cluster", _O.DESCRIBE, host=AWAY),
-    ]
-    for operation in (_O.WRITE, _O.DESCRIBE, _O.CREATE):
-        found.append(_acl("producer", _T, "pre-", operation, _PREFIXED))
-    for operation in (_O.WRITE, _O.DESCRIBE):
-        found.append(_acl("producer", _X, "lit-x", operation))
-    for operation in (_O.READ, _O.DESCRIBE):
-        found.append(_acl("consumer", _T, "lit", operation))
-    found.append(_acl("consumer", _G, "lit-g", _O.READ))
-    return found
-
-
-# --- what is asked ------------------------------------------------------------------------------------------
 
 
 class Asked(NamedTuple):
@@ -245,7 +119,6 @@ def _resource(kind: int, name: str, **more: Any) -> dict[str, Any]:
 
 _RETENTION = {"name": "retention.ms", "value": "1000000"}
 _THREADS = {"name": "log.cleaner.threads", "value": "1"}
-
 OF_TOPICS = (
     Asked(_A.PRODUCE, 9, lambda name, _: _produced(name)),
     Asked(_A.FETCH, 12, lambda name, id_: _fetched(name, id_, 12)),
@@ -370,7 +243,6 @@ OF_TOPICS = (
     ),
 )
 """About one topic."""
-
 DELETIONS = (
     Asked(_A.DELETE_TOPICS, 5, lambda name, _: {"topic_names": [name], "timeout_ms": 5000}),
     Asked(
@@ -381,7 +253,6 @@ DELETIONS = (
     ),
 )
 """About one topic, which would be gone: asked by those who may not, and of topics that are not there."""
-
 OF_GROUPS = (
     Asked(
         _A.JOIN_GROUP,
@@ -445,7 +316,6 @@ OF_GROUPS = (
     ),
 )
 """About one group."""
-
 OF_IDS = (
     Asked(_A.PRODUCE, 9, lambda name, _: _produced("public", name)),
     Asked(
@@ -477,10 +347,8 @@ OF_IDS = (
     Asked(_A.DESCRIBE_TRANSACTIONS, 0, lambda name, _: {"transactional_ids": [name]}),
 )
 """About one transactional id."""
-
 _ANY_ACL = {"resource_type_filter": 2, "resource_name_filter": "none", "pattern_type_filter": 3}
 _ANY_ENTRY = {"principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
-
 OF_THE_CLUSTER = (
     Asked(_A.METADATA, 9, lambda *_: _metadata(None, include_topic_authorized_operations=True), "all topics"),
     Asked(_A.METADATA, 9, lambda *_: _metadata([], include_cluster_authorized_operations=True), "cluster"),
@@ -582,7 +450,6 @@ OF_THE_CLUSTER = (
     Asked(_A.METADATA, 1, lambda *_: {"topics": [{"name": "any!new"}]}, "creating"),
 )
 """About the cluster, or about everything."""
-
 OF_CONTROLLERS = (
     Asked(_A.LEADER_AND_ISR, 4, lambda *_: {"controller_id": 7, "broker_epoch": 0}),
     Asked(_A.STOP_REPLICA, 3, lambda *_: {"controller_id": 7, "broker_epoch": 0}),
@@ -591,8 +458,6 @@ OF_CONTROLLERS = (
     Asked(_A.ALTER_PARTITION, 1, lambda *_: {"broker_id": 7, "broker_epoch": 0, "topics": []}),
 )
 """What brokers ask of each other: asked by those who may not."""
-
-
 OF_KRAFT = (
     Asked(
         _A.DESCRIBE_QUORUM,
@@ -710,182 +575,3 @@ _ALSO_OF_MISSING = (
     _A.CREATE_PARTITIONS,
     _A.DELETE_RECORDS,
 )
-
-
-# --- how it is asked ----------------------------------------------------------------------------------------
-
-
-class Connection:
-    """One connection to a broker."""
-
-    def __init__(self, port: int, host: str = HOME) -> None:
-        self._socket = socket.create_connection((HOME, port), LIMIT_S, (host, 0))
-        self._number = 0
-
-    @property
-    def name(self) -> tuple[str, int]:
-        """Its end here."""
-        name: tuple[str, int] = self._socket.getsockname()
-        return name
-
-    def call(self, request: Any, version: int) -> Any:
-        """The answer to a request.
-
-        Raises:
-            ConnectionError: the broker closes the connection instead.
-        """
-        self._number += 1
-        key = request.API_KEY
-        self._socket.sendall(b"".join(encode_request(key, version, self._number, "matrix", request)))
-        frame = self._read(int.from_bytes(self._read(4), "big"))
-        return decode_response(frame, key, version)[1]
-
-    def _read(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            if not more:
-                raise ConnectionError("the broker has closed the connection")
-            data += more
-        return data
-
-    def close(self) -> None:
-        """Close it."""
-        self._socket.close()
-
-
-class Side:
-    """A broker that is asked, with a connection of each user from each address.
-
-    Args:
-        connect: makes one of a user's.
-        admin: one of somebody who may do everything.
-
-    Attributes:
-        admin: as given.
-    """
-
-    def __init__(self, connect: Callable[[str, str], Connection], admin: Connection) -> None:
-        self._connect = connect
-        self._connections: dict[tuple[str, str], Connection] = {}
-        self.admin = admin
-        self._ids: dict[str, bytes] = {}
-
-    def prepare(self) -> None:
-        """Create topics, groups, transactional ids and ACLs."""
-        admin = self.admin
-        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in TOPICS]
-        self._settled(Asked(_A.CREATE_TOPICS, 7, lambda *_: {"topics": topics, "timeout_ms": 30_000}), 36)
-        for name in TOPICS:
-            self._settled(OF_TOPICS[0], resource=name)
-        self._ids = {
-            one.name: one.topic_id
-            for one in admin.call(
-                Asked(_A.METADATA, 12, lambda *_: {"topics": None}).request("", b""), 12
-            ).topics
-        }
-        for group in GROUPS:
-            self._settled(OF_GROUPS[11], resource=group)
-            self._settled(OF_GROUPS[4], resource=group)
-        for name in IDS:
-            self._settled(OF_IDS[2], resource=name)
-            self._settled(OF_IDS[1], resource=name)
-        creations = [
-            {
-                "resource_type": int(pattern.resource_type),
-                "resource_name": pattern.name,
-                "resource_pattern_type": int(pattern.pattern_type),
-                "principal": entry.principal,
-                "host": entry.host,
-                "operation": int(entry.operation),
-                "permission_type": int(entry.permission_type),
-            }
-            for pattern, entry in acls()
-        ]
-        self._settled(Asked(_A.CREATE_ACLS, 3, lambda *_: {"creations": creations}))
-
-    def _settled(self, asked: Asked, *good: int, resource: str = "") -> None:
-        """Ask until it is done: coordinators and leaders take their time."""
-        for tried in range(1200):
-            time.sleep(0.05 if tried else 0)
-            answer = self.admin.call(asked.request(resource, _NO_ID), asked.version).to_json(asked.version)
-            codes = set(_codes(answer))
-            if codes <= {0, *good}:
-                return
-            assert codes <= _PASSING, (asked.label, resource, codes)
-        raise AssertionError(f"{asked.label} {resource} is never done: {codes}")
-
-    def ask(self, case: Case) -> Any:
-        """What is answered, reduced; `closed` where the connection is."""
-        key = (case.user, case.host)
-        request = case.asked.request(case.resource, self._ids.get(case.resource, b"\x01" * 16))
-        while True:
-            connection = self._connections.get(key)
-            if connection is None:
-                connection = self._connections[key] = self._connect(*key)
-            try:
-                answer = connection.call(request, case.asked.version)
-            except ConnectionError:
-                self._connections.pop(key).close()
-                return "closed"
-            except TimeoutError as error:
-                raise AssertionError(f"no answer to {case.label}") from error
-            found = answer.to_json(case.asked.version)
-            if not _AGAIN.intersection(_codes(found)):
-                return reduced(found)
-
-    def close(self) -> None:
-        """Close all connections."""
-        for connection in self._connections.values():
-            connection.close()
-        self.admin.close()
-
-
-_AGAIN = {
-    int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-    int(ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    int(ErrorCode.CONCURRENT_TRANSACTIONS),
-}
-_PASSING = {
-    *_AGAIN,
-    int(ErrorCode.NOT_COORDINATOR),
-    int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    int(ErrorCode.LEADER_NOT_AVAILABLE),
-}
-
-_SHOWN = {
-    *("name", "topicName", "topic", "groupId", "resourceName", "transactionalId", "key", "errorCode"),
-    *("topicAuthorizedOperations", "clusterAuthorizedOperations", "authorizedOperations", "user"),
-}
-"""What the matrix is about: errors, names, what is said to be authorized."""
-
-
-def _codes(answer: Any) -> Iterator[int]:
-    if isinstance(answer, list):
-        for one in answer:
-            yield from _codes(one)
-    elif isinstance(answer, dict):
-        for key, value in answer.items():
-            if key == "errorCode":
-                yield value
-            else:
-                yield from _codes(value)
-
-
-def reduced(answer: Any) -> Any:
-    """Errors, names and authorized operations of an answer; lists in one order."""
-    if isinstance(answer, list):
-        found = [one for one in map(reduced, answer) if one not in ({}, [])]
-        return sorted(found, key=repr)
-    if isinstance(answer, dict):
-        kept = {}
-        for key, value in answer.items():
-            if (key in _SHOWN or key.endswith("ErrorCode")) and not isinstance(value, (list, dict)):
-                kept[key] = value
-            elif isinstance(value, (list, dict)) and key not in ("configs", "nodeEndpoints", "brokers"):
-                below = reduced(value)
-                if below:
-                    kept[key] = below
-        return kept
-    return {}

@@ -21,7 +21,9 @@ from odradek.testing import Broker
 from odradek.wire.api import ApiKey
 from waiting import until
 
-from .acl_matrix import ADMIN, Connection, Side, cases
+from .acl_matrix import cases
+from .acl_matrix_side import Connection, Side
+from .acl_matrix_users import ADMIN
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "authorization" / "matrix-3.9.1.jsonl.gz"
 

@@ -17,7 +17,7 @@ from odradek.broker.app import Broker
 from odradek.broker.conversion import preparation
 from odradek.broker.conversion.fetch import MOST_UNPACKED_BYTES
 from odradek.broker.conversion.packed import QUICK_UNPACKED_BYTES, UNCOUNTED_BYTES
-from odradek.broker.conversion.unpacking import ROOM_BYTES, Unpacking
+from odradek.broker.conversion.unpacking import ROOM_BYTES
 from odradek.broker.event_loop.slices import Slicer, is_in_steps
 from odradek.broker.handlers.produce import handle
 from odradek.broker.requests.context import RequestContext
@@ -26,8 +26,6 @@ from odradek.errors.codes import ErrorCode
 from odradek.log.partition.format_conversion import Prepared
 from odradek.records.compression import Codec
 from odradek.replication.lookups import MAX_TIMESTAMP
-from odradek.util.clock import ManualClock
-from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import RequestHeader
 from odradek.wire.messages.api_versions import ApiVersionsRequest
@@ -41,7 +39,7 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 
 from .. import attacks, live, many_items
 from ..net import run, settle
-from .unpacked import LARGE_BYTES, PACKED, TIME_MS, counting_unpacked, large_batch, large_set
+from .unpacked import LARGE_BYTES, PACKED, TIME_MS, connected, counting_unpacked, large_batch, large_set
 
 
 class HeldUnpacking:
@@ -373,70 +371,6 @@ def test_a_batch_may_unpack_to_so_much(codec: Codec, tmp_path: Path) -> None:
     run(main)
 
 
-def connected(name: str) -> Peer:
-    peer = Peer("127.0.0.1", 1, name, "PLAINTEXT")
-    peer.is_open = True
-    return peer
-
-
-def work(name: str) -> Callable[[], str]:
-    return lambda: name
-
-
-def of(size: int) -> Callable[[str | None], int]:
-    return lambda result: size
-
-
-def test_what_is_unpacked_in_a_second_is_bounded() -> None:
-    async def main() -> None:
-        clock = ManualClock()
-        timers = ManualTimers(clock)
-        unpacking = Unpacking(clock, timers, 1_000)
-        peer = connected("one")
-        # A second's bytes ahead are given; then each waits until those before it are paid for.
-        first = unpacking.run(work("a"), of(1_500), peer)
-        assert await first == "a"
-        second, third = unpacking.run(work("b"), of(500), peer), unpacking.run(work("c"), of(500), peer)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert not second.done() and not third.done()
-        timers.advance(499)
-        await asyncio.sleep(0)
-        assert not second.done()
-        timers.advance(1)
-        assert await second == "b"
-        assert await third == "c"  # it began beside the second
-        last = unpacking.run(work("d"), of(0), peer)
-        timers.advance(5_000)
-        assert await last == "d"
-        broken = unpacking.run(lambda: 1 / 0, of(7), peer)
-        with pytest.raises(ZeroDivisionError):
-            await broken
-        waiting = unpacking.run(work("e"), of(9_000), peer)
-        assert await waiting == "e"
-        dropped = unpacking.run(work("f"), of(1), peer)
-        unpacking.stop()
-        assert dropped.cancelled()
-
-    run(main)
-
-
-def test_a_round_of_the_loop_has_room_for_so_much() -> None:
-    async def main() -> None:
-        clock = ManualClock()
-        unpacking = Unpacking(clock, ManualTimers(clock), 0)
-        whole = unpacking.room
-        unpacking.use_room(700_000)
-        unpacking.use_room(700_000)
-        assert unpacking.room == 0
-        await asyncio.sleep(0)
-        assert unpacking.room == whole
-        unpacking.use_room(1)
-        assert unpacking.room == whole - 1
-
-    run(main)
-
-
 def test_many_connections_together_have_the_loop_unpack_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,55 +403,6 @@ def test_many_connections_together_have_the_loop_unpack_little(
             assert ends(broker) == [count]
 
     run(main, loop="asyncio")
-
-
-def test_peers_have_their_work_unpacked_by_turns() -> None:
-    """One that sends much at once does not hold up those that send little."""
-
-    async def main() -> None:
-        clock = ManualClock()
-        timers = ManualTimers(clock)
-        unpacking = Unpacking(clock, timers, 1_000)
-        many, few = connected("many"), connected("few")
-        await unpacking.run(work("first"), of(2_000), many)
-        done: list[str] = []
-
-        def ask(name: str, peer: Peer) -> asyncio.Future[str]:
-            return unpacking.run(lambda: done.append(name) or name, of(1_000), peer)
-
-        asked = [ask(f"many-{number}", many) for number in range(20)] + [ask("few", few)]
-        for _ in asked:
-            timers.advance(1_000)
-            await settle(lambda: not unpacking.is_busy)
-        assert await asyncio.gather(*asked)
-        assert done.index("few") <= 3
-        assert [name for name in done if name != "few"] == [f"many-{number}" for number in range(20)]
-
-    run(main)
-
-
-def test_the_work_of_peers_that_have_gone_is_left_and_costs_nobody() -> None:
-    async def main() -> None:
-        clock = ManualClock()
-        timers = ManualTimers(clock)
-        unpacking = Unpacking(clock, timers, 1_000)
-        here = connected("here")
-        await unpacking.run(work("first"), of(3_000), here)
-        gone = [connected(f"gone-{number}") for number in range(100)]
-        left = [unpacking.run(work("never"), of(1_000), peer) for peer in gone]
-        asked = unpacking.run(work("asked"), of(1_000), here)
-        for peer in gone:
-            peer.is_open = False
-        # What they sent is let go of when others come, not only when its turn would be.
-        more = [connected(f"more-{number}") for number in range(150)]
-        waiting = [unpacking.run(work("later"), of(0), peer) for peer in more]
-        assert all(future.cancelled() for future in left)
-        timers.advance(2_000)
-        assert await asked == "asked"
-        timers.advance(1_000)
-        assert set(await asyncio.gather(*waiting)) == {"later"}
-
-    run(main)
 
 
 def test_a_search_by_time_unpacks_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.requests.peer import Peer
 from odradek.records import compression
 from odradek.records.builder import BatchBuilder
 from odradek.records.codecs import TooLargeError
@@ -42,6 +43,13 @@ def large_set(magic: int, codec: Codec, size: int = LARGE_BYTES) -> bytes:
     for _ in range(16):
         builder.append(TIME_MS, None, bytes(size // 16))
     return bytes(builder.build())
+
+
+def connected(name: str) -> Peer:
+    """Whoever has sent something, and still waits for the answer."""
+    peer = Peer("127.0.0.1", 1, name, "PLAINTEXT")
+    peer.is_open = True
+    return peer
 
 
 Unpack = Callable[[memoryview, int], memoryview]

@@ -1,4 +1,4 @@
-"""A broker of a cluster: how it joins, what becomes of it when its session ends, and how it leaves."""
+"""A broker of a cluster: how it joins, and what keeps it away."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from odradek.broker.app import Broker, StartError
-from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.folders import failures
+from odradek.broker.app import StartError
 from odradek.broker.membership import controller_watch, membership
-from odradek.broker.membership.membership import ClusterAccess
 from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster import paths
 from odradek.cluster.controller.topic_manager import NewTopic
@@ -28,98 +24,17 @@ from odradek.cluster.nodes import (
     encode_topic,
 )
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
-from odradek.cluster.store.store import SessionExpired, StoreError, StoreUnavailable, ensure_path
+from odradek.cluster.store.store import StoreUnavailable, ensure_path
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,
 )
 from ports import free_port
-from waiting import until_async
 
-WAIT_S = 60
+from .member import WAIT_S, Member, in_member, run, until
 
-
-class Member:
-    """One broker of a cluster of one, and its sessions with the metadata store.
-
-    Attributes:
-        sessions: all of them, the last at the end.
-        before_open: called before each session is opened.
-    """
-
-    def __init__(self, data: Path, server: MemoryServer | None = None, **config: str) -> None:
-        self.server = server or MemoryServer()
-        self.sessions: list[MemoryStore] = []
-        self.before_open: Callable[[], None] = lambda: None
-        given = {
-            "log.dirs": str(data),
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "zookeeper.session.timeout.ms": "200",
-            "offsets.topic.replication.factor": "1",
-        }
-        names = {name.replace("_", "."): text for name, text in config.items()}
-        self.broker = Broker(BrokerConfig({**given, **names}), cluster=ClusterAccess(self.open))
-
-    def open(self) -> MemoryStore:
-        self.before_open()
-        self.sessions.append(MemoryStore(self.server))
-        return self.sessions[-1]
-
-    @property
-    def registered(self) -> int | None:
-        """The epoch under which the broker stands in the store."""
-        looking = MemoryStore(self.server)
-        stat = looking.exists(paths.broker_id(self.broker.broker_id))
-        looking.close()
-        return None if stat is None else stat.czxid
-
-    @property
-    def open_sessions(self) -> int:
-        return len(self.server.sessions)
-
-    def is_member(self) -> bool:
-        """The broker is registered, knows it, and controls its cluster of one."""
-        controller = self.broker.controller
-        return controller.is_active and self.registered == controller.broker_epoch
-
-
-async def until(look: Callable[[], object]) -> None:
-    await until_async(look, within_s=WAIT_S, every_s=0.005)
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run it, and see to it that it leaves no task and no complaint behind."""
-    complaints: list[Any] = []
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        await scenario
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
-    assert complaints == []
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership, "_REJOIN_S", 0.01)
-    monkeypatch.setattr(membership, "AGAIN_S", 0.01)
-
-
-def in_member(data: Path, use: Callable[[Member], Awaitable[None]], **config: str) -> None:
-    """Start a broker, use it, stop it: nothing is left of it in the store."""
-
-    async def scenario() -> None:
-        member = Member(data, broker_id="0", **config)
-        await member.broker.start()
-        await until(member.is_member)
-        await use(member)
-        await member.broker.stop()
-        assert member.registered is None and member.open_sessions == 0
-
-    run(scenario())
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 @pytest.mark.parametrize(("protocol", "version"), [("3.9", 5), ("2.7", 5), ("2.6", 4), ("0.9.0", 2)])
@@ -146,223 +61,6 @@ def test_a_broker_of_a_cluster_gives_up_what_it_could_not_sync(
         assert logs.directories.gives_up_failed_syncs and logs.directories.gives_up_full_disks is gives_up
 
     in_member(tmp_path, use, **({"odradek_store_socket": socket} if socket else {}))
-
-
-# ---------------------------------------------------------------------- sessions that end
-
-
-def test_a_session_that_ends_is_followed_by_another(tmp_path: Path) -> None:
-    async def use(member: Member) -> None:
-        before = member.registered
-        member.sessions[0].expire()
-        await until(lambda: len(member.sessions) == 2 and member.is_member())
-        assert member.registered != before
-
-    in_member(tmp_path, use)
-
-
-def test_a_session_that_ends_as_soon_as_it_has_begun_is_followed_by_another_as_well(tmp_path: Path) -> None:
-    async def use(member: Member) -> None:
-        start = member.broker.controller.start
-
-        def start_and_expire(registration: Any) -> None:
-            start(registration)
-            if len(member.sessions) == 2:
-                member.sessions[-1].expire()
-
-        member.broker.controller.start = start_and_expire  # type: ignore[method-assign]
-        member.sessions[0].expire()
-        await until(lambda: len(member.sessions) == 3 and member.is_member())
-        assert member.open_sessions == 1
-
-    in_member(tmp_path, use)
-
-
-@pytest.mark.parametrize("error", [StoreUnavailable("/"), OSError("no network"), ValueError("a bug")])
-def test_a_store_that_is_away_is_tried_until_it_is_back(tmp_path: Path, error: Exception) -> None:
-    tried = 0
-
-    def fail() -> None:
-        nonlocal tried
-        tried += 1
-        if tried <= 3:
-            raise error
-
-    async def use(member: Member) -> None:
-        member.before_open = fail
-        member.sessions[0].expire()
-        await until(lambda: len(member.sessions) == 2 and member.is_member())
-        assert tried == 4
-
-    in_member(tmp_path, use)
-
-
-def test_a_session_that_ends_while_the_broker_joins_is_replaced(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        member = Member(tmp_path, broker_id="0")
-        opened = MemoryStore.watch_persistent
-
-        def expire(store: MemoryStore, path: str, watcher: Any, recursive: bool = False) -> None:
-            # It is registered by now, and nothing else.
-            if store is member.sessions[0]:
-                store.expire()
-            opened(store, path, watcher, recursive)
-
-        MemoryStore.watch_persistent = expire  # type: ignore[method-assign]
-        try:
-            await member.broker.start()
-        finally:
-            MemoryStore.watch_persistent = opened  # type: ignore[method-assign]
-        await until(member.is_member)
-        assert len(member.sessions) == 2
-        await member.broker.stop()
-        assert member.open_sessions == 0
-
-    run(scenario())
-
-
-class Away:
-    """Makes each of the next calls of a method of the store end with the next error, if there is one."""
-
-    def __init__(self, method: str, *errors: StoreError | None) -> None:
-        self.method = method
-        self.errors = list(errors)
-
-    def __enter__(self) -> Away:
-        whole = self._whole = getattr(MemoryStore, self.method)
-
-        def call(store: MemoryStore, *args: Any, **kwargs: Any) -> Any:
-            error = self.errors.pop(0) if self.errors else None
-            if isinstance(error, SessionExpired):
-                store.expire()
-            elif error is not None and error.outcome_unknown:
-                whole(store, *args, **kwargs)
-            if error is not None:
-                raise error
-            return whole(store, *args, **kwargs)
-
-        setattr(MemoryStore, self.method, call)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        setattr(MemoryStore, self.method, self._whole)
-
-
-AWAY = StoreUnavailable("/", "no answer")
-OVER = SessionExpired("/", "the session is over")
-
-
-@pytest.mark.parametrize(
-    ("errors", "sessions"), [([AWAY] * 5, 1), ([OVER], 2), ([AWAY, OVER, AWAY, OVER], 4)], ids=str
-)
-def test_a_start_goes_on_when_the_store_is_back(
-    tmp_path: Path, errors: list[StoreError], sessions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kafka's brokers wait for a ZooKeeper that they have reached before, however long it is away."""
-    looking = Away("get_many", *errors)
-    asked = membership.Membership._be_missed
-
-    async def without_the_store(one: membership.Membership) -> None:
-        with looking:
-            await asked(one)
-
-    monkeypatch.setattr(membership.Membership, "_be_missed", without_the_store)
-
-    async def use(member: Member) -> None:
-        assert looking.errors == [] and len(member.sessions) == sessions
-
-    in_member(tmp_path, use)
-
-
-@pytest.mark.parametrize("is_done", [False, True])
-def test_a_registration_of_which_nobody_knows_whether_it_was_done_is_made_anew(
-    tmp_path: Path, is_done: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long the new session takes: this broker's own one before is no other broker."""
-    monkeypatch.setattr(membership.Membership, "_patience_s", -1.0)
-    away = Away("multi", None, StoreUnavailable("/", "no answer", is_done))
-
-    async def scenario() -> None:
-        member = Member(tmp_path, broker_id="0")
-        with away:
-            await member.broker.start()
-        await until(member.is_member)
-        # Where it was done, the second session finds the first one's registration, and ends that.
-        assert away.errors == [] and len(member.sessions) == 2 + is_done
-        await member.broker.stop()
-        assert member.registered is None and member.open_sessions == 0
-
-    run(scenario())
-
-
-def test_a_session_that_ends_while_the_broker_leaves_is_not_replaced(tmp_path: Path) -> None:
-    async def use(member: Member) -> None:
-        stopping = asyncio.ensure_future(member.broker.stop())
-        await asyncio.sleep(0)
-        member.sessions[0].expire()
-        await stopping
-        assert len(member.sessions) == 1
-
-    in_member(tmp_path, use)
-
-
-def test_a_broker_that_stops_while_it_tries_to_come_back_stays_away(tmp_path: Path) -> None:
-    async def use(member: Member) -> None:
-        def fail() -> None:
-            raise StoreUnavailable("/")
-
-        member.before_open = fail
-        member.sessions[0].expire()
-        await until(lambda: member.broker.controller.broker_epoch < 0)
-
-    in_member(tmp_path, use)
-
-
-def test_a_stop_ends_though_the_store_is_away(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        member = Member(tmp_path, broker_id="0")
-        await member.broker.start()
-        await until(member.is_member)
-
-        def away(*args: Any) -> Any:
-            raise StoreUnavailable("/")
-
-        store: Any = member.sessions[0]
-        store.get = store.exists = store.children = store.multi = store.unwatch = away
-        await member.broker.stop()
-        again = Member(tmp_path, member.server, broker_id="0")
-        await again.broker.start()
-        await again.broker.stop()
-
-    run(scenario())
-
-
-def test_the_loss_of_a_folder_is_noted_until_the_store_is_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(failures, "NOTE_AGAIN_MS", 10)
-    tried = 0
-
-    async def use(member: Member) -> None:
-        controller: Any = member.broker.controller
-        notify = controller.notify_log_dir_failure
-
-        def fail_at_first() -> None:
-            nonlocal tried
-            tried += 1
-            if tried <= 3:
-                raise StoreUnavailable("/")
-            notify()
-
-        controller.notify_log_dir_failure = fail_at_first
-        member.broker.logs.directories.fail(tmp_path / "b", "the disk is gone")
-        await until(lambda: tried == 4)
-
-    in_member(tmp_path / "a", use, log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}")
-    assert tried == 4
-
-
-# ---------------------------------------------------------------------- joining
 
 
 def test_a_topic_that_goes_while_the_broker_joins_leaves_nobody_waiting(

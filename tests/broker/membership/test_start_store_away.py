@@ -17,7 +17,7 @@ from odradek.broker.membership import membership, start_sessions
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import SessionExpired, StoreError, StoreUnavailable
 
-from .test_membership import Member, run, until
+from .member import Member, run, until
 
 WITH_USERS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",

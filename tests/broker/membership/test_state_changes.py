@@ -3,219 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from odradek.broker.interbroker.replica_fetcher_manager import Assignment
-from odradek.broker.membership.state_changes import StateChanges
-from odradek.broker.metadata.metadata_cache import MetadataCache
-from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
-from odradek.cluster.store.memory import MemoryStore
 from odradek.cluster.store.store import StoreUnavailable, ensure_path
 from odradek.errors import KafkaStorageError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
-from odradek.log.config import LogConfig
-from odradek.log.folders.log_manager import LogManager
-from odradek.log.storage.memory_files import MemoryFileSystem
-from odradek.replication.delayed import Purgatory
-from odradek.util.clock import ManualClock
-from odradek.util.timers import ManualTimers
-from odradek.util.topic_partition import TopicPartition
-from odradek.wire.messages.leader_and_isr import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrTopicState,
-)
-from odradek.wire.messages.stop_replica import (
-    StopReplicaPartitionState,
-    StopReplicaPartitionV0,
-    StopReplicaRequest,
-    StopReplicaTopicState,
-    StopReplicaTopicV1,
-)
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from replication.replicas import append
 from waiting import until_async
 
-ME, OTHER, THIRD = 0, 1, 2
-ID, ANOTHER_ID = bytes(15) + b"\x01", bytes(15) + b"\x02"
-FOLDER, MORE = Path("/data"), Path("/more")
-CONTROLLER_EPOCH = 7
-BROKER_EPOCH = 100
-NONE = ErrorCode.NONE
-STALE = ErrorCode.STALE_CONTROLLER_EPOCH
-STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
-FENCED = ErrorCode.FENCED_LEADER_EPOCH
-
-
-class Fetchers:
-    """Writes down whom it follows."""
-
-    def __init__(self) -> None:
-        self.followed: dict[TopicPartition, tuple[int, int]] = {}
-        self.added = 0
-
-    def add(self, assignments: Iterable[Assignment]) -> None:
-        for one in assignments:
-            self.followed[one.replica.key] = (one.leader_id, one.leader_epoch)
-            self.added += 1
-
-    def remove(self, keys: Iterable[TopicPartition]) -> None:
-        for key in keys:
-            self.followed.pop(key, None)
-
-    def shutdown_idle_fetchers(self) -> None:
-        pass
-
-
-class World:
-    """Broker 0, its logs in memory, and what it is told."""
-
-    def __init__(self, files: MemoryFileSystem | None = None, data_dirs: Sequence[Path] = (FOLDER,)) -> None:
-        self.clock = ManualClock()
-        self.files = files or MemoryFileSystem(now_ms=self.clock.now_ms)
-        self.logs = LogManager(data_dirs, self.files, self.clock)
-        self.logs.load()
-        self.metadata = MetadataCache("a cluster", {})
-        self.replicas = ReplicaManager(
-            broker_id=ME,
-            logs=self.logs,
-            purgatory=Purgatory(ManualTimers(self.clock)),
-            clock=self.clock,
-            log_config=lambda topic, image: LogConfig.from_topic(image.topic_config(topic), LogConfig()),
-            image=self.metadata.image,
-        )
-        self.replicas.follows_image = False
-        self.metadata.add_listener(self.replicas.follow_configs)
-        self.fetchers = Fetchers()
-        self.store: Any = MemoryStore()
-        self.broker_epoch = BROKER_EPOCH
-        self.led: list[set[str]] = []
-        self.changes = StateChanges(
-            broker_id=ME,
-            replicas=self.replicas,
-            logs=self.logs,
-            metadata=self.metadata,
-            store=lambda: self.store,
-            fetchers=self.fetchers,
-            broker_epoch=lambda: self.broker_epoch,
-        )
-        self.changes.on_leadership = self.led.append
-
-    async def lead(
-        self,
-        *states: LeaderAndIsrPartitionState,
-        version: int = 7,
-        topic_id: bytes = ID,
-        **fields: Any,
-    ) -> tuple[ErrorCode, list[ErrorCode]]:
-        request = leader_and_isr(*states, version=version, topic_id=topic_id, **fields)
-        response = await self.changes.lead_or_follow(request, version)
-        errors = [one.error_code for one in response.partition_errors]
-        errors += [one.error_code for topic in response.topics for one in topic.partition_errors]
-        return ErrorCode(response.error_code), [ErrorCode(one) for one in errors]
-
-    async def stop(
-        self, *indexes: int, version: int = 4, epoch: int = -2, delete: bool = True, **fields: Any
-    ) -> tuple[ErrorCode, list[ErrorCode]]:
-        request = stop_replica(*indexes, version=version, epoch=epoch, delete=delete, **fields)
-        response = await self.changes.stop_replicas(request, version)
-        errors = [ErrorCode(one.error_code) for one in response.partition_errors]
-        return ErrorCode(response.error_code), errors
-
-    def folders(self) -> list[str]:
-        return sorted(path.name for path in self.files.dirs if path.parent == FOLDER)
-
-
-def state(index: int = 0, leader: int = ME, epoch: int = 3, **fields: Any) -> LeaderAndIsrPartitionState:
-    known = {
-        "topic_name": "t",
-        "isr": [ME, OTHER],
-        "replicas": [ME, OTHER],
-        "partition_epoch": epoch,
-        "controller_epoch": CONTROLLER_EPOCH,
-    }
-    return LeaderAndIsrPartitionState(
-        partition_index=index, leader=leader, leader_epoch=epoch, **{**known, **fields}
-    )
-
-
-def leader_and_isr(
-    *states: LeaderAndIsrPartitionState,
-    version: int,
-    topic_id: bytes = ID,
-    controller_epoch: int = CONTROLLER_EPOCH,
-    broker_epoch: int = BROKER_EPOCH,
-) -> LeaderAndIsrRequest:
-    request = LeaderAndIsrRequest(
-        controller_id=OTHER,
-        controller_epoch=controller_epoch,
-        broker_epoch=broker_epoch if version >= 2 else -1,
-    )
-    if version < 2:
-        request.ungrouped_partition_states = list(states)
-    else:
-        request.topic_states = [
-            LeaderAndIsrTopicState(
-                topic_name="t", topic_id=topic_id if version >= 5 else bytes(16), partition_states=[*states]
-            )
-        ]
-    return request
-
-
-def stop_replica(
-    *indexes: int,
-    version: int,
-    epoch: int,
-    delete: bool,
-    controller_epoch: int = CONTROLLER_EPOCH,
-    broker_epoch: int = BROKER_EPOCH,
-) -> StopReplicaRequest:
-    request = StopReplicaRequest(
-        controller_id=OTHER,
-        controller_epoch=controller_epoch,
-        broker_epoch=broker_epoch if version >= 1 else -1,
-    )
-    if version < 3:
-        request.delete_partitions = delete
-    if version == 0:
-        request.ungrouped_partitions = [
-            StopReplicaPartitionV0(topic_name="t", partition_index=index) for index in indexes
-        ]
-    elif version < 3:
-        request.topics = [StopReplicaTopicV1(name="t", partition_indexes=list(indexes))]
-    else:
-        request.topic_states = [
-            StopReplicaTopicState(
-                topic_name="t",
-                partition_states=[
-                    StopReplicaPartitionState(
-                        partition_index=index, leader_epoch=epoch, delete_partition=delete
-                    )
-                    for index in indexes
-                ],
-            )
-        ]
-    return request
-
-
-def run(scenario: Callable[[World], Coroutine[Any, Any, None]], world: World | None = None) -> None:
-    async def main() -> None:
-        await scenario(world or World())
-
-    asyncio.run(main())
-
+from .controlled import (
+    ANOTHER_ID,
+    BROKER_EPOCH,
+    CONTROLLER_EPOCH,
+    FOLDER,
+    ID,
+    ME,
+    NONE,
+    OTHER,
+    STALE,
+    STORAGE,
+    THIRD,
+    World,
+    fail_to_make,
+    leader_and_isr,
+    mend,
+    run,
+    state,
+)
 
 # ---------------------------------------------------------------------- LeaderAndIsr
 
@@ -501,74 +325,6 @@ def test_a_replica_without_a_usable_log_is_a_storage_error_and_taken_up_when_tol
     run(scenario)
 
 
-def test_a_deletion_that_is_not_on_the_disk_is_not_told_and_nothing_is_made_anew_beside_it() -> None:
-    """After a loss of power the replica would be in two data folders, and nobody could tell which counts."""
-
-    async def scenario(world: World) -> None:
-        await world.lead(state(0))
-        home = world.replicas.get("t", 0).log.directory.parent
-        append(world.replicas.get("t", 0), 1)
-        world.files.failing["fsync_dir"] = lambda path: path == home
-        for _ in range(3):
-            assert await world.stop(0) == (NONE, [STORAGE])
-            assert world.logs.directories.failure_of(home) is not None
-            # Given back, as the controller does which has a reassignment go back, it waits for its folder.
-            given = state(0, leader=OTHER, isr=[OTHER], is_new=True)
-            assert await world.lead(given) == (NONE, [STORAGE])
-        # Only others are made where there is room.
-        assert await world.lead(state(1, is_new=True)) == (NONE, [NONE])
-        assert world.replicas.get("t", 1).log.directory.parent != home
-        assert [path for path in world.files.dirs if path.name == "t-0"] == []
-
-    run(scenario, World(data_dirs=(FOLDER, MORE)))
-
-
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_deletion_is_told_once_it_is_on_the_disk_though_a_sync_before_failed(goes_on: bool) -> None:
-    """A full disk may refuse to sync, and not fail for good: what has failed once is synced again."""
-
-    async def scenario(world: World) -> None:
-        await world.lead(state(0))
-        home = world.replicas.get("t", 0).log.directory.parent
-        world.files.failing["fsync_dir"] = lambda path: path == home
-        world.files.failing_with = errno.ENOSPC
-        for _ in range(2):
-            assert await world.stop(0) == (NONE, [STORAGE])
-        assert world.logs.directories.failure_of(home) is None
-        if goes_on:
-            assert await world.lead(state(0, is_new=True)) == (NONE, [STORAGE])
-        world.files.failing.clear()
-        assert await world.stop(0) == (NONE, [NONE])
-        assert await world.lead(state(0, is_new=True)) == (NONE, [NONE])
-
-    run(scenario, World(data_dirs=(FOLDER, MORE)))
-
-
-def fail_to_make(world: World, name: str) -> None:
-    """No folder of this name, nor a file in it, can be made from now on."""
-    make_dirs, open_file = world.files.make_dirs, world.files.open
-
-    def refuse_folder(path: Path) -> None:
-        check(path)
-        make_dirs(path)
-
-    def refuse_file(path: Path, *, create: bool = False) -> Any:
-        check(path)
-        return open_file(path, create=create)
-
-    def check(path: Path) -> None:
-        if name in str(path):
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    world.files.make_dirs = refuse_folder  # type: ignore[method-assign]
-    world.files.open = refuse_file  # type: ignore[method-assign]
-
-
-def mend(world: World) -> None:
-    """The files are as they should be again."""
-    del world.files.make_dirs, world.files.open
-
-
 def test_metadata_alone_makes_no_leader_of_a_replica_that_was_offline() -> None:
     """A client that asks for it may be faster than the controller, which has elected somebody else."""
 
@@ -667,130 +423,6 @@ def test_the_loop_gets_its_turns_between_many_partitions() -> None:
 
         await until_async(is_over, "the end of the request", every_s=0)
         assert turns >= 3
-
-    run(scenario)
-
-
-# ---------------------------------------------------------------------- StopReplica
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_a_replica_is_stopped_and_its_log_stays(version: int) -> None:
-    async def scenario(world: World) -> None:
-        await world.lead(state(0, OTHER), state(1))
-        assert await world.stop(0, 1, version=version, epoch=4, delete=False) == (NONE, [NONE, NONE])
-        assert world.fetchers.followed == {}
-        assert world.replicas.get("t", 1).leader_id == -1
-        assert world.folders() == ["t-0", "t-1"]
-        # The same leader again is followed again.
-        await world.lead(state(0, OTHER))
-        assert world.fetchers.followed == {("t", 0): (OTHER, 3)}
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_a_replica_is_deleted_and_is_so_the_second_time(version: int) -> None:
-    async def scenario(world: World) -> None:
-        await world.lead(state(0))
-        append(world.replicas.get("t", 0), 3)
-        for _ in range(2):
-            assert await world.stop(0, version=version) == (NONE, [NONE])
-            assert world.replicas.find("t", 0) is None and world.logs.get("t", 0) is None
-        assert all(name.endswith("-delete") for name in world.folders())
-        assert world.led[-1] == {"t"}
-        # A topic made anew begins anew.
-        await world.lead(state(0, epoch=0), topic_id=ANOTHER_ID)
-        assert world.replicas.get("t", 0).log.log_end_offset == 0
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_stop_replica_of_an_older_epoch_is_fenced(version: int) -> None:
-    async def scenario(world: World) -> None:
-        await world.lead(state(0))
-        assert await world.stop(0, version=version, epoch=2) == (NONE, [FENCED])
-        assert await world.stop(0, version=version, epoch=3, delete=False) == (NONE, [FENCED])
-        assert world.replicas.get("t", 0).is_leader
-        assert await world.stop(0, version=version, epoch=3) == (NONE, [NONE])
-        assert world.replicas.find("t", 0) is None
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_stop_replica_of_an_older_controller_changes_nothing(version: int) -> None:
-    async def scenario(world: World) -> None:
-        await world.lead(state(0), controller_epoch=9)
-        assert await world.stop(0, version=version, controller_epoch=8) == (STALE, [])
-        assert world.replicas.get("t", 0).is_leader
-
-    run(scenario)
-
-
-def test_a_log_that_cannot_be_removed_is_a_storage_error_until_it_can() -> None:
-    async def scenario(world: World) -> None:
-        await world.lead(state(0))
-        rename = world.files.rename
-
-        def refuse(source: Path, target: Path) -> None:
-            raise OSError(errno.EACCES, "Permission denied", str(source))
-
-        world.files.rename = refuse  # type: ignore[method-assign]
-        assert await world.stop(0) == (NONE, [STORAGE])
-        assert world.folders() == ["t-0"]
-        world.files.rename = rename  # type: ignore[method-assign]
-        assert await world.stop(0) == (NONE, [NONE])
-        assert world.folders() != ["t-0"]
-
-    run(scenario)
-
-
-def test_a_replica_that_is_given_back_while_its_folder_is_away_waits_for_it() -> None:
-    """StopReplica cannot delete it, and made anew elsewhere it would be there twice (KAFKA-7313)."""
-
-    async def scenario(world: World) -> None:
-        world.logs.on_failure = lambda _, keys, reason: world.replicas.take_offline(keys, reason)
-        await world.lead(state(0))
-        append(world.replicas.get("t", 0))
-        home = world.replicas.get("t", 0).log.directory
-        world.logs.directories.fail(home.parent, "for the test")
-        back = state(0, leader=OTHER, epoch=6, isr=[OTHER], replicas=[OTHER, ME], is_new=True)
-        for _ in range(2):
-            assert await world.stop(0, epoch=5) == (NONE, [STORAGE])
-            assert await world.lead(back) == (NONE, [STORAGE])
-        assert not world.fetchers.followed
-        world.logs.close()
-        # Nobody knows any more what is in the folder.
-        folders = [FOLDER, MORE]
-        world.files.failing["open"] = lambda path: home.parent in path.parents
-        away = World(world.files, folders)
-        assert away.logs.online_dirs == [one for one in folders if one != home.parent]
-        assert await away.stop(0, epoch=7) == (NONE, [STORAGE])
-        assert await away.lead(back) == (NONE, [STORAGE])
-        # A topic that has just been made is not in it.
-        assert await away.lead(state(1, is_new=True)) == (NONE, [NONE])
-        away.logs.close()
-        world.files.failing.clear()
-        again = World(world.files, folders)
-        assert await again.lead(back) == (NONE, [NONE])
-        assert again.replicas.get("t", 0).log.directory == home
-        assert again.replicas.get("t", 0).log.log_end_offset == 1
-        assert ("t", 0) in again.fetchers.followed
-        assert await again.stop(0, epoch=8) == (NONE, [NONE])
-
-    run(scenario, World(data_dirs=[FOLDER, MORE]))
-
-
-def test_a_log_that_nobody_has_taken_up_is_deleted_all_the_same() -> None:
-    async def scenario(world: World) -> None:
-        await world.lead(state(0))
-        world.logs.close()
-        again = World(world.files)
-        assert again.logs.get("t", 0) is not None
-        assert await again.stop(0) == (NONE, [NONE])
-        assert again.logs.get("t", 0) is None
 
     run(scenario)
 

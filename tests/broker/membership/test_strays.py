@@ -15,7 +15,7 @@ from odradek.cluster.store.store import StoreUnavailable, ensure_path
 from odradek.wire.primitives import ZERO_UUID
 from replication.replicas import append
 
-from .test_state_changes import ANOTHER_ID, ID, ME, OTHER, THIRD, World, run, state
+from .controlled import ANOTHER_ID, ID, ME, OTHER, THIRD, World, run, state
 
 TOPIC = paths.topic("t")
 

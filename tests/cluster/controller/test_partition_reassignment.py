@@ -1,0 +1,93 @@
+"""Reassignments: by request, and by the node that old tools write."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.cluster import paths
+from odradek.cluster.controller.partition_reassignment import is_moving
+from odradek.cluster.nodes import (
+    encode_reassignments,
+)
+from odradek.errors import (
+    InvalidReplicaAssignmentError,
+    NoReassignmentInProgressError,
+    UnknownTopicOrPartitionError,
+)
+
+from ..brokers import World
+
+
+def test_a_reassignment_ends_when_its_target_is_in_sync() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    world.active.reassign("t", 0, [3, 1])
+    world.settle()
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 1, 2), (3,), (2,))
+    assert (partition.leader, partition.leader_epoch) == (1, 1)
+    world.take_told()
+    world.join_isr("t", 0, 1, 2, 3)
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 1), (), ())
+    assert (set(partition.isr), partition.leader_epoch) == ({1, 3}, 2)
+    assert (2, "StopReplica") in world.take_told()
+    world.check()
+    world.active.reassign("t", 0, [2])
+    world.join_isr("t", 0, 1, 2, 3)
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.isr, partition.leader) == ((2,), (2,), 2)
+    world.check()
+
+
+def test_a_reassignment_taken_back_and_those_that_cannot_be() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    active = world.active
+    with pytest.raises(NoReassignmentInProgressError):
+        active.reassign("t", 0, None)
+    with pytest.raises(NoReassignmentInProgressError):
+        active.reassign("nothing", 0, None, partition_last=True)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        active.reassign("nothing", 0, [1])
+    with pytest.raises(InvalidReplicaAssignmentError):
+        active.reassign("t", 0, [9], partition_last=True)
+    active.reassign("t", 0, [3])
+    active.reassign("t", 0, [3, 2])
+    partition = active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 2, 1), (3,), (1,))
+    active.reassign("t", 0, None)
+    partition = active.image.topics["t"].partitions[0]
+    # The first step has changed the order, as with Kafka.
+    assert (partition.replicas, partition.adding, partition.removing) == ((2, 1), (), ())
+    assert (3, "StopReplica") in world.take_told()
+    # Another order only.
+    active.reassign("t", 0, [1, 2])
+    partition = active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.leader_epoch, is_moving(partition)) == ((1, 2), 4, False)
+    world.check()
+
+
+def test_old_tools_ask_by_nodes_that_are_removed_when_it_is_done() -> None:
+    world = World()
+    world.create("t", [1, 2], [1, 2])
+    asked = [("t", 0, (3, 2)), ("t", 7, (1,)), ("t", 1, (2, 1))]
+    world.reader.create(paths.REASSIGN_PARTITIONS, encode_reassignments(asked))
+    world.settle()
+    data, _ = world.reader.get(paths.REASSIGN_PARTITIONS)
+    assert data == encode_reassignments(asked[:1])
+    world.everybody_catches_up()
+    assert world.reader.exists(paths.REASSIGN_PARTITIONS) is None
+    replicas = [p.replicas for p in world.active.image.topics["t"].partitions.values()]
+    assert replicas == [(3, 2), (2, 1)]
+    world.reader.create(
+        paths.PREFERRED_REPLICA_ELECTION,
+        b'{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"x","partition":0}]}',
+    )
+    world.settle()
+    assert world.reader.exists(paths.PREFERRED_REPLICA_ELECTION) is None
+    assert world.active.image.topics["t"].partitions[1].leader == 2
+    world.reader.create(paths.PREFERRED_REPLICA_ELECTION, b"{}")
+    world.settle()
+    assert world.reader.exists(paths.PREFERRED_REPLICA_ELECTION) is None
+    world.check()
