@@ -1,8 +1,8 @@
 """Run pytest; run the few tests that failed once more, alone, and say which passed then.
 
 A test that fails among thousands on a busy machine, and passes alone, is a fault of the test, or of what it
-tests: it is named at the end, so that somebody mends it. It does not keep all the others from being believed
-(docs/decisions/failed-once-run-again-alone.md).
+tests: it is named at the end and in `passed_alone.txt`, until somebody has mended it. It does not keep all
+the others from being believed (docs/decisions/failed-once-run-again-alone.md).
 
 python tests/again.py [ARGUMENTS OF PYTEST]
 """
@@ -14,8 +14,13 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
+
+LIST = Path(__file__).with_name("passed_alone.txt")
+"""A line for each such failure: its day, the test, and what it said."""
 
 MOST_FILES = 3
 """Failures in more files than this are no accident: nothing is run again. (A server that does not start fails
@@ -39,9 +44,10 @@ def main(arguments: Sequence[str]) -> int:
         told = Path(cache) / "first.xml"
         code = pytest([f"--junitxml={told}", *arguments, "-o", f"cache_dir={cache}"])
         failed = last_failed(Path(cache)) if code == TESTS_FAILED else []
-        why = reasons(told)
-    if any(TIMED_OUT in one for one in why):
-        say("A TEST WAITED IN VAIN. Nothing is run again:", *(one for one in why if TIMED_OUT in one))
+        failures = list(failures_of(told))
+    in_vain = [failure.end for failure in failures if TIMED_OUT in failure.end]
+    if in_vain:
+        say("A TEST WAITED IN VAIN. Nothing is run again:", *in_vain)
         return code
     if not 0 < len({name.partition("::")[0] for name in failed}) <= MOST_FILES:
         return code
@@ -50,7 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     if code == 0:
         say("FAILED ONCE, PASSED ALONE. Somebody should find out why:", *(f"  {name}" for name in failed))
         # Thousands of lines above they would be looked for in vain, and the next run has others.
-        say(*why)
+        say(*(failure.end for failure in failures))
+        say(f"Noted in {LIST.name}; whoever mends it takes the line out:", *note(failed, failures))
     return code
 
 
@@ -70,16 +77,47 @@ def last_failed(cache: Path) -> list[str]:
     return sorted(json.loads(noted.read_text(encoding="utf-8"))) if noted.exists() else []
 
 
-def reasons(told: Path) -> list[str]:
-    """The end of what each failure of a run was, from pytest's JUnit file."""
-    found = []
-    for test in ElementTree.parse(told).iter("testcase") if told.exists() else ():
-        for problem in (*test.iter("failure"), *test.iter("error")):
+class Failure(NamedTuple):
+    """Why a test failed.
+
+    Attributes:
+        test: its name, as pytest takes it.
+        message: the first line of what it said.
+        end: the last lines of the traceback, below a title.
+    """
+
+    test: str
+    message: str
+    end: str
+
+
+def failures_of(told: Path) -> Iterator[Failure]:
+    """The failures of a run, from pytest's JUnit file; a test has two where its fixture failed as well."""
+    for case in ElementTree.parse(told).iter("testcase") if told.exists() else ():
+        module, name = case.get("classname", ""), case.get("name", "")
+        for problem in (*case.iter("failure"), *case.iter("error")):
             lines = (problem.text or "").splitlines()[-LAST_LINES:]
-            found.append(
-                "\n".join([f"--- {test.get('classname')} {test.get('name')} ({problem.tag})", *lines])
+            yield Failure(
+                f"{module.replace('.', '/')}.py::{name}",
+                (problem.get("message") or "").partition("\n")[0],
+                "\n".join([f"--- {module} {name} ({problem.tag})", *lines]),
             )
-    return found
+
+
+def note(failed: Sequence[str], failures: Sequence[Failure]) -> list[str]:
+    """Add these tests to the list; the lines that were added."""
+    today = datetime.now(UTC).date().isoformat()
+    said = {failure.test: failure.message for failure in reversed(failures)}
+    lines = [f"{today}\t{test}\t{said.get(test, '')}" for test in failed]
+    with LIST.open("a", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    return lines
+
+
+def listed() -> list[str]:
+    """The tests that the list names."""
+    lines = LIST.read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[1] for line in lines if line and not line.startswith("#")]
 
 
 def say(*lines: str) -> None:

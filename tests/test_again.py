@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from again import kept, listed
 
 AGAIN = Path(__file__).with_name("again.py")
 
@@ -44,8 +47,9 @@ def test_one():
 def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) -> None:
     for number in range(files):
         (tmp_path / f"test_it{number or ''}.py").write_text(tests, encoding="utf-8")
+    again = shutil.copy(AGAIN, tmp_path)  # the list is beside it
     done = subprocess.run(
-        [sys.executable, str(AGAIN), "-q", "-c", "/dev/null", "--rootdir", ".", "."],
+        [sys.executable, again, "-q", "-c", "/dev/null", "--rootdir", ".", "."],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -59,14 +63,29 @@ def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) 
     # At the end stands what it was.
     assert ("--- test_it test_one (failure)" in end and "the first time" in end) == (tests == ONCE)
     assert done.stdout.count("test_it.py::test_one") >= (2 if runs == 2 else 0)
+    noted = tmp_path / "passed_alone.txt"
+    assert noted.exists() == (tests == ONCE)
+    if noted.exists():
+        line = r"\d{4}-\d\d-\d\d\ttest_it\.py::test_one\tAssertionError: the first time\n"
+        assert re.fullmatch(line, noted.read_text(encoding="utf-8"))
     _, in_vain, end = done.stdout.partition("WAITED IN VAIN")
     assert bool(in_vain) == ("for what never comes" in end) == (tests == HANGS)
 
 
 def test_the_page_of_what_clients_did_hears_of_the_second_run() -> None:
-    from again import kept
-
     words = ["tests", "-n", "3", "--compatibility", "page.md", "-q"]
     assert kept(words) == ["--compatibility", "page.md"]
     assert kept(["--compatibility", "page.md"]) == ["--compatibility", "page.md"]
     assert kept(["tests", "-q"]) == []
+
+
+def test_what_is_listed_is_there() -> None:
+    """Whoever renames or removes a test looks at its line, too."""
+    root = AGAIN.parents[1]
+    for test in listed():
+        path, _, name = test.partition("::")
+        assert (root / path).exists(), path
+        # Some files have the tests of others, for another server.
+        definition = f"def {name.partition('[')[0]}("
+        files = AGAIN.parent.rglob("test_*.py")
+        assert any(definition in file.read_text(encoding="utf-8") for file in files), test
