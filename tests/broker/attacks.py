@@ -33,7 +33,7 @@ Attack = tuple[str, bytes]
 def frame_of(key: int, version: int, message: Any, header_tags: dict[int, bytes] | None = None) -> bytes:
     """A request as it goes over the wire."""
     header = RequestHeader(api_key=key, api_version=version, correlation_id=1, client_id="attacker")
-    header._unknown_tags = header_tags
+    header.unknown_tagged_fields = header_tags
     body = header.encode(request_header_version(key, version)) + message.encode(version)
     return len(body).to_bytes(4, "big") + body
 
@@ -105,9 +105,9 @@ def tagged(key: int, topic_id: bytes, count: int) -> Iterator[Attack]:
     tags = {10_000 + number: b"" for number in range(count)}
 
     def change(holder: Struct, version: int) -> Iterator[str]:
-        holder._unknown_tags = tags
+        holder.unknown_tagged_fields = tags
         yield f"{count} unknown tags"
-        holder._unknown_tags = None
+        holder.unknown_tagged_fields = None
 
     yield from _each(key, topic_id, change)
     yield f"{request_class(key).__name__} header", frame_of(key, version, whole(key, topic_id), tags)
@@ -169,7 +169,7 @@ def by_chance(
             if chance.random() < 0.3:
                 count = chance.randint(0, items)
                 items -= count
-                holder._unknown_tags = {10_000 + 3 * number: b"" for number in range(count)}
+                holder.unknown_tagged_fields = {10_000 + 3 * number: b"" for number in range(count)}
                 done.append(f"{path} {count} tags")
     for path, holder in list(places(message, version)):
         for field in holder.FIELDS:

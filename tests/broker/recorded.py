@@ -33,7 +33,15 @@ _SLACK_STEP_MS, _SLACK_MS = 50, 4_000
 
 _ANY_MS = 1_795_220_000_000.0
 
-_MADE_UP = {"throttle_time_ms", "host", "port", "cluster_id", "producer_id", "session_id", "_unknown_tags"}
+_MADE_UP = {
+    "throttle_time_ms",
+    "host",
+    "port",
+    "cluster_id",
+    "producer_id",
+    "session_id",
+    "unknown_tagged_fields",
+}
 _MADE_UP |= {"log_append_time_ms", "timestamp", "topic_id", "leader_epoch", "api_keys"}
 _MADE_UP |= {"supported_features", "finalized_features", "finalized_features_epoch", "client_host"}
 

@@ -20,7 +20,7 @@ def settle(store: ZooKeeperStore, limit_s: float = 30) -> None:
     """Wait until the events that have arrived were handed over, and those that this has caused."""
     for _ in range(LEVELS):
         done = threading.Event()
-        store._connection.dispatch(lambda done=done: store._watchers.later(done.set))
+        store.connection.dispatch(lambda done=done: store.watchers.later(done.set))
         assert done.wait(limit_s), "the thread that calls watchers hangs"
 
 

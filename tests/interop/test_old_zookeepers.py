@@ -51,7 +51,7 @@ def test_a_server_without_multi_reads_is_asked_for_each_node(zookeeper: ZooKeepe
         for _ in range(2):
             found = store.get_many(["/read", "/none"])
             assert [each and each[0] for each in found] == [b"x", None]
-            assert not store._reads_together
+            assert not store.reads_together
         store.delete("/read")
 
 

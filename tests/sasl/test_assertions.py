@@ -168,14 +168,14 @@ def test_the_jwt_bearer_grant(tmp_path: Path, provider: Provider) -> None:
         f"{PREFIX}claim.sub": "me",
     }
     login = oauth_login_of({}, configs)
-    assert login._token() == "token-1"
-    assert login._token() == "token-1"
+    assert login.token() == "token-1"
+    assert login.token() == "token-1"
     ((form, headers),) = provider.asked
     assert read(form.pop("assertion"), RSA, "RS256")[1]["sub"] == "me"
     assert form == {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "scope": "kafka"}
     assert "Authorization" not in headers
     # Spark hands it to other processes.
-    assert pickle.loads(pickle.dumps(login))._token() == "token-1"
+    assert pickle.loads(pickle.dumps(login)).token() == "token-1"
 
 
 @pytest.mark.parametrize("retriever", [None, "ClientCredentialsJwtRetriever", "a.b.DefaultJwtRetriever"])
@@ -190,7 +190,7 @@ def test_a_client_assertion_goes_before_a_secret(
         "sasl.oauthbearer.client.credentials.client.secret": "secret",
         f"{PREFIX}file": str(tmp_path / "assertion.jwt"),
     }
-    oauth_login_of({}, configs)._token()
+    oauth_login_of({}, configs).token()
     ((form, headers),) = provider.asked
     assert form == {
         "grant_type": "client_credentials",
@@ -204,7 +204,7 @@ def test_a_client_assertion_goes_before_a_secret(
 
 def test_ids_and_secrets_are_percent_encoded_where_that_is_asked_for(provider: Provider) -> None:
     configs = {ENDPOINT: URL, "sasl.oauthbearer.header.urlencode": "true"}
-    oauth_login_of({"clientId": "a:b", "clientSecret": "c d"}, configs)._token()
+    oauth_login_of({"clientId": "a:b", "clientSecret": "c d"}, configs).token()
     # base64 of a%3Ab:c+d
     assert provider.asked[0][1]["Authorization"] == "Basic YSUzQWI6Yytk"
 
@@ -225,4 +225,4 @@ def test_what_is_missing_is_told(configs: dict[str, str], why: str) -> None:
 def test_a_file_of_tokens_by_its_retriever(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a.b.c\n", encoding="utf-8")
     configs = {ENDPOINT: (tmp_path / "token").as_uri(), RETRIEVER: "x.FileJwtRetriever"}
-    assert oauth_login_of({}, configs)._token() == "a.b.c"
+    assert oauth_login_of({}, configs).token() == "a.b.c"

@@ -186,7 +186,7 @@ def places_of(message: Struct) -> list[tuple[Struct, str]]:
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, Struct):
                 found += places_of(inner)
-    found.append((message, "_unknown_tags"))
+    found.append((message, "unknown_tagged_fields"))
     return found
 
 
@@ -200,7 +200,7 @@ def test_values_that_do_not_fit(cases: list[Case]) -> None:
         compiled, twin = both(cls, version)
         message, _ = twin.decode(data, 0)
         holder, name = rng.choice(places_of(message))
-        value = rng.choice([{}, {7000: b"x"}, None] if name == "_unknown_tags" else ODD)
+        value = rng.choice([{}, {7000: b"x"}, None] if name == "unknown_tagged_fields" else ODD)
         setattr(holder, name, copy.copy(value) if isinstance(value, list) else value)
         if rng.random() < 0.05:
             delattr(holder, name)
@@ -218,7 +218,7 @@ def test_constructors() -> None:
     made = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=3, records=b"r")])
     assert made.topic_id == bytes(16)
     assert made.partition_data[0].index == 3
-    assert made._unknown_tags is None
+    assert made.unknown_tagged_fields is None
     assert TopicProduceData().partition_data is not TopicProduceData().partition_data
     response = PartitionProduceResponse()
     assert response.current_leader.leader_id == -1
@@ -315,15 +315,15 @@ def test_unknown_tags_of_what_peers_sent_are_passed_over_and_count(cases: list[C
         compiled, twin = both(cls, version)
         message, _ = twin.decode_within(data, 0, 10**6)  # type: ignore[misc]
         for holder in structs_of(message, version):
-            holder._unknown_tags = {7_000 + number: b"x" * number for number in range(3)}
+            holder.unknown_tagged_fields = {7_000 + number: b"x" * number for number in range(3)}
         tagged = twin.encode(message)
         # A struct that is not written, as it is null or has its default, takes its tags with it.
         written, _ = twin.decode(tagged, 0)
         holders = structs_of(written, version)
-        unknown = sum(len(holder._unknown_tags or ()) for holder in holders)
+        unknown = sum(len(holder.unknown_tagged_fields or ()) for holder in holders)
         cost = unknown + elements_of(written)
         for holder in holders:
-            holder._unknown_tags = None
+            holder.unknown_tagged_fields = None
         for buffer in (tagged, memoryview(tagged)):
             for codec in (compiled, twin):
                 found = codec.decode_within(buffer, 0, cost)
@@ -344,13 +344,13 @@ def test_more_unknown_tags_than_elements_are_refused_in_steps() -> None:
     """Of a Produce request, which has the bound of most elements that is lowest for its size."""
     for holder in (request := ProduceRequest(topic_data=[TopicProduceData(name="t")]), request.topic_data[0]):
         most = ProduceRequest.MOST_ELEMENTS
-        holder._unknown_tags = dict.fromkeys(range(most + PAUSE_AFTER), b"")
+        holder.unknown_tagged_fields = dict.fromkeys(range(most + PAUSE_AFTER), b"")
         steps = ProduceRequest.decode_in_steps(request.encode(9), 9)
         with pytest.raises(ProtocolError, match="more than"):
             for pauses, _ in enumerate(steps, 1):  # noqa: B007 - how many there were is asked below
                 pass
         assert pauses >= most // PAUSE_AFTER - 1
-        holder._unknown_tags = None
+        holder.unknown_tagged_fields = None
 
 
 @pytest.mark.fuzz

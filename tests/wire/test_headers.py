@@ -103,7 +103,7 @@ def test_a_header_of_a_version_that_does_not_exist_is_still_read() -> None:
 def test_unknown_tags_of_a_header_are_passed_over_as_far_as_they_are_few() -> None:
     head = bytes.fromhex("000c 0004 00000001 ffff")
     header, start = decode_request_header(head + bytes.fromhex("01 05 02 abcd"))
-    assert header._unknown_tags is None
+    assert header.unknown_tagged_fields is None
     assert start == 15
     most = join_tags([], dict.fromkeys(range(MOST_UNKNOWN_TAGS), b"x"))
     assert decode_request_header(head + most)[1] == len(head + most)

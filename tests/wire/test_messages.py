@@ -133,10 +133,10 @@ def test_nested_structs_and_unknown_tags_are_not_dropped_silently() -> None:
     with pytest.raises(InvalidMessageError, match="node_endpoints"):
         response.encode(4)
     message = ProduceRequest()
-    message._unknown_tags = {9: b"x"}
-    with pytest.raises(InvalidMessageError, match="_unknown_tags"):
+    message.unknown_tagged_fields = {9: b"x"}
+    with pytest.raises(InvalidMessageError, match="unknown_tagged_fields"):
         message.encode(3)
-    assert ProduceRequest.decode(message.encode(9), 9)._unknown_tags == {9: b"x"}
+    assert ProduceRequest.decode(message.encode(9), 9).unknown_tagged_fields == {9: b"x"}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_malformed_tags(tags: str, complaint: str) -> None:
 def test_an_unknown_tag_may_not_take_a_declared_number() -> None:
     for endpoints in ([], [NodeEndpoint()]):
         message = FetchResponse(node_endpoints=endpoints)
-        message._unknown_tags = {0: b""}
+        message.unknown_tagged_fields = {0: b""}
         with pytest.raises(InvalidMessageError, match="unknown tag 0 is one of the declared tags"):
             message.encode(16)
 

@@ -52,9 +52,14 @@ class OAuthBearerLogin:
 
     def start(self, host: str) -> ClientMechanism:  # noqa: ARG002
         """See `Login.start`."""
-        return OAuthBearerClient(self._token, self._extensions)
+        return OAuthBearerClient(self.token, self._extensions)
 
-    def _token(self) -> str:
+    def token(self) -> str:
+        """The provider's token, without white space around it.
+
+        Raises:
+            SaslError: the provider failed, or gave none.
+        """
         try:
             token = self._provider()
         except SaslError:

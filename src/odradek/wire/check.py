@@ -118,7 +118,7 @@ def put_unknown_tag(message: Message, path: str, tag: int, content: bytes) -> No
         else:
             field = next(field for field in place.FIELDS if field.json_name == step)
             place = getattr(place, field.name)
-    place._unknown_tags = {**(place._unknown_tags or {}), tag: content}
+    place.unknown_tagged_fields = {**(place.unknown_tagged_fields or {}), tag: content}
 
 
 def unknown_tags(message: Message) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ def unknown_tags(message: Message) -> list[dict[str, Any]]:
             for index, item in enumerate(holder):
                 walk(item, f"{path}/{index}")
         elif isinstance(holder, Struct):
-            for tag, content in (holder._unknown_tags or {}).items():
+            for tag, content in (holder.unknown_tagged_fields or {}).items():
                 tags.append({"path": path, "tag": tag, "hex": content.hex()})
             for field in holder.FIELDS:
                 if field.kind in ("array", "struct"):

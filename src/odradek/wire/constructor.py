@@ -28,7 +28,7 @@ def compile_constructor(cls: type[Struct]) -> None:
             put_default(source, field, f"self.{name}")
         with source.block("else:"):
             source.emit(f"self.{name} = {name}")
-    source.emit("self._unknown_tags = None")
+    source.emit("self.unknown_tagged_fields = None")
     star = "*, " if parameters else ""
     source.lines.insert(0, f"def __init__(self, {star}{', '.join(parameters)}):")
     made: Any = source.function("__init__", f"<constructor of {cls.__name__}>")
@@ -58,5 +58,5 @@ def put_default(source: Source, field: Field, target: str) -> None:
         source.emit(f"{made} = new({source.constant(field.struct.__name__, field.struct)})")
         for inner in field.struct.FIELDS:
             put_default(source, inner, f"{made}.{inner.name}")
-        source.emit(f"{made}._unknown_tags = None")
+        source.emit(f"{made}.unknown_tagged_fields = None")
         source.emit(f"{target} = {made}")

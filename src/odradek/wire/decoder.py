@@ -213,7 +213,7 @@ class _DecoderSource(Source):
         for field in absent:
             put_default(self, field, f"{name}.{field.name}")
         if not self.flexible:
-            self.emit(f"{name}._unknown_tags = None")
+            self.emit(f"{name}.unknown_tagged_fields = None")
             return
         self.flush()
         known_tags = [field for field in cls.FIELDS if field.tag is not None]
@@ -228,12 +228,12 @@ class _DecoderSource(Source):
         """Decode the tagged fields of a struct that declares none."""
         if self.manner == KEEPING:
             with self.block("if buf[pos]:"):
-                self.emit(f"{name}._unknown_tags, pos = read_unknown_tags(buf, pos, end)")
+                self.emit(f"{name}.unknown_tagged_fields, pos = read_unknown_tags(buf, pos, end)")
             with self.block("else:"):
-                self.emit(f"{name}._unknown_tags = None")
+                self.emit(f"{name}.unknown_tagged_fields = None")
                 self.emit("pos += 1")
             return
-        self.emit(f"{name}._unknown_tags = None")
+        self.emit(f"{name}.unknown_tagged_fields = None")
         with self.block("if buf[pos]:"):
             count, tag = self.local("count"), self.local("tag")
             self.emit(f"{count}, pos = read_uvarint(buf, pos)")
@@ -295,7 +295,7 @@ class _DecoderSource(Source):
                         self.emit(f"{unknown}[{tag}] = buf[pos:{limit}]{self.to_bytes}")
                     self.emit(f"pos = {limit}")
                     self.count_one()
-        self.emit(f"{name}._unknown_tags = {unknown}")
+        self.emit(f"{name}.unknown_tagged_fields = {unknown}")
 
     # -- values
 

@@ -144,15 +144,15 @@ class _EncoderSource(Source):
         for field in inline:
             self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
         if not self.flexible:
-            with self.block(f"if {name}._unknown_tags:"):
-                self.emit(f"not_carried({name}, '_unknown_tags', {self.version})")
+            with self.block(f"if {name}.unknown_tagged_fields:"):
+                self.emit(f"not_carried({name}, 'unknown_tagged_fields', {self.version})")
             return
         tags = self.local("tags")
         declared = tuple(field.tag for field in cls.FIELDS if field.tag is not None)
         if tagged:
             self.tags(name, tagged, tags, declared)
         else:
-            self.emit(f"{tags} = {name}._unknown_tags")
+            self.emit(f"{tags} = {name}.unknown_tagged_fields")
             self.emit(f"{tags} = join_tags((), {tags}, {declared}) if {tags} else b'\\0'")
         self.buffer(tags)
 
@@ -198,7 +198,7 @@ class _EncoderSource(Source):
                 self.flush()
                 self.emit(f"{pairs}.append(({field.tag}, b''.join({self.out})))")
                 self.out = outer
-        self.emit(f"{result} = {name}._unknown_tags")
+        self.emit(f"{result} = {name}.unknown_tagged_fields")
         self.emit(f"{result} = join_tags({pairs}, {result}, {declared}) if {pairs} or {result} else b'\\0'")
         self.writes = held
 
@@ -208,7 +208,7 @@ class _EncoderSource(Source):
         conditions = [f"({self.differs(inner, f'{value}.{inner.name}')})" for inner in field.struct.FIELDS]
         if self.version in field.nullable:
             conditions.insert(0, f"{value} is None")
-        return " or ".join([*conditions, f"{value}._unknown_tags"])
+        return " or ".join([*conditions, f"{value}.unknown_tagged_fields"])
 
     # -- values
 

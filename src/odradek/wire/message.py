@@ -271,7 +271,7 @@ def _construct_first(self: Struct, **values: Any) -> None:
     made = cls(**values)  # by the one just set
     for field in cls.FIELDS:
         setattr(self, field.name, getattr(made, field.name))
-    self._unknown_tags = None
+    self.unknown_tagged_fields = None
 
 
 def _slotted(cls: type[T], **attributes: Any) -> type[T]:

@@ -74,7 +74,7 @@ class _Programs:
         inline, tagged, absent = struct_fields(cls, self._version, flexible=self._flexible)
         return self._codec.Program(
             cls,
-            Struct.__dict__["_unknown_tags"],
+            Struct.__dict__["unknown_tagged_fields"],
             self._flexible,
             tuple(self._row(cls, field, False) for field in inline),
             tuple(self._row(cls, field, True) for field in tagged),
@@ -113,7 +113,7 @@ class _Constructors:
     def of(self, cls: type[Struct]) -> Any:
         """The program of a struct."""
         rows = tuple(self.row(cls, field, checked=False) for field in cls.FIELDS)
-        return self._codec.Program(cls, Struct.__dict__["_unknown_tags"], False, rows, (), ())
+        return self._codec.Program(cls, Struct.__dict__["unknown_tagged_fields"], False, rows, (), ())
 
     def row(
         self, cls: type[Struct], field: Field, *, checked: bool, tag: int | None = None

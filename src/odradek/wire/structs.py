@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 class Struct:
     """A structure: slots, a constructor with keywords and defaults, `==` and `repr`.
 
-    `_unknown_tags` holds the tagged fields that this release does not know, number to content, or None.
+    `unknown_tagged_fields` holds those that this release does not know, number to content, or None.
     """
 
-    __slots__ = ("_unknown_tags",)
+    __slots__ = ("unknown_tagged_fields",)
     FIELDS: ClassVar[tuple[Field, ...]] = ()
-    _unknown_tags: dict[int, bytes] | None
+    unknown_tagged_fields: dict[int, bytes] | None
 
     if TYPE_CHECKING:
 
@@ -32,14 +32,14 @@ class Struct:
         for field in self.FIELDS:
             if getattr(self, field.name) != getattr(other, field.name):
                 return False
-        return (self._unknown_tags or None) == (other._unknown_tags or None)
+        return (self.unknown_tagged_fields or None) == (other.unknown_tagged_fields or None)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         shown = [f"{field.name}={_shorten(getattr(self, field.name))}" for field in self.FIELDS]
-        if self._unknown_tags:
-            shown.append(f"_unknown_tags={self._unknown_tags!r}")
+        if self.unknown_tagged_fields:
+            shown.append(f"unknown_tagged_fields={self.unknown_tagged_fields!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

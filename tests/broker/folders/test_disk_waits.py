@@ -248,13 +248,13 @@ def test_a_store_that_cannot_be_written_changes_nothing(
     async def main() -> None:
         async with running(tmp_path) as broker:
             client = await connect(broker)
-            broker.store._db.execute("PRAGMA query_only = ON")
+            broker.store.database.execute("PRAGMA query_only = ON")
             message, version = REQUESTS["create"]
             refused = await client.call(message, version)
             assert refused.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert "new" not in broker.image.topics
             assert not list(tmp_path.glob("new-*"))
-            broker.store._db.execute("PRAGMA query_only = OFF")
+            broker.store.database.execute("PRAGMA query_only = OFF")
             assert (await client.call(message, version)).topics[0].error_code == 0
             client.close()
 
@@ -268,15 +268,15 @@ def test_checkpoints_wait_beside_the_loop(tmp_path: Path, monkeypatch: pytest.Mo
             create_topic(broker, "there")
             await goes_on(broker)
             with slow(disk, monkeypatch):
-                broker.housekeeping._checkpoint()
+                broker.housekeeping.checkpoint()
                 await settle(lambda: disk.waiting > 0, "for the disk")
                 await goes_on(broker)
                 # It is not begun twice.
-                broker.housekeeping._checkpoint()
+                broker.housekeeping.checkpoint()
                 assert disk.waiting == 1
                 disk.slow = False
                 disk.go.set()
-                await settle(lambda: not broker.housekeeping._checkpointing, "for the checkpoints")
+                await settle(lambda: not broker.housekeeping.is_checkpointing, "for the checkpoints")
         text = (tmp_path / "replication-offset-checkpoint").read_text(encoding="utf-8")
         assert "there 0 6" in text
 

@@ -46,7 +46,7 @@ def test_those_who_take_none_any_more_are_forgotten() -> None:
     throttle = ProducerIdThrottle(10)
     for n in range(5_000):
         throttle.take(("User:ANONYMOUS", f"10.0.{n // 250}.{n % 250}"), n * 1_000)
-    assert len(throttle._buckets) <= 1_002
+    assert len(throttle.buckets) <= 1_002
 
 
 def test_a_throttled_connection_waits_and_others_do_not(tmp_path: Path) -> None:

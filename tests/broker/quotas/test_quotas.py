@@ -137,7 +137,7 @@ def test_a_rate_keeps_no_more_samples_than_windows() -> None:
     for _ in range(10_000):
         now_ms += random_numbers.randrange(300)
         rate.record(1, now_ms)
-    assert len(rate._samples) <= 6
+    assert len(rate.samples) <= 6
 
 
 # ---------------------------------------------------------------------- changes of quotas
@@ -192,7 +192,7 @@ def test_clients_that_have_gone_are_forgotten_after_an_hour() -> None:
     assert len(list(manager.sensors())) == 100
     clock.advance(30_001)
     assert [sensor.tags.client_id for sensor in manager.sensors()] == ["client-7"]
-    assert len(manager._by_client) == 1
+    assert len(manager.by_client) == 1
 
 
 def test_clients_with_ever_new_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_clients_with_ever_new_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         manager.record(ALICE, f"client-{number}", 1)
         assert manager.record(ALICE, "steady", 0) > 0
         assert len(manager) <= 101
-        assert len(manager._by_client) <= 200
+        assert len(manager.by_client) <= 200
 
 
 def test_client_ids_that_share_a_quota_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_client_ids_that_share_a_quota_are_not_remembered_for_ever(monkeypatch: 
     for number in range(1_000):
         manager.record(ALICE, f"client-{number}", 1)
     assert len(manager) == 1
-    assert len(manager._by_client) <= 200
+    assert len(manager.by_client) <= 200
 
 
 def test_those_who_wait_are_counted_until_they_do_not() -> None:
@@ -358,7 +358,7 @@ def test_addresses_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> Non
     quotas.limit_address(None, 1)
     for number in range(500):
         quotas.accepted("L", f"10.0.{number // 250}.{number % 250}")
-    assert len(quotas._addresses) <= 50
+    assert len(quotas.addresses) <= 50
     clock.advance(FORGOTTEN_AFTER_MS + 1)
     quotas.accepted("L", "10.9.9.9")
-    assert list(quotas._addresses) == ["10.9.9.9"]
+    assert list(quotas.addresses) == ["10.9.9.9"]

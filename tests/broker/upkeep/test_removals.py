@@ -40,9 +40,9 @@ def test_a_deleted_topic_goes_after_its_delay_whatever_retention_does(tmp_path: 
     async def main() -> None:
         clock = ManualClock(NOW_MS)
         async with running(tmp_path, clock=clock, files=Disk(), log_segment_delete_delay_ms=5000) as broker:
-            assert "removals" in {one._name for one in broker.housekeeping._periodic}
+            assert "removals" in {one.name for one in broker.housekeeping.periodic}
             create_topic(broker, "t", STEP + 10)
-            removals = broker.housekeeping._removals
+            removals = broker.housekeeping.removals
             assert removals is not None
             broker.controller.delete_topics(["t"])
             clock.advance(4999)
@@ -89,13 +89,13 @@ def test_what_cannot_be_removed_is_tried_again_later(tmp_path: Path) -> None:
     async def main() -> None:
         clock, disk = ManualClock(NOW_MS), Disk()
         async with running(tmp_path, clock=clock, files=disk, log_segment_delete_delay_ms=0) as broker:
-            removals = broker.housekeeping._removals
+            removals = broker.housekeeping.removals
             assert removals is not None
             create_topic(broker, "t")
             disk.refuses = True
             broker.controller.delete_topics(["t"])
             removals.check()
-            await settle(lambda: not removals._is_busy, "for the failure")
+            await settle(lambda: not removals.is_busy, "for the failure")
             disk.refuses = False
             removals.check()
             assert leftovers(tmp_path)

@@ -97,12 +97,12 @@ def test_what_was_not_synced_moves_no_recovery_point(caplog: pytest.LogCaptureFi
         finished: list[Any] = []
         jobs = [Job(), Job(fails=False)]
         work = housekeeping(begin_flushes=lambda now_ms: jobs, finish_flushes=finished.append)
-        work._flush()
-        await until(lambda: not work._flushing)
+        work.flush()
+        await until(lambda: not work.is_flushing)
         assert finished == []
         jobs.pop(0)
-        work._flush()
-        await until(lambda: not work._flushing)
+        work.flush()
+        await until(lambda: not work.is_flushing)
         assert finished == [jobs]
 
     run(main)
@@ -121,15 +121,15 @@ def test_checkpoints_that_were_not_written_are_written_next_time() -> None:
 
         checkpoints = SimpleNamespace(begin=jobs.pop, finish=finish)
         work = housekeeping(all=lambda: [log], checkpoints=checkpoints)
-        work._checkpoint()
-        await until(lambda: not work._checkpointing)
+        work.checkpoint()
+        await until(lambda: not work.is_checkpointing)
         assert finished == []
-        work._checkpoint()
-        await until(lambda: not work._checkpointing)
+        work.checkpoint()
+        await until(lambda: not work.is_checkpointing)
         assert len(finished) == 1
         # Nothing has changed since.
-        work._checkpoint()
-        assert not work._checkpointing
+        work.checkpoint()
+        assert not work.is_checkpointing
 
     run(main)
 

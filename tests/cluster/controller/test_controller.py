@@ -169,15 +169,15 @@ def test_a_full_disk_is_a_storage_error_and_changes_nothing(tmp_path: Path) -> N
     controller.open()
     controller.start(REGISTRATION)
     controller.create_topic(NewTopic("before", 1, 1))
-    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
-    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    pages = store.database.execute("PRAGMA page_count").fetchone()[0]
+    store.database.execute(f"PRAGMA max_page_count = {pages}")
     before = controller.image
     result = controller.create_topics([NewTopic("big", 2000, 1)])[0]
     assert isinstance(result, KafkaStorageError)
     with pytest.raises(KafkaStorageError):
         controller.alter_config("topics/before", {"leader.replication.throttled.replicas": "0:1," * 50_000})
     assert controller.image == before
-    store._db.execute("PRAGMA max_page_count = 100000")
+    store.database.execute("PRAGMA max_page_count = 100000")
     controller.create_topic(NewTopic("big", 2000, 1))
     controller.stop()
     store.close()

@@ -63,7 +63,7 @@ def test_an_ephemeral_node_costs_no_write(file: Path) -> None:
     store = EmbeddedStore(file, ManualClock())
     store.create("/ids")
     written: list[str] = []
-    store._db.set_trace_callback(written.append)
+    store.database.set_trace_callback(written.append)
     store.multi([Create("/ids/1", ephemeral=True), SetData("/ids/1", b"{}")])
     store.delete("/ids/1")
     assert written == []
@@ -145,13 +145,13 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 def test_a_write_that_fails_changes_nothing_and_later_ones_work(file: Path) -> None:
     store = EmbeddedStore(file)
     store.create("/a", b"0")
-    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
-    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    pages = store.database.execute("PRAGMA page_count").fetchone()[0]
+    store.database.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreUnavailable, match="full"):
         store.multi([SetData("/a", b"1"), Create("/big", b"x" * 1_000_000)])
     assert store.get("/a")[0] == b"0"
     assert store.exists("/big") is None
-    store._db.execute("PRAGMA max_page_count = 100000")
+    store.database.execute("PRAGMA max_page_count = 100000")
     store.multi([SetData("/a", b"1"), Create("/big", b"x" * 1_000_000)])
     store.close()
     again = EmbeddedStore(file)
@@ -182,7 +182,7 @@ class Db:
         result = self.db.executemany(sql, *args)
         if self.commits == crash_at - 1 and where == "within": os._exit(9)
         return result
-store._db = Db(store._db)
+store.database = Db(store.database)
 store.create("/a", b"0")
 for i in range(1, 10):
     store.multi([SetData("/a", str(i).encode()), Create(f"/t{i}"), Create(f"/t{i}/p", str(i).encode())])

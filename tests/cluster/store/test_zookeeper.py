@@ -60,7 +60,7 @@ def test_expiry_is_told_once_and_ends_the_object_but_not_the_broker(
     watched = Events()
     one.watch_persistent("/", watched)
     one.on_expired(lambda: told.put("expired"))
-    expire(zookeeper.address, one._connection.session)
+    expire(zookeeper.address, one.connection.session)
     assert told.get(timeout=LIMIT_S) == "expired"
     gone.until(EventType.DELETED, "/ids")
     for call in (
@@ -86,7 +86,7 @@ def test_what_waits_for_a_connection_hears_of_the_expiry(
     zookeeper: ZooKeeperServer, chroot: str, connect: Connect, proxy: LosingProxy
 ) -> None:
     store = connect(proxy.address + chroot)
-    session = store._connection.session
+    session = store.connection.session
     outcome = queue.Queue[object]()
 
     def work() -> None:
@@ -211,7 +211,7 @@ def test_a_session_goes_on_with_another_server_of_the_ensemble(tmp_path: Path, c
         events = Events()
         store.watch_persistent("/p", events)
         for number in range(2):
-            port = store._connection.peer[1]
+            port = store.connection.peer[1]
             (its,) = (server for server in servers if server.port == port)
             its.kill()
             # The servers may have to elect a leader first; nobody is told more than that it takes time.
@@ -315,7 +315,7 @@ def test_many_reads_outlive_a_lost_connection(
     zookeeper: ZooKeeperServer, chroot: str, connect: Connect, proxy: LosingProxy, together: bool
 ) -> None:
     store = connect(proxy.address + chroot)
-    store._reads_together = together
+    store.reads_together = together
     store.create("/n", b"x")
     wanted = ["/n", "/none"] * (IN_FLIGHT // 2 + 10)
     proxy.lose_next_answer()
@@ -327,9 +327,9 @@ def test_many_reads_outlive_a_lost_connection(
 def test_many_nodes_are_read_by_few_requests(own_server: ZooKeeperServer, connect: Connect) -> None:
     store = connect(own_server.address)
     store.create("/n", b"x")
-    before = store._connection.requests_sent
+    before = store.connection.requests_sent
     assert [each and each[0] for each in store.get_many(["/n", "/none"] * 500)] == [b"x", None] * 500
-    assert store._connection.requests_sent - before < 20
+    assert store.connection.requests_sent - before < 20
 
 
 # --- watches ----------------------------------------------------------------------------------------------

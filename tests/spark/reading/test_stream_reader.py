@@ -41,8 +41,8 @@ def topic() -> SimulatedTopic:
 def reader(topic: SimulatedTopic) -> Any:
     source = options(startingOffsets="earliest", commitOffsetsToGroup="g")
     reader: Any = StreamReader(source)
-    reader._planner = StreamPlanner(source, topic)
-    reader._group = Commits()
+    reader.planner = StreamPlanner(source, topic)
+    reader.group = Commits()
     return reader
 
 
@@ -65,16 +65,16 @@ def test_a_batch_is_in_the_group_as_soon_as_spark_has_finished_it(
     # Asked again before the batch runs, as by 4.1 for `Trigger.AvailableNow`.
     assert end_after(start) == end
     reader.partitions(start, end)
-    assert reader._group.made == []
+    assert reader.group.made == []
     assert end_after(end) == end
-    assert reader._group.made == [3]
+    assert reader.group.made == [3]
     topic.append(0, 2)
     start, end = end, end_after(end)
     reader.commit(start)
     reader.partitions(start, end)
-    assert reader._group.made == [3]
+    assert reader.group.made == [3]
     end_after(end)
-    assert reader._group.made == [3, 5]
+    assert reader.group.made == [3, 5]
 
 
 def test_a_batch_that_is_run_again_is_in_the_group_when_it_is_done(
@@ -83,6 +83,6 @@ def test_a_batch_that_is_run_again_is_in_the_group_when_it_is_done(
     """A restarted 4.1 plans the batch of the checkpoint before it asks for anything."""
     topic.append(0, 3)
     reader.partitions({"t": {"0": 0}}, {"t": {"0": 2}})
-    assert reader._group.made == []
+    assert reader.group.made == []
     reader.latestOffset()
-    assert reader._group.made == [2]
+    assert reader.group.made == [2]

@@ -118,7 +118,7 @@ class LoopTimers:
 class Periodic:
     """Calls something every so often, until it is stopped. The next call is set after the last has ended."""
 
-    __slots__ = ("_callback", "_handle", "_interval_s", "_loop", "_name")
+    __slots__ = ("_callback", "_handle", "_interval_s", "_loop", "name")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, name: str, interval_ms: float, callback: Callable[[], object]
@@ -131,7 +131,7 @@ class Periodic:
             callback: what is called.
         """
         self._loop = loop
-        self._name = name
+        self.name = name
         self._interval_s = max(0.001, interval_ms / 1000)
         self._callback = callback
         self._handle: asyncio.TimerHandle | None = loop.call_later(self._interval_s, self._run)
@@ -140,7 +140,7 @@ class Periodic:
         try:
             self._callback()
         except Exception:
-            log.exception("periodic work failed, it is tried again next time work=%s", self._name)
+            log.exception("periodic work failed, it is tried again next time work=%s", self.name)
         if self._handle is not None:
             self._handle = self._loop.call_later(self._interval_s, self._run)
 

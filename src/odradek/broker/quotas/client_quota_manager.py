@@ -114,7 +114,8 @@ class ClientQuotaManager:
         self._windows = windows
         self._longest_ms = longest_ms
         self._sensors: dict[QuotaTags, ClientSensor] = {}
-        self._by_client: dict[tuple[str, str], ClientSensor] = {}
+        self.by_client: dict[tuple[str, str], ClientSensor] = {}
+        """By principal and client id, so that `quotas` is not gone through for each request; bounded."""
         self._looked_through_ms = self.now_ms()
 
     def now_ms(self) -> int:
@@ -138,7 +139,7 @@ class ClientQuotaManager:
         """
         if not self.quotas.set(entity, bound):
             return False
-        self._by_client.clear()
+        self.by_client.clear()
         if not self.quotas:
             self._sensors.clear()
         return True
@@ -150,7 +151,7 @@ class ClientQuotaManager:
             principal: in Kafka's form `User:name`.
             client_id: "" for none.
         """
-        sensor = self._by_client.get((principal, client_id))
+        sensor = self.by_client.get((principal, client_id))
         now_ms = self.now_ms()
         if sensor is None:
             tags, bound = self.quotas.of(principal.partition(":")[2], client_id)
@@ -159,9 +160,9 @@ class ClientQuotaManager:
                 self.forget_unused(now_ms)
                 sensor = self._sensors[tags] = ClientSensor(tags, bound, self._windows, now_ms)
             sensor.bound = bound
-            if len(self._by_client) >= 2 * MOST_SENSORS:
-                self._by_client.clear()
-            self._by_client[principal, client_id] = sensor
+            if len(self.by_client) >= 2 * MOST_SENSORS:
+                self.by_client.clear()
+            self.by_client[principal, client_id] = sensor
         sensor.used_ms = now_ms
         return sensor
 
@@ -231,8 +232,8 @@ class ClientQuotaManager:
             return
         for sensor in gone:
             del self._sensors[sensor.tags]
-        self._by_client = {
-            client: sensor for client, sensor in self._by_client.items() if sensor.tags in self._sensors
+        self.by_client = {
+            client: sensor for client, sensor in self.by_client.items() if sensor.tags in self._sensors
         }
 
 

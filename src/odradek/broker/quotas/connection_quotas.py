@@ -87,8 +87,8 @@ class ConnectionQuotas:
         self._listeners: dict[str, _OfListener] = {}
         self._per_listener: dict[str, int] = {}
         self._per_address: dict[str, int] = {}
-        # The longest unused first.
-        self._addresses: dict[str, _Address] = {}
+        self.addresses: dict[str, _Address] = {}
+        """Those that are remembered, the longest unused first."""
 
     def limit_listener(self, name: str, per_second: int) -> None:
         """Bound a listener (`listener.name.X.max.connection.creation.rate`)."""
@@ -150,7 +150,7 @@ class ConnectionQuotas:
             yield "connection-accept-rate", tags, listener.rate.per_second(now_ms)
             yield "connection-accept-throttle-time", tags, listener.throttle_times.mean(now_ms)
             yield "ip-connection-accept-throttle-time", tags, listener.ip_throttle_times.mean(now_ms)
-        for address, accepted in list(self._addresses.items()):
+        for address, accepted in list(self.addresses.items()):
             if now_ms - accepted.used_ms <= FORGOTTEN_AFTER_MS:
                 yield "connection-accept-rate", (("ip", address),), accepted.rate.per_second(now_ms)
 
@@ -165,7 +165,7 @@ class ConnectionQuotas:
         return listener
 
     def _address(self, address: str, now_ms: int) -> _Address:
-        addresses = self._addresses
+        addresses = self.addresses
         accepted = addresses.pop(address, None)
         if accepted is None:
             accepted = _Address(self._windows)

@@ -41,7 +41,7 @@ class _Sample:
 class Rate:
     """The amount recorded per second, over some windows of time."""
 
-    __slots__ = ("_current", "_kept_ms", "_samples", "_window_ms", "_windows")
+    __slots__ = ("_current", "_kept_ms", "_window_ms", "_windows", "samples")
 
     def __init__(self, windows: int, window_ms: int) -> None:
         """
@@ -52,12 +52,12 @@ class Rate:
         self._windows = windows
         self._window_ms = window_ms
         self._kept_ms = windows * window_ms
-        self._samples: list[_Sample] = []
+        self.samples: list[_Sample] = []
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
         """Count `value`; a negative one takes back what was counted before."""
-        samples = self._samples
+        samples = self.samples
         if not samples:
             samples.append(_Sample(now_ms))
         sample = samples[self._current]
@@ -74,7 +74,7 @@ class Rate:
 
     def window_ms(self, now_ms: int) -> int:
         """The time over which the rate is taken, at least 1 ms."""
-        samples = self._samples
+        samples = self.samples
         began_ms = now_ms
         for sample in samples:
             if now_ms - sample.last_ms >= self._kept_ms:
@@ -90,7 +90,7 @@ class Rate:
     def per_second(self, now_ms: int) -> float:
         """The rate now."""
         window_ms = self.window_ms(now_ms)
-        return sum([sample.value for sample in self._samples]) / (window_ms / MS_PER_S)
+        return sum([sample.value for sample in self.samples]) / (window_ms / MS_PER_S)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
         """Return how long to wait, if nothing more comes, until the rate is not above `bound`; 0 if it is not

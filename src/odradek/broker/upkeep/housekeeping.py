@@ -32,17 +32,23 @@ _NEVER_MS = 366 * 24 * 3600 * 1000
 class Housekeeping:
     """The periodic work of one broker.
 
-    Attributes: `cleaner`: decides what is compacted, None where compaction is off; `moving`: moves replicas;
-    `log_starts`: writes down what DeleteRecords has done.
+    Attributes:
+        cleaner: decides what is compacted, None where compaction is off.
+        moving: moves replicas.
+        removals: removes deleted files and folders, None when stopped.
+        log_starts: writes down what DeleteRecords has done.
+        periodic: what is called by the clock.
+        is_flushing: whether logs are being synced in a thread; no second flush begins then.
+        is_checkpointing: likewise for the checkpoints.
     """
 
     def __init__(self, broker: BrokerServices) -> None:
         self._broker = broker
-        self._periodic: list[Periodic] = []
+        self.periodic: list[Periodic] = []
         self._checkpointed: list[Any] = []
-        self._flushing = self._checkpointing = False
+        self.is_flushing = self.is_checkpointing = False
         self._cleaning: Cleaning | None = None
-        self._removals: Removing | None = None
+        self.removals: Removing | None = None
         self.cleaner: LogCleaner | None = None
         self.moving: Moving | None = None
         self.log_starts: LogStarts
@@ -53,13 +59,13 @@ class Housekeeping:
         now_ms = broker.clock.now_ms
         self.log_starts = LogStarts(broker.loop, logs)
         self._every("retention", config.log_retention_check_interval_ms, self._retain)
-        self._removals = Removing(broker.loop, logs, broker.clock)
-        self._every("removals", _REMOVAL_CHECK_MS, self._removals.check)
+        self.removals = Removing(broker.loop, logs, broker.clock)
+        self._every("removals", _REMOVAL_CHECK_MS, self.removals.check)
         # What the last stop has left has waited long enough.
-        broker.loop.call_soon(self._removals.check)
+        broker.loop.call_soon(self.removals.check)
         # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
-        self._every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self._flush)
-        self._every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
+        self._every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self.flush)
+        self._every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self.checkpoint)
         self._every(
             "producer expiry",
             config.producer_id_expiration_check_interval_ms,
@@ -92,12 +98,12 @@ class Housekeeping:
 
     def stop(self) -> None:
         """No more of it; passes of the cleaner that are under way come to nothing. Harmless twice."""
-        for periodic in self._periodic:
+        for periodic in self.periodic:
             periodic.stop()
-        self._periodic.clear()
-        if self._removals is not None:
-            self._removals.stop()
-            self._removals = None
+        self.periodic.clear()
+        if self.removals is not None:
+            self.removals.stop()
+            self.removals = None
         if self.moving is not None:
             self.moving.stop()
             self.moving = None
@@ -107,14 +113,14 @@ class Housekeeping:
 
     def _every(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
         if 0 < interval_ms < _NEVER_MS:
-            self._periodic.append(Periodic(self._broker.loop, name, interval_ms, work))
+            self.periodic.append(Periodic(self._broker.loop, name, interval_ms, work))
 
     def _retain(self) -> None:
         self._broker.logs.apply_retention(self._broker.clock.now_ms())
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Sync what is due, in another thread: the disk takes its time over a large segment."""
-        if self._flushing:
+        if self.is_flushing:
             return
         logs = self._broker.logs
         jobs = logs.begin_flushes(self._broker.clock.now_ms())
@@ -126,19 +132,19 @@ class Housekeeping:
                 job.run()
 
         def finish(error: BaseException | None) -> None:
-            self._flushing = False
+            self.is_flushing = False
             if error is None:
                 logs.finish_flushes(jobs)
             else:
                 # No recovery point moves: nobody knows which of them are on the disk.
                 log.error("logs were not synced, they are next time", exc_info=error)
 
-        self._flushing = True
+        self.is_flushing = True
         run_in_thread(self._broker.loop, run, finish)
 
-    def _checkpoint(self) -> None:
+    def checkpoint(self) -> None:
         """All three checkpoints, at the shortest of their intervals; they are synced, in another thread."""
-        if self._checkpointing:
+        if self.is_checkpointing:
             return
         logs = self._broker.logs
         state = [
@@ -150,13 +156,13 @@ class Housekeeping:
         job = logs.checkpoints.begin()
 
         def finish(error: BaseException | None) -> None:
-            self._checkpointing = False
+            self.is_checkpointing = False
             if error is not None:
                 log.error("checkpoints were not written, they are next time", exc_info=error)
             elif logs.checkpoints.finish(job):
                 self._checkpointed = state
 
-        self._checkpointing = True
+        self.is_checkpointing = True
         run_in_thread(self._broker.loop, job.run, finish)
 
     def _register_gauges(self, cleaner: LogCleaner) -> None:

@@ -35,13 +35,13 @@ class Removing:
         self._loop = loop
         self._logs = logs
         self._clock = clock
-        self._is_busy = False
+        self.is_busy = False
         """Whether a step is in its thread, or in the pause behind it: then `check` begins no second one."""
         self._stopped = False
 
     def check(self) -> None:
         """Begin with what is due by now, unless it has been begun with."""
-        if not self._is_busy:
+        if not self.is_busy:
             self._step()
 
     def stop(self) -> None:
@@ -49,12 +49,12 @@ class Removing:
         self._stopped = True
 
     def _step(self) -> None:
-        self._is_busy = False
+        self.is_busy = False
         if self._stopped:
             return
         job = self._logs.removals.begin(self._clock.now_ms(), STEP)
         if len(job):
-            self._is_busy = True
+            self.is_busy = True
             began_s = self._loop.time()
             run_in_thread(self._loop, job.run, partial(self._pause, job, began_s))
 

@@ -76,6 +76,7 @@ class EmbeddedStore(LocalSession):
         clock: gives `ctime` and `mtime`.
 
     Attributes:
+        database: the file; written by the thread that holds the store's lock.
         effects: held while a write takes effect and its events are handed out. No file is waited for then.
         on_events: called with the events of each write, with `effects` held.
 
@@ -87,17 +88,17 @@ class EmbeddedStore(LocalSession):
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self.path = path
         self._clock: Clock = clock if clock is not None else SystemClock()
-        self._db = _open(path)
+        self.database = _open(path)
         try:
-            generation, nodes = _load(self._db, path)
+            generation, nodes = _load(self.database, path)
         except BaseException:
-            self._db.close()
+            self.database.close()
             raise
         tree = NodeTree(generation << GENERATION_SHIFT)
         try:
             tree.load(nodes)
         except StoreError as error:
-            self._db.close()
+            self.database.close()
             raise StoreFileError(
                 str(path), f"{path} is damaged: {error}. Restore it from a backup of the data folder."
             ) from error
@@ -155,13 +156,13 @@ class EmbeddedStore(LocalSession):
         if not gone and not put:
             return
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("DELETE FROM node WHERE path = ?", gone)
-            self._db.executemany("INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?)", put)
-            self._db.execute("COMMIT")
+            self.database.execute("BEGIN IMMEDIATE")
+            self.database.executemany("DELETE FROM node WHERE path = ?", gone)
+            self.database.executemany("INSERT OR REPLACE INTO node VALUES (?,?,?,?,?,?,?,?)", put)
+            self.database.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            if self.database.in_transaction:
+                self.database.execute("ROLLBACK")
             raise StoreUnavailable(str(self.path), f"{self.path} cannot be written: {error}") from error
 
     def close(self) -> None:
@@ -169,7 +170,7 @@ class EmbeddedStore(LocalSession):
         if self._open:
             self._open = False
             self._watches.clear()
-            self._db.close()
+            self.database.close()
 
 
 class _NodeRow(NamedTuple):

@@ -80,6 +80,11 @@ class ZooKeeperStore:
         tls: how connections are encrypted; None for plain ones.
         has_certificate: whether `tls` shows one, which says who this session is, too.
 
+    Attributes:
+        connection: to one of the servers at a time, and its session.
+        watchers: the thread that tells of events.
+        reads_together: whether the server reads many nodes in one request, until it says that it does not.
+
     Raises:
         BadArguments: `connect` names no server, or `set_acl` without `auth` or a certificate.
         StoreUnavailable: no server answered.
@@ -109,31 +114,31 @@ class ZooKeeperStore:
         self._timeout_s = (session_timeout_ms if request_timeout_ms is None else request_timeout_ms) / 1000
         self._set_acl = set_acl
         self._session_id = 0
-        self._reads_together = True  # until the server does not know how
+        self.reads_together = True
         self._open = True
         self._shut_down = False
         self._expired = False
         self._expired_callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()  # of the four above; never held while waiting
-        self._watchers = ZooKeeperWatchers(self._armed, self._kazoo.event_type)
-        self._connection: Any = self._kazoo.ZooKeeperConnection(
+        self.watchers = ZooKeeperWatchers(self._armed, self._kazoo.event_type)
+        self.connection: Any = self._kazoo.ZooKeeperConnection(
             self._servers, session_timeout_ms, auth, self._state_changed, tls
         )
         try:
             self._begin(connection_timeout_ms / 1000)
         except BaseException:
             self._open = False
-            self._connection.close()
+            self.connection.close()
             raise
-        self._watchers.start()
+        self.watchers.start()
 
     def _begin(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         try:
-            self._connection.start(timeout_s)
-            self._session_id, _ = self._connection.session
+            self.connection.start(timeout_s)
+            self._session_id, _ = self.connection.session
             # kazoo is connected before the server has looked at the credentials: ask it something.
-            self._connection.result(self._connection.exists("/"), "/", deadline)
+            self.connection.result(self.connection.exists("/"), "/", deadline)
         except self._kazoo.SessionOver:
             raise SessionExpired("/", f"ZooKeeper at {self._servers} refuses the credentials") from None
         except (self._kazoo.WaitedTooLong, self._kazoo.ConnectionLost):
@@ -161,7 +166,7 @@ class ZooKeeperStore:
         return path if not self._chroot else self._chroot if path == "/" else self._chroot + path
 
     def _check_open(self, path: str) -> None:
-        if not self._open or self._connection.is_over:
+        if not self._open or self.connection.is_over:
             raise self._over(path)
 
     def _over(self, path: str) -> SessionExpired:
@@ -177,28 +182,28 @@ class ZooKeeperStore:
 
     def get(self, path: str, watch: Watcher | None = None) -> NodeContent:
         """See `MetadataStore.get`."""
-        full, once = self._full(path), self._watchers.once(path, watch, of_children=False)
-        data, stat = self._read(path, lambda: self._connection.get(full, once))
+        full, once = self._full(path), self.watchers.once(path, watch, of_children=False)
+        data, stat = self._read(path, lambda: self.connection.get(full, once))
         return NodeContent(data, self._kazoo.stat_of(stat))
 
     def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
         """See `MetadataStore.exists`."""
-        full, once = self._full(path), self._watchers.once(path, watch, of_children=False)
-        stat = self._read(path, lambda: self._connection.exists(full, once))
+        full, once = self._full(path), self.watchers.once(path, watch, of_children=False)
+        stat = self._read(path, lambda: self.connection.exists(full, once))
         return None if stat is None else self._kazoo.stat_of(stat)
 
     def children(self, path: str, watch: Watcher | None = None) -> list[str]:
         """See `MetadataStore.children`."""
-        full, once = self._full(path), self._watchers.once(path, watch, of_children=True)
-        names, _ = self._read(path, lambda: self._connection.children(full, once))
+        full, once = self._full(path), self.watchers.once(path, watch, of_children=True)
+        names, _ = self._read(path, lambda: self.connection.children(full, once))
         return sorted(names)
 
     def get_many(self, paths: Sequence[str]) -> list[NodeContent | None]:
         """See `MetadataStore.get_many`. Each request reads many nodes if the server can do that."""
         stat_of = self._kazoo.stat_of
-        answers = self._get_together(paths) if self._reads_together and len(paths) > 1 else None
+        answers = self._get_together(paths) if self.reads_together and len(paths) > 1 else None
         if answers is None:
-            answers = self._read_many(paths, self._connection.get)
+            answers = self._read_many(paths, self.connection.get)
         return [None if answer is None else NodeContent(answer[0], stat_of(answer[1])) for answer in answers]
 
     def _get_together(self, paths: Sequence[str]) -> list[Any] | None:
@@ -206,9 +211,9 @@ class ZooKeeperStore:
         full = [self._full(path) for path in paths]
         parts = [full[start : start + TOGETHER] for start in range(0, len(full), TOGETHER)]
         try:
-            groups = self._read_all(paths[::TOGETHER], parts, self._connection.get_together)
+            groups = self._read_all(paths[::TOGETHER], parts, self.connection.get_together)
         except self._kazoo.NotKnown:
-            self._reads_together = False
+            self.reads_together = False
             return None
         answers = [answer for group in groups for answer in group]
         for path, answer in zip(paths, answers, strict=True):
@@ -219,7 +224,7 @@ class ZooKeeperStore:
     def exists_many(self, paths: Sequence[str]) -> list[Stat | None]:
         """See `MetadataStore.exists_many`."""
         stat_of = self._kazoo.stat_of
-        answers = self._read_many(paths, self._connection.exists)
+        answers = self._read_many(paths, self.connection.exists)
         return [None if answer is None else stat_of(answer) for answer in answers]
 
     def _read_many(self, paths: Sequence[str], ask: Callable[[str], Any]) -> list[Any]:
@@ -250,12 +255,12 @@ class ZooKeeperStore:
         lost = []
         path = paths[wanted[0]]
         try:
-            self._connection.await_connected(deadline)
+            self.connection.await_connected(deadline)
             sent = [ask(asked[index]) for index in wanted]
             for index, pending in zip(wanted, sent, strict=True):
                 path = paths[index]
                 try:
-                    found[index] = self._connection.result(pending, path, deadline)
+                    found[index] = self.connection.result(pending, path, deadline)
                 except NoNode:
                     pass
                 except self._kazoo.ConnectionLost:
@@ -270,8 +275,8 @@ class ZooKeeperStore:
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                self._connection.await_connected(deadline)
-                return self._connection.result(send(), path, deadline)
+                self.connection.await_connected(deadline)
+                return self.connection.result(send(), path, deadline)
             except self._kazoo.ConnectionLost:
                 continue
             except self._kazoo.SessionOver:
@@ -311,13 +316,13 @@ class ZooKeeperStore:
             except StoreError as error:
                 error.op_index = index
                 raise
-        return self._write(ops, lambda: self._connection.transaction(sent), self._results)
+        return self._write(ops, lambda: self.connection.transaction(sent), self._results)
 
     def _write_one(self, op: Op) -> OpResult:
         sent = self._checked(op)
         return self._write(
             [op],
-            lambda: self._connection.write(*sent),
+            lambda: self.connection.write(*sent),
             lambda ops, result: [self._result(op, result)],
         )[0]
 
@@ -363,13 +368,13 @@ class ZooKeeperStore:
     ) -> list[OpResult]:
         path = ops[0].path
         deadline = time.monotonic() + self._timeout_s
-        before = self._connection.last_zxid
+        before = self.connection.last_zxid
         was_sent = was_lost = False
         while True:
             try:
-                self._connection.await_connected(deadline)
+                self.connection.await_connected(deadline)
                 was_sent = True
-                return results(ops, self._connection.result(send(), path, deadline))
+                return results(ops, self.connection.result(send(), path, deadline))
             except self._kazoo.ConnectionLost:
                 was_lost = True
             except self._kazoo.SessionOver:
@@ -435,11 +440,11 @@ class ZooKeeperStore:
         self._full(path)
         if recursive:
             raise StoreError(path, f"{path}: a session with ZooKeeper has no recursive watches")
-        self._watchers.add(path, watcher)
+        self.watchers.add(path, watcher)
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
         """See `MetadataStore.unwatch`."""
-        self._watchers.remove(path, watcher)
+        self.watchers.remove(path, watcher)
 
     def _armed(self, path: str, fired: Callable[[Any], None]) -> Look | None:
         """Arm the one-shot watches that a persistent one is made of."""
@@ -447,13 +452,13 @@ class ZooKeeperStore:
         while True:
             deadline = time.monotonic() + self._timeout_s
             try:
-                self._connection.await_connected(deadline)
-                asked = self._connection.exists(full, fired), self._connection.children(full, fired)
-                stat = self._connection.result(asked[0], path, deadline)
+                self.connection.await_connected(deadline)
+                asked = self.connection.exists(full, fired), self.connection.children(full, fired)
+                stat = self.connection.result(asked[0], path, deadline)
                 if stat is None:
                     return None
                 try:
-                    _, stat_of_children = self._connection.result(asked[1], path, deadline)
+                    _, stat_of_children = self.connection.result(asked[1], path, deadline)
                 except NoNode:
                     stat_of_children = stat  # deleted in between: the watch of its data tells
                 return Look(stat.czxid, stat.mzxid, stat_of_children.pzxid)
@@ -475,7 +480,7 @@ class ZooKeeperStore:
         threading.Thread(target=callback, name="zookeeper-expired", daemon=True).start()
 
     def _state_changed(self, is_connected: bool) -> None:
-        self._watchers.later(self._watchers.reconnected if is_connected else self._expire)
+        self.watchers.later(self.watchers.reconnected if is_connected else self._expire)
 
     def _expire(self) -> None:
         with self._lock:
@@ -497,8 +502,8 @@ class ZooKeeperStore:
             self._open = False
             shut_down, self._shut_down = self._shut_down, True
         if not shut_down:
-            self._watchers.close()
-            self._connection.close()
+            self.watchers.close()
+            self.connection.close()
 
 
 def _with_kazoo(connect: str, auth: Auth | None) -> ModuleType:

@@ -44,6 +44,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in one Python process next to the driver for as long as the query runs.
 
     Spark makes a second one to pickle its `read` to the executors; that one never talks to a broker here.
+
+    Attributes:
+        planner: decides what each batch reads.
+        group: where what was read is committed.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -52,12 +56,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         log.info("a stream reads %s", options.description)
         self._options = options
         self._brokers = OffsetReader(options)
-        self._planner = StreamPlanner(options, self._brokers)
-        self._group = GroupOffsets(options)
+        self.planner = StreamPlanner(options, self._brokers)
+        self.group = GroupOffsets(options)
         self._planned: SourceOffset | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as below)
-        return to_spark(self._planner.initial())
+        return to_spark(self.planner.initial())
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """A sign to Spark that there is a limit; which one, `latestOffset` takes from the options.
@@ -77,13 +81,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None:  # pyspark 4.1
             if self._planned is not None:
                 # Spark asks for another end once the batch that was planned last is done.
-                self._group.commit(self._planned.offsets)
-            return to_spark(self._planner.end_without_start())
+                self.group.commit(self._planned.offsets)
+            return to_spark(self.planner.end_without_start())
         position = from_spark(start)
         if position == self._planned:
             # The batch that ended here is done. Spark says so in `commit` only when there is another one.
-            self._group.commit(self._planner.present(position.offsets))
-        end = self._planner.next_end(
+            self.group.commit(self.planner.present(position.offsets))
+        end = self.planner.next_end(
             position,
             unlimited=isinstance(limit, ReadAllAvailable),
             now_ms=time.monotonic_ns() // 1_000_000,
@@ -91,25 +95,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_spark(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        newest = self._planner.newest
+        newest = self.planner.newest
         return to_spark(SourceOffset(newest.offsets)) if newest and newest.offsets else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._planner.aim_at_what_is_there()
+        self.planner.aim_at_what_is_there()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         self._planned = from_spark(end)
-        return tasks_of(self._options, self._planner.ranges(from_spark(start), self._planned))
+        return tasks_of(self._options, self.planner.ranges(from_spark(start), self._planned))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         return read_task(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to `end` is finished, and its offsets are in the checkpoint."""
-        self._group.commit(self._planner.present(from_spark(end).offsets))
+        self.group.commit(self.planner.present(from_spark(end).offsets))
 
     def stop(self) -> None:
-        self._group.close()
+        self.group.close()
         self._brokers.close()
 
 
