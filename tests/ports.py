@@ -40,12 +40,12 @@ def free_port() -> int:
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            if _is_ours(port):
+            if is_ours(port):
                 _given.add(port)
                 return port
 
 
-def _is_ours(port: int) -> bool:
+def is_ours(port: int) -> bool:
     """Take a port, unless another process has."""
     global _lock_file
     if _lock_file < 0:

@@ -29,7 +29,7 @@ def test_what_another_run_has_taken_is_given_when_that_has_ended(monkeypatch: py
         assert child.stdout is not None
         taken = int(child.stdout.readline())
         assert taken in RANGE
-        assert not ports._is_ours(taken)
+        assert not ports.is_ours(taken)
         assert taken not in {ports.free_port() for _ in range(50)}
         child.communicate("", WITHIN_S)
-    assert ports._is_ours(taken)
+    assert ports.is_ours(taken)

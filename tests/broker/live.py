@@ -34,19 +34,19 @@ class Client:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
-        self._writer = writer
+        self.writer = writer
         self._next = 0
-        self._sent: list[tuple[int, int, int]] = []
+        self.sent: list[tuple[int, int, int]] = []
 
     def send(self, message: Any, version: int, client_id: str = "test") -> None:
         """Send a request without waiting."""
         self._next += 1
-        self._sent.append((self._next, message.API_KEY, version))
-        self._writer.writelines(encode_request(message.API_KEY, version, self._next, client_id, message))
+        self.sent.append((self._next, message.API_KEY, version))
+        self.writer.writelines(encode_request(message.API_KEY, version, self._next, client_id, message))
 
     async def receive(self) -> Any:
         """The next response."""
-        correlation_id, key, version = self._sent.pop(0)
+        correlation_id, key, version = self.sent.pop(0)
         size = int.from_bytes(await asyncio.wait_for(self._reader.readexactly(4), PATIENCE_S), "big")
         frame = await asyncio.wait_for(self._reader.readexactly(size), PATIENCE_S)
         got, message = decode_response(frame, key, version)
@@ -72,11 +72,11 @@ class Client:
 
     def close(self) -> None:
         """Close it."""
-        self._writer.close()
+        self.writer.close()
 
     def abort(self) -> None:
         """Close it without sending what waits to be sent."""
-        self._writer.transport.abort()
+        self.writer.transport.abort()
 
 
 @asynccontextmanager

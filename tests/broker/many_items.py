@@ -68,7 +68,7 @@ class _Names:
         name = field.name
         match field.kind:
             case "string":
-                return self._text(cls.__name__, name, number)
+                return self.text(cls.__name__, name, number)
             case "uuid":
                 return self.topic_id if self.present else number.to_bytes(16, "big")
             case "int8" if name == "resource_type":
@@ -78,7 +78,7 @@ class _Names:
             case _:
                 return _SET.get(name, field.default)
 
-    def _text(self, cls: str, name: str, number: int) -> str:
+    def text(self, cls: str, name: str, number: int) -> str:
         if not self.present:
             return f"none-{number}"
         if "group" in name or "Group" in cls:
@@ -113,7 +113,7 @@ def _element(field: Field, version: int, path: Path, count: int, number: int, na
     if element.struct is not None:
         return _fill(element.struct, version, path, count, number, names)
     if element.kind == "string":
-        return names._text("Group" if "group" in field.name else "", field.name, number)
+        return names.text("Group" if "group" in field.name else "", field.name, number)
     if element.kind == "uuid":
         return names.topic_id if names.present else number.to_bytes(16, "big")
     if element.kind == "int8":

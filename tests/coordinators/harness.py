@@ -21,13 +21,13 @@ class World:
         self.partitions = partitions
         self._ids = 0
         self.epoch = -1
-        self.coordinator = self._start()
+        self.coordinator = self.start()
 
     def _new_uuid(self) -> str:
         self._ids += 1
         return str(self._ids)
 
-    def _start(self) -> GroupCoordinator:
+    def start(self) -> GroupCoordinator:
         coordinator = GroupCoordinator(
             config=self.config,
             log=self.log,
@@ -50,7 +50,7 @@ class World:
             self.timers = ManualTimers(self.clock)
         if config:
             self.config = GroupConfig(**config)
-        self.coordinator = self._start()
+        self.coordinator = self.start()
         self.timers.advance(0)
 
     def end_transaction(self, partition: int, producer_id: int, epoch: int, *, commit: bool) -> None:

@@ -184,7 +184,7 @@ class PendingOffsets(RuleBasedStateMachine):
         """The marker comes behind what is being loaded; the coordinator only hears of it."""
         world = self.world
         world.coordinator.runtime.unload_all()
-        world.coordinator = world._start()
+        world.coordinator = world.start()
         assert (world.coordinator.runtime.state(0) is ShardState.LOADING) == bool(world.log.batches)
         self.end(producer, commit)
         world.timers.advance(0)

@@ -121,7 +121,7 @@ def loading_world() -> World:
         commit(world, offset)
     # Nobody lets the loop run: the second chunk has not been replayed yet.
     world.coordinator.runtime.unload_all()
-    world.coordinator = world._start()
+    world.coordinator = world.start()
     return world
 
 

@@ -64,7 +64,7 @@ class Visits:
     """Files of the package in the order in which the broker's thread first comes to them."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self.broker = broker
         self.files: list[str] = []
         self._seen: set[str] = set()
 
@@ -80,11 +80,11 @@ class Visits:
         """Note what is visited in the block."""
         self.files.clear()
         self._seen.clear()
-        self._broker.call(lambda _: sys.setprofile(self._profile))
+        self.broker.call(lambda _: sys.setprofile(self._profile))
         try:
             yield
         finally:
-            self._broker.call(lambda _: sys.setprofile(None))
+            self.broker.call(lambda _: sys.setprofile(None))
 
     def wait_for(self, file: str) -> None:
         """Return when a file has been visited."""
@@ -109,7 +109,7 @@ def visits() -> Iterator[Visits]:
 def test_the_walk_of_a_produce_request(visits: Visits) -> None:
     assert len(PRODUCE) == 8
     assert PRODUCE[-1] == PRODUCE[0], "the last step is where the first was"
-    with Producer(bootstrap_servers=visits._broker.bootstrap_servers, acks="all") as producer:
+    with Producer(bootstrap_servers=visits.broker.bootstrap_servers, acks="all") as producer:
         producer.send("walked", b"first: what is imported on first use is").result(WITHIN_S)
         with visits.noted():
             producer.send("walked", b"second").result(WITHIN_S)
@@ -119,7 +119,7 @@ def test_the_walk_of_a_produce_request(visits: Visits) -> None:
 
 def test_the_walk_of_a_fetch(visits: Visits) -> None:
     assert len(FETCH) >= 6
-    servers = visits._broker.bootstrap_servers
+    servers = visits.broker.bootstrap_servers
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("fetched", b"value").result(WITHIN_S)
     options: dict[str, Any] = {"group_id": "f", "auto_offset_reset": "earliest"}
@@ -130,7 +130,7 @@ def test_the_walk_of_a_fetch(visits: Visits) -> None:
 
 def test_a_fetch_that_waits_and_one_of_much(visits: Visits) -> None:
     assert len(REST) >= 3
-    servers = visits._broker.bootstrap_servers
+    servers = visits.broker.bootstrap_servers
     with Producer(bootstrap_servers=servers, batch_size=1 << 20, linger_ms=1000) as producer:
         producer.send("waited-for", b"first").result(WITHIN_S)
         options: dict[str, Any] = {
@@ -251,7 +251,7 @@ def test_the_walk_of_a_follower_s_fetch(followed: ThreadVisits) -> None:
 
 
 def test_the_walk_of_a_commit(visits: Visits) -> None:
-    servers = visits._broker.bootstrap_servers
+    servers = visits.broker.bootstrap_servers
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("committed", b"value").result(WITHIN_S)
     options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
@@ -264,7 +264,7 @@ def test_the_walk_of_a_commit(visits: Visits) -> None:
 
 
 def test_the_walk_of_a_transaction_s_end(visits: Visits) -> None:
-    with Producer(bootstrap_servers=visits._broker.bootstrap_servers, transactional_id="t") as producer:
+    with Producer(bootstrap_servers=visits.broker.bootstrap_servers, transactional_id="t") as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send("in-transaction", b"value")

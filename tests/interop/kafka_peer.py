@@ -88,7 +88,7 @@ def missing_toolchain() -> str | None:
     return f"not on this machine: {', '.join(absent)}" if absent else None
 
 
-def _dependencies(version: str) -> list[tuple[str, str, str]]:
+def dependencies(version: str) -> list[tuple[str, str, str]]:
     number = version_tuple(version)
     scala = "2.11" if number < (2, 1) else "2.12" if number < (2, 6) else "2.13"
     wanted = [("org.apache.kafka", f"kafka_{scala}", version)]
@@ -199,7 +199,7 @@ def java_command(
     server: bool = False,
 ) -> list[str]:
     """The words that start a class of that Kafka version; `server`: on the Java that its brokers need."""
-    library = resolve(f"kafka-{version}", _dependencies(version))
+    library = resolve(f"kafka-{version}", dependencies(version))
     home = library.parent
     if version_tuple(version) >= (4,):
         logging = home / "log4j2.properties"
@@ -309,7 +309,7 @@ class RealKafka:
     tls: bool = False
     tls_port: int = 0
     _has_zookeeper: bool = False
-    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _command: list[str] = field(init=False)
     _broker: subprocess.Popen[bytes] = field(init=False)
 
@@ -336,10 +336,10 @@ class RealKafka:
             .splitlines()[-count:]
         )
 
-    def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    def spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.directory / f"{name}.log").open("ab") as log:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self._children.append(child)
+        self.children.append(child)
         return child
 
     def start(self) -> None:
@@ -406,7 +406,7 @@ class RealKafka:
             quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
             # Its disk need not survive the machine; on a busy one brokers would lose their sessions by it.
             options = ("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.forceSync=no")
-            self._spawn("zookeeper", [*java_command(self.version, quorum, *options, server=True), str(zoo)])
+            self.spawn("zookeeper", [*java_command(self.version, quorum, *options, server=True), str(zoo)])
         kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector, server=True)
         self._command = [*kafka, str(properties)]
         self.start_again()
@@ -439,21 +439,21 @@ class RealKafka:
 
     def kill(self) -> None:
         """End the broker at once, as a crash does. Harmless where it has been."""
-        if self._broker not in self._children:
+        if self._broker not in self.children:
             return
         self._broker.kill()
         self._broker.wait(WITHIN_S)
-        self._children.remove(self._broker)
+        self.children.remove(self._broker)
 
     def start_again(self) -> None:
         """Start a broker that is not running on its port and folder, and wait until it answers."""
-        self._broker = self._spawn("broker", self._command)
+        self._broker = self.spawn("broker", self._command)
         self.pid = self._broker.pid
         self._await(self._broker)
 
     def stop(self) -> None:
         """End the broker, then its ZooKeeper."""
-        for child in reversed(self._children):
+        for child in reversed(self.children):
             if child.poll() is None:
                 child.send_signal(signal.SIGTERM)
                 try:
@@ -461,4 +461,4 @@ class RealKafka:
                 except subprocess.TimeoutExpired:
                     child.kill()
                     child.wait(10)
-        self._children.clear()
+        self.children.clear()

@@ -78,7 +78,7 @@ def open_folder(data: Path) -> tuple[LogManager, PartitionLog]:
 
 def kill(kafka: RealKafka) -> None:
     """Kill the broker, and let its ZooKeeper forget it: a session outlives the process for a while."""
-    broker = kafka._children[-1]
+    broker = kafka.children[-1]
     broker.send_signal(signal.SIGKILL)
     broker.wait(WITHIN_S)
     config = (kafka.directory / "zoo.cfg").read_text(encoding="utf-8")

@@ -36,7 +36,7 @@ RECORD = 1_000
 
 
 def test_the_golden_data_is_what_kafka_says(tmp_path: Path) -> None:
-    library = kafka_peer.resolve(f"kafka-{PEER}", kafka_peer._dependencies(PEER))
+    library = kafka_peer.resolve(f"kafka-{PEER}", kafka_peer.dependencies(PEER))
     program = Path(__file__).with_name("QuotaTables.java")
     command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{library}/*", str(program)]
     done = subprocess.run(command, capture_output=True, timeout=180)

@@ -37,7 +37,7 @@ class Pair:
 
     def __enter__(self) -> Pair:
         self.first.start()
-        self.processes[self.first.port] = self.first._children[-1]
+        self.processes[self.first.port] = self.first.children[-1]
         properties = (self.first.directory / "server.properties").read_text(encoding="utf-8")
         (port,) = kafka_peer.free_ports(1)
         second = self.first.directory / "second.properties"
@@ -46,7 +46,7 @@ class Pair:
             encoding="utf-8",
         )
         command = kafka_peer.java_command(VERSION, "kafka.Kafka", server=True)
-        self.processes[port] = self.first._spawn("second", [*command, str(second)])
+        self.processes[port] = self.first.spawn("second", [*command, str(second)])
         members.until("the second broker answers", lambda: kafka_peer.answers_metadata(port))
         return self
 

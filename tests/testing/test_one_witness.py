@@ -178,7 +178,7 @@ def test_a_controller_that_has_nothing_to_say_is_known_to_live() -> None:
             found: set[object] = cluster.broker(other).call(
                 lambda b: {
                     peer
-                    for peer, broker in b.channels.presence._brokers.items()
+                    for peer, broker in b.channels.presence.brokers.items()
                     if peer.is_open and broker == controller
                 }
             )

@@ -91,7 +91,7 @@ def test_kinds_are_bounded(world: World, caplog: pytest.LogCaptureFixture) -> No
     assert len(caplog.records) == MOST_KINDS + 1
     world.now += FORGOTTEN_AFTER_S
     world.fail("new")
-    assert len(world.repeats._kinds) == 1
+    assert len(world.repeats.kinds) == 1
 
 
 def test_a_kind_may_come_while_counts_are_told(world: World, caplog: pytest.LogCaptureFixture) -> None:

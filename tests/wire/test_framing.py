@@ -137,17 +137,17 @@ def test_what_is_announced_takes_no_memory() -> None:
     reader = receiver(1 << 30)
     assert pour(reader, (1 << 30).to_bytes(4, "big") + b"x") == []
     assert reader.held_bytes == 5
-    assert len(reader._large or b"") <= 4096
+    assert len(reader.large or b"") <= 4096
     assert pour(reader, bytes(100_000), at_once=1000) == []
     assert reader.held_bytes == 100_005
-    assert len(reader._large or b"") <= 2 * 100_001
+    assert len(reader.large or b"") <= 2 * 100_001
 
 
 def test_the_buffer_of_a_large_frame_is_used_again_unless_it_is_kept() -> None:
     buffers = ReceiveBuffers()
     reader = receiver(1 << 30, buffers)
     pour(reader, framed(bytes(500_000)))
-    first = reader._lent
+    first = reader.lent
     assert first is not None
     reader.take_back()
     (frame,) = take(reader, framed(b"\1" * 500_000))
@@ -186,12 +186,12 @@ def test_few_buffers_are_kept_and_no_giant() -> None:
         pour(reader, framed(bytes(300_000)))
     for reader in readers:
         reader.close()
-    assert len(buffers._spare) == SPARE_BUFFERS
+    assert len(buffers.spare) == SPARE_BUFFERS
     reader = readers[0]
     pour(reader, framed(bytes(SPARE_BYTES + 1)), at_once=1 << 16)
     reader.close()
-    assert all(len(spare) <= SPARE_BYTES for spare in buffers._spare)
-    assert len(buffers._spare) == SPARE_BUFFERS
+    assert all(len(spare) <= SPARE_BYTES for spare in buffers.spare)
+    assert len(buffers.spare) == SPARE_BUFFERS
 
 
 def test_behind_a_large_frame_little_is_read_into_the_shared_buffer() -> None:
@@ -209,4 +209,4 @@ def test_a_connection_that_ends_within_a_large_frame_gives_its_buffer_back() -> 
     pour(reader, framed(bytes(300_000))[:-1])
     reader.close()
     assert reader.held_bytes == 0
-    assert len(buffers._spare) == 1
+    assert len(buffers.spare) == 1

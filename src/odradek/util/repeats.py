@@ -48,7 +48,8 @@ class Repeats:
         """
         self._log = logger
         self._clock = clock
-        self._kinds: dict[tuple[str, object], _Kind] = {}
+        self.kinds: dict[tuple[str, object], _Kind] = {}
+        """What has been said of late, at most `MOST_KINDS`."""
         _all.add(self)
 
     def log(
@@ -71,14 +72,14 @@ class Repeats:
             return
         now_s = self._clock()
         key: tuple[str, object] = (message, kind)
-        found = self._kinds.get(key)
-        if found is None and len(self._kinds) >= MOST_KINDS:
+        found = self.kinds.get(key)
+        if found is None and len(self.kinds) >= MOST_KINDS:
             self._forget(now_s)
-            if len(self._kinds) >= MOST_KINDS:
+            if len(self.kinds) >= MOST_KINDS:
                 key = (message, None)
-                found = self._kinds.get(key)
+                found = self.kinds.get(key)
         if found is None or now_s - found.seen_s >= FORGOTTEN_AFTER_S:
-            self._kinds[key] = _Kind(level, message, args, now_s)
+            self.kinds[key] = _Kind(level, message, args, now_s)
             self._log.log(level, message, *args, exc_info=exc_info, stacklevel=2)
             return
         found.count += 1
@@ -90,22 +91,22 @@ class Repeats:
         """Write the counts of a minute and more ago, or all of them."""
         now_s = self._clock()
         # Another thread may log meanwhile.
-        for kind in list(self._kinds.values()):
+        for kind in list(self.kinds.values()):
             if kind.count and (at_once or now_s - kind.told_s >= INTERVAL_S):
                 self._tell(kind, now_s)
 
     def forget(self) -> None:
         """Begin anew; what has been counted and not told is told."""
         self.tell_counts(at_once=True)
-        self._kinds.clear()
+        self.kinds.clear()
 
     def _tell(self, kind: _Kind, now_s: float) -> None:
         count, kind.count, kind.told_s = kind.count, 0, now_s
         self._log.log(kind.level, f"{kind.message} repeated=%d", *kind.args, count)
 
     def _forget(self, now_s: float) -> None:
-        self._kinds = {
-            key: kind for key, kind in list(self._kinds.items()) if now_s - kind.seen_s < FORGOTTEN_AFTER_S
+        self.kinds = {
+            key: kind for key, kind in list(self.kinds.items()) if now_s - kind.seen_s < FORGOTTEN_AFTER_S
         }
 
 

@@ -45,15 +45,16 @@ _unpack_size: Final = Struct(">i").unpack_from
 class ReceiveBuffers:
     """The memory that the receivers of one event loop share."""
 
-    __slots__ = ("_spare", "shared")
+    __slots__ = ("shared", "spare")
 
     def __init__(self) -> None:
         self.shared = memoryview(bytearray(SHARED_BYTES))
-        self._spare: list[bytearray] = []
+        self.spare: list[bytearray] = []
+        """Buffers that nobody uses, the one that was given back last at the end; at most `SPARE_BUFFERS`."""
 
     def take(self, wanted: int, at_least: int) -> bytearray:
         """A buffer of `wanted` bytes if there is a spare one, else of `at_least`; both may be exceeded."""
-        spare = self._spare
+        spare = self.spare
         for slot in range(len(spare) - 1, -1, -1):
             if len(spare[slot]) >= wanted:
                 return spare.pop(slot)
@@ -62,10 +63,10 @@ class ReceiveBuffers:
     def give_back(self, buffer: bytearray) -> None:
         """Keep a buffer that nobody uses any more, if it is not too large to lie around."""
         if len(buffer) <= SPARE_BYTES:
-            if len(self._spare) >= SPARE_BUFFERS:
+            if len(self.spare) >= SPARE_BUFFERS:
                 # Those of a size that is no longer wanted make room.
-                del self._spare[0]
-            self._spare.append(buffer)
+                del self.spare[0]
+            self.spare.append(buffer)
 
 
 class FrameReceiver:
@@ -79,20 +80,20 @@ class FrameReceiver:
         buffers: shared with others of the same event loop.
     """
 
-    __slots__ = ("_after_large", "_buffers", "_filled", "_held", "_large", "_lent", "_max_size", "_size")
+    __slots__ = ("_after_large", "_buffers", "_filled", "_held", "_max_size", "_size", "large", "lent")
 
     def __init__(self, max_size: int, buffers: ReceiveBuffers) -> None:
         self._max_size = max_size
         self._buffers = buffers
         self._held = b""
-        """The beginning of a small frame, or of one whose size is not known; empty while `_large` is set."""
-        self._large: bytearray | None = None
+        """The beginning of a small frame, or of one whose size is not known; empty while `large` is set."""
+        self.large: bytearray | None = None
         """The buffer of a large frame without its size; `_filled` bytes of `_size` have come."""
         self._filled = 0
         self._size = 0
         self._after_large = False
         """Whether the last whole frame was a large one; see `AFTER_LARGE_BYTES`."""
-        self._lent: bytearray | None = None
+        self.lent: bytearray | None = None
         """The buffer of the large frame that was handed out last, unless somebody keeps it."""
 
     def limit(self, max_size: int) -> None:
@@ -102,13 +103,13 @@ class FrameReceiver:
     @property
     def held_bytes(self) -> int:
         """Return how many bytes of an unfinished frame have come, its size included."""
-        return 4 + self._filled if self._large is not None else len(self._held)
+        return 4 + self._filled if self.large is not None else len(self._held)
 
     def get_buffer(self) -> memoryview:
         """Return where the next bytes are to be written to; never empty. What was lent is taken back."""
-        if self._lent is not None:
+        if self.lent is not None:
             self.take_back()
-        large = self._large
+        large = self.large
         if large is not None:
             filled = self._filled
             if filled == len(large):
@@ -131,12 +132,12 @@ class FrameReceiver:
         Raises:
             ProtocolError: a size that is negative or above the maximum. The stream cannot be read on.
         """
-        large = self._large
+        large = self.large
         if large is not None:
             self._filled += count
             if self._filled < self._size:
                 return []
-            self._lent, self._large = large, None
+            self.lent, self.large = large, None
             self._after_large = True
             return [memoryview(large)[: self._size]]
         shared = self._buffers.shared
@@ -166,14 +167,14 @@ class FrameReceiver:
 
         It is read-only, by which whoever gets a piece of it knows that nobody will write to it any more.
         """
-        if self._lent is not None and isinstance(frame, memoryview) and frame.obj is self._lent:
-            self._lent = None
+        if self.lent is not None and isinstance(frame, memoryview) and frame.obj is self.lent:
+            self.lent = None
             return frame.toreadonly()
         return bytes(frame)
 
     def take_back(self) -> None:
         """The frames that were lent are used up, but for those that somebody owns by now."""
-        lent, self._lent = self._lent, None
+        lent, self.lent = self.lent, None
         if lent is not None:
             self._buffers.give_back(lent)
 
@@ -181,7 +182,7 @@ class FrameReceiver:
         """Give back all buffers; for a connection that has ended."""
         self.take_back()
         self._held = b""
-        large, self._large = self._large, None
+        large, self.large = self.large, None
         if large is not None:
             self._buffers.give_back(large)
 
@@ -193,13 +194,13 @@ class FrameReceiver:
 
     def _begin_large(self, arrived: memoryview, size: int) -> None:
         count = len(arrived)
-        self._large = large = self._buffers.take(size, min(size, max(2 * count, 4096)))
+        self.large = large = self._buffers.take(size, min(size, max(2 * count, 4096)))
         large[:count] = arrived
         self._held = b""
         self._filled, self._size = count, size
 
     def _grow(self, full: bytearray) -> bytearray:
         filled = len(full)
-        self._large = larger = self._buffers.take(self._size, min(self._size, 2 * filled))
+        self.large = larger = self._buffers.take(self._size, min(self._size, 2 * filled))
         larger[:filled] = full
         return larger

@@ -183,7 +183,7 @@ def test_answers_that_nobody_reads_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def _port(client: live.Client) -> int:
-    port: int = client._writer.get_extra_info("sockname")[1]
+    port: int = client.writer.get_extra_info("sockname")[1]
     return port
 
 

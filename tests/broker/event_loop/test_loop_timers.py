@@ -68,7 +68,7 @@ def test_they_fire_in_order_and_never_early() -> None:
     assert [delay for delay, _ in seen] == [0, -5, 10, 10.5, 20, 30]
     assert all(0.2504 + delay / 1000 <= at < 0.2504 + max(0, delay) / 1000 + 0.001 for delay, at in seen)
     assert not loop.set
-    assert not timers._by_ms
+    assert not timers.by_ms
 
 
 def test_one_that_is_cancelled_does_not_fire_and_is_forgotten() -> None:
@@ -83,9 +83,9 @@ def test_one_that_is_cancelled_does_not_fire_and_is_forgotten() -> None:
     for one in (first, second, last):
         one.cancel()
     assert seen == ["last"]
-    assert not timers._by_ms
+    assert not timers.by_ms
     loop.advance(1000)
-    assert not timers._heap
+    assert not timers.heap
     assert not loop.set
     timers.call_later(5, lambda: seen.append("again"))
     loop.advance(6)
@@ -110,7 +110,7 @@ def test_times_that_are_far_away_do_not_gather() -> None:
     for _ in range(10_000):
         timers.call_later(2**31 - 1, lambda: seen.append("never")).cancel()
         loop.advance(0.7)
-    assert len(timers._heap) <= TIMES_OVER + 2
+    assert len(timers.heap) <= TIMES_OVER + 2
     timers.call_later(5, lambda: seen.append("first"))
     loop.advance(2_000_000)
     assert seen == ["first", "last"]
@@ -191,4 +191,4 @@ def test_any_order_of_setting_and_cancelling(seed: int) -> None:
     loop.advance(500)
     loop.advance(500)
     assert not waiting or number > 0
-    assert sum(map(len, timers._by_ms.values())) == len(waiting)
+    assert sum(map(len, timers.by_ms.values())) == len(waiting)

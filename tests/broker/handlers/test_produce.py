@@ -161,7 +161,7 @@ def test_acks_0_is_silent_and_an_error_closes(tmp_path: Path) -> None:
             client = await connect(broker)
             for _ in range(3):
                 client.send(produce("t", batch(), acks=0), 9)
-            client._sent.clear()
+            client.sent.clear()
             # The answer behind them is the first that comes.
             assert (await append(client, "t", batch())).base_offset == 3
             client.send(produce("t", b"rubbish", acks=0), 9)

@@ -55,10 +55,10 @@ def test_what_is_closed_is_forgotten() -> None:
         one = peer(port)
         presence.note(7, one)
         one.is_open = False
-    assert len(presence._brokers) == 1
+    assert len(presence.brokers) == 1
     for broker in range(100):
         presence.note(broker, one)
-    assert len(presence._brokers) == 1
+    assert len(presence.brokers) == 1
 
 
 def test_one_looks_soon_and_then_less_often() -> None:

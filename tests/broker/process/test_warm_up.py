@@ -23,7 +23,7 @@ from odradek.broker.process.warm_up import WarmUp
 from odradek.broker.apis.registry import SERVED, Handlers
 steps = []
 have = set(sys.modules)
-for _ in WarmUp._all_steps(Handlers()):
+for _ in WarmUp.all_steps(Handlers()):
     steps.append(sorted(name for name in sys.modules.keys() - have if name.startswith("odradek.")))
     have = set(sys.modules)
 import odradek.coordinators.groups.coordinator as one
@@ -77,7 +77,7 @@ with Broker(transaction_state_log_num_partitions=1, offsets_topic_num_partitions
             while not consumer.poll(timeout_ms=1000):
                 pass
             consumer.commit()
-    for step in broker.call(lambda one: WarmUp._all_steps(one.handlers)) if "warm" in sys.argv else ():
+    for step in broker.call(lambda one: WarmUp.all_steps(one.handlers)) if "warm" in sys.argv else ():
         pass
     loop_thread = broker._thread.ident
     late = []
@@ -111,7 +111,7 @@ def test_it_goes_on_by_itself_and_can_be_stopped() -> None:
         async with asyncio.timeout(60):
             while not one.done:
                 await asyncio.sleep(0.001)
-        assert handlers._loaded.keys() == SERVED.keys()
+        assert handlers.loaded.keys() == SERVED.keys()
         one.stop()
         other = WarmUp(loop, Handlers())
         other.start()
@@ -137,9 +137,9 @@ def test_what_cannot_be_imported_is_tried_again(
     monkeypatch.setattr(warm_up, "import_in_steps", failing)
     monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
     handlers = Handlers()
-    steps = list(WarmUp._all_steps(handlers))
+    steps = list(WarmUp.all_steps(handlers))
     assert steps.count(warm_up.RETRY) == 2
     assert tries[-2:] == ["odradek.broker.handlers.fetch"] * 2
-    assert handlers._loaded.keys() == SERVED.keys()
+    assert handlers.loaded.keys() == SERVED.keys()
     (line,) = [one for one in caplog.records if one.name == warm_up.log.name]
     assert "module=odradek.broker.handlers.fetch" in line.getMessage()

@@ -402,7 +402,7 @@ def test_places_are_bounded() -> None:
     places = Places()
     levels = [places.level(stalled(60, f"{number}.py:1 f"), 50) for number in range(3 * MOST_PLACES)]
     assert levels.count(logging.WARNING) == MOST_PLACES
-    assert len(places._seen) == MOST_PLACES
+    assert len(places.seen) == MOST_PLACES
 
 
 @pytest.mark.parametrize("level", [logging.WARNING, logging.DEBUG])
@@ -412,9 +412,9 @@ def test_whole_stacks_are_for_the_debug_level(
     async def main() -> None:
         watchdog = Watchdog(asyncio.get_running_loop(), THRESHOLD_MS)
         for _ in range(2):
-            watchdog._tell(stalled(60, "a.py:1 f", "b.py:2 g"))
-        watchdog._tell(stalled(5_000, "a.py:1 f", "b.py:2 g", over=False))
-        watchdog._tell(None)
+            watchdog.tell(stalled(60, "a.py:1 f", "b.py:2 g"))
+        watchdog.tell(stalled(5_000, "a.py:1 f", "b.py:2 g", over=False))
+        watchdog.tell(None)
         watchdog.stop()
 
     monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
@@ -457,7 +457,7 @@ def test_a_real_loop_that_is_held_up(
             hold_up_the_loop(held_up_ms)
             held_until_ms = time.monotonic_ns() / 1e6
             await until_async(
-                lambda watchdog=watchdog: watchdog.detector._last_beat.at_ms,
+                lambda watchdog=watchdog: watchdog.detector.last_beat.at_ms,
                 "a beat behind the stall",
                 holds=lambda at_ms, held_until_ms=held_until_ms: at_ms >= held_until_ms,
                 every_s=0.001,
@@ -485,7 +485,7 @@ def test_a_real_loop_that_rests_and_awakes(factory: object, monkeypatch: pytest.
     async def main() -> None:
         loop = asyncio.get_running_loop()
         watchdog = Watchdog(loop, THRESHOLD_MS)
-        assert watchdog._activity is not None
+        assert watchdog.activity is not None
         woken: list[bool] = []
         woke = watchdog.detector.woke
 
@@ -494,7 +494,7 @@ def test_a_real_loop_that_rests_and_awakes(factory: object, monkeypatch: pytest.
             return woke(now_ms, usage, activity=activity)
 
         monkeypatch.setattr(watchdog.detector, "woke", note)
-        watchdog.detector._quiet_looks = 1_000_000  # quiet for long: it rests from the first beat on
+        watchdog.detector.quiet_looks = 1_000_000  # quiet for long: it rests from the first beat on
         monkeypatch.setattr("odradek.broker.process.watchdog._QUIET_CPU_MS", 1e9)
         watchdog.start()
         async with asyncio.timeout(30):

@@ -138,9 +138,9 @@ def test_a_producer_without_acks_is_muted_too(tmp_path: Path) -> None:
             tmp_path, time, {"producer_byte_rate": 1000, "request_percentage": 0.001}
         ) as broker:
             client, neighbour = await live.connect(broker), await live.connect(broker)
-            client._sent.clear()
+            client.sent.clear()
             client.send(live.produce("t", BIG, acks=0), 9)
-            client._sent.clear()
+            client.sent.clear()
             await settle(lambda: any(one._muted for one in broker.listeners[0].connections))
             reading = await is_muted(client, neighbour)
             time.timers.advance(30_000)

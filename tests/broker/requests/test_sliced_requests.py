@@ -188,7 +188,7 @@ def test_a_large_frame_that_is_malformed_closes_its_own_connection(tmp_path: Pat
             client, neighbour = await live.connect(broker), await live.connect(broker)
             whole = b"".join(encode_request(3, 8, 1, "x", many_names("t")))
             broken = whole[4:-20]
-            client._writer.write(len(broken).to_bytes(4, "big") + broken)
+            client.writer.write(len(broken).to_bytes(4, "big") + broken)
             assert await client.closed()
             assert (await neighbour.call(ApiVersionsRequest(), 0)).error_code == 0
             assert broker.listeners[0].queued_bytes == 0

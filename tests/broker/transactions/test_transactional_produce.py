@@ -143,7 +143,7 @@ def test_the_request_names_a_transactional_id_that_may_be_used(tmp_path: Path, d
             other = await connect(broker)
             silent = produce("t", transactional(producer), acks=0)
             silent.transactional_id = name
-            other._sent.clear()
+            other.sent.clear()
             other.send(silent, 9)
             assert await other.closed()
             other.close()

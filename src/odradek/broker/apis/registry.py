@@ -173,14 +173,15 @@ class Handlers:
             release: the release of Kafka to be; None for all that there is.
         """
         self._served = served
-        self._loaded = dict(loaded or {})
+        self.loaded = dict(loaded or {})
+        """By the key of their API: those that need no importing any more."""
         self.release = release
         self._between_brokers = self
         if release is not None:
             self._between_brokers = Handlers(served, loaded)
-            self._loaded = {
+            self.loaded = {
                 key: limited
-                for key, handler in self._loaded.items()
+                for key, handler in self.loaded.items()
                 if (limited := _limited(handler, release)) is not None
             }
             self._served = {key: entry for key, entry in served.items() if key in release.answered}
@@ -223,7 +224,7 @@ class Handlers:
         Raises:
             RuntimeError: the module does not register what `SERVED` says; a fault of ours.
         """
-        found = self._loaded.get(api_key)
+        found = self.loaded.get(api_key)
         if found is not None:
             return found
         entry = self._served.get(api_key)
@@ -237,12 +238,12 @@ class Handlers:
             registered = _limited(registered, self.release)
             if registered is None:
                 return None
-        self._loaded[api_key] = registered
+        self.loaded[api_key] = registered
         return registered
 
     def versions(self) -> list[tuple[int, range]]:
         """API keys and versions, in the order of the keys: what ApiVersions lists."""
-        ranges = {key: handler.versions for key, handler in self._loaded.items()}
+        ranges = {key: handler.versions for key, handler in self.loaded.items()}
         ranges.update((key, entry.versions) for key, entry in self._served.items())
         ranges = {
             key: versions

@@ -42,13 +42,14 @@ class LoopTimers:
     the millisecond after the one that was asked for, never before; what is for now, in the loop's next turn.
     """
 
-    __slots__ = ("_armed_ms", "_by_ms", "_handle", "_heap", "_loop")
+    __slots__ = ("_armed_ms", "_handle", "_loop", "by_ms", "heap")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._by_ms: dict[int, dict[Timer, None]] = {}
-        self._heap: list[int] = []
-        """The times that are in `_by_ms`, and some that were."""
+        self.by_ms: dict[int, dict[Timer, None]] = {}
+        """Those that wait, by the millisecond at which they are due; none without a timer."""
+        self.heap: list[int] = []
+        """The times that are in `by_ms`, and some that were."""
         self._handle: asyncio.TimerHandle | None = None
         self._armed_ms = 0
 
@@ -63,10 +64,10 @@ class LoopTimers:
         # sets it anew for now, which has no end while the clock stands.
         due_ms = ceil(self._loop.time() * 1000.0 + delay_ms + 0.02)
         timer = Timer(self, due_ms, callback)
-        due = self._by_ms.get(due_ms)
+        due = self.by_ms.get(due_ms)
         if due is None:
-            self._by_ms[due_ms] = {timer: None}
-            heappush(self._heap, due_ms)
+            self.by_ms[due_ms] = {timer: None}
+            heappush(self.heap, due_ms)
             self._arm(due_ms)
         else:
             due[timer] = None
@@ -74,13 +75,13 @@ class LoopTimers:
 
     def forget(self, timer: Timer) -> None:
         """A timer has been cancelled."""
-        due = self._by_ms.get(timer.due_ms)
+        due = self.by_ms.get(timer.due_ms)
         if due is not None and due.pop(timer, self) is None and not due:
-            del self._by_ms[timer.due_ms]
+            del self.by_ms[timer.due_ms]
             # Clients say how long they wait: times that are weeks away must not gather.
-            if len(self._heap) > 2 * len(self._by_ms) + TIMES_OVER:
-                self._heap[:] = self._by_ms
-                heapify(self._heap)
+            if len(self.heap) > 2 * len(self.by_ms) + TIMES_OVER:
+                self.heap[:] = self.by_ms
+                heapify(self.heap)
 
     def _arm(self, due_ms: int) -> None:
         """Ask the loop to call at this time at the latest."""
@@ -96,7 +97,7 @@ class LoopTimers:
         self._handle = None
         # A loop may call a moment before the time, by as little as its clock can tell.
         now_ms = self._loop.time() * 1000.0 + 0.01
-        heap, by_ms = self._heap, self._by_ms
+        heap, by_ms = self.heap, self.by_ms
         while heap and (heap[0] <= now_ms or heap[0] not in by_ms):
             for timer in tuple(by_ms.pop(heappop(heap), ())):
                 self._run(timer)

@@ -46,15 +46,16 @@ class Presence:
     """Knows who is connected. Used in the event loop's thread."""
 
     def __init__(self) -> None:
-        self._brokers: dict[Peer, int] = {}
+        self.brokers: dict[Peer, int] = {}
+        """The id of the broker behind each connection that has asked what only brokers may."""
 
     def note(self, broker_id: int, peer: Peer) -> None:
         """A broker has asked something by this connection, as nobody but brokers may."""
-        if peer not in self._brokers:
+        if peer not in self.brokers:
             # As many as there are connections, whatever strangers claim to be.
-            self._brokers = {one: known for one, known in self._brokers.items() if one.is_open}
-        self._brokers[peer] = broker_id
+            self.brokers = {one: known for one, known in self.brokers.items() if one.is_open}
+        self.brokers[peer] = broker_id
 
     def is_connected(self, broker_id: int) -> bool:
         """Return whether a connection by which the broker has asked something is still open."""
-        return any(one.is_open and known == broker_id for one, known in self._brokers.items())
+        return any(one.is_open and known == broker_id for one, known in self.brokers.items())

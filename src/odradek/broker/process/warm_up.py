@@ -153,7 +153,7 @@ class WarmUp:
             handlers: whose handlers are made ready.
         """
         self._loop = loop
-        self._steps = self._all_steps(handlers)
+        self._steps = self.all_steps(handlers)
         self._next: asyncio.TimerHandle | None = None
         self.done = False
 
@@ -180,7 +180,8 @@ class WarmUp:
         self._next = self._loop.call_later(RETRY_S if done is RETRY else pause_s, self._step)
 
     @staticmethod
-    def _all_steps(handlers: Handlers) -> Iterator[object]:
+    def all_steps(handlers: Handlers) -> Iterator[object]:
+        """Import handlers and what they use, the most urgent first, a little at each step."""
         keys = (*(key for key in _FIRST if key in SERVED), *sorted(SERVED.keys() - set(_FIRST)))
         modules = dict.fromkeys(f"odradek.broker.handlers.{SERVED[key].module}" for key in keys)
         left: Sequence[str] = (*modules, *BESIDES_HANDLERS)

@@ -146,14 +146,16 @@ class StallDetector:
         self.max_ms = 0.0
         self.total_ms = 0.0
         self.resting = False
-        self._last_beat = Beat(now_ms, usage)
+        self.last_beat = Beat(now_ms, usage)
+        """When the loop was last known to run, and what its thread had used by then."""
         self._answer: Beat | None = None
         self._asked = False
         self._asked_ms = now_ms
         self._stack: Stack = ()
         self._next_stack_ms = 1.5 * self.period_ms
         self._next_alarm_ms = self._first_alarm_ms = threshold_ms * STILL_STALLED_AFTER
-        self._quiet_looks = 0
+        self.quiet_looks = 0
+        """How many looks in a row have found the loop without work; after `_QUIET_LOOKS` it is `resting`."""
         self._minute = now_ms
         self._lines = 0
         self._suppressed = 0
@@ -175,7 +177,7 @@ class StallDetector:
         stall = None
         if self._asked and self._answer is not None:
             stall = self._take_answer(now_ms, self._answer)
-        silent_ms = now_ms - self._last_beat.at_ms
+        silent_ms = now_ms - self.last_beat.at_ms
         if silent_ms >= self._next_stack_ms:
             # Soon, as the stall may be over at the next look; and once more where it surely is one.
             self._next_stack_ms = self.threshold_ms if silent_ms < self.threshold_ms else math.inf
@@ -185,7 +187,7 @@ class StallDetector:
         if self._asked:
             if silent_ms >= self._next_alarm_ms:
                 self._next_alarm_ms *= 2
-                stall = _stall(silent_ms, self._last_beat.usage, usage, stack(), over=False)
+                stall = _stall(silent_ms, self.last_beat.usage, usage, stack(), over=False)
                 return False, self._told(now_ms, stall)
             return False, None
         self._asked = not self.resting
@@ -193,21 +195,21 @@ class StallDetector:
         return self._asked, stall
 
     def _take_answer(self, now_ms: float, answer: Beat) -> Stall | None:
-        stall = _stall(answer.at_ms - self._last_beat.at_ms, self._last_beat.usage, answer.usage, self._stack)
+        stall = _stall(answer.at_ms - self.last_beat.at_ms, self.last_beat.usage, answer.usage, self._stack)
         # A question that came late, as this thread had no processor, is not the loop's silence; but what kept
         # this thread may be the loop, which computed and did not let go of the interpreter's lock.
-        late_ms = max(0.0, self._asked_ms - self._last_beat.at_ms - self.period_ms)
+        late_ms = max(0.0, self._asked_ms - self.last_beat.at_ms - self.period_ms)
         stall = stall._replace(
             stalled_ms=stall.stalled_ms - max(0.0, late_ms - stall.cpu_ms - stall.starved_ms)
         )
-        self._last_beat = answer
+        self.last_beat = answer
         self._answer = None
         self._stack = ()
         self._asked = False
         self._next_stack_ms = 1.5 * self.period_ms
         self._next_alarm_ms = self._first_alarm_ms
-        self._quiet_looks = self._quiet_looks + 1 if stall.cpu_ms < _QUIET_CPU_MS else 0
-        self.resting = self._quiet_looks >= _QUIET_LOOKS
+        self.quiet_looks = self.quiet_looks + 1 if stall.cpu_ms < _QUIET_CPU_MS else 0
+        self.resting = self.quiet_looks >= _QUIET_LOOKS
         if stall.stalled_ms < self.threshold_ms:
             return None
         return self._stalled(now_ms, stall)
@@ -219,11 +221,11 @@ class StallDetector:
             now_ms, usage: as above.
             activity: the loop has something to do; else the rest was long enough.
         """
-        worked_ms = usage.cpu_ms - self._last_beat.usage.cpu_ms
-        self._last_beat = Beat(now_ms, usage)
+        worked_ms = usage.cpu_ms - self.last_beat.usage.cpu_ms
+        self.last_beat = Beat(now_ms, usage)
         self.resting = not activity and worked_ms < _QUIET_CPU_MS * _QUIET_LOOKS
         if not self.resting:
-            self._quiet_looks = 0
+            self.quiet_looks = 0
         if worked_ms < self.threshold_ms:
             return None
         return self._stalled(now_ms, Stall(worked_ms, worked_ms, 0.0, (), process_ms=worked_ms))
@@ -324,7 +326,8 @@ class Places:
     """The places that have held the loop up; they decide how loudly the next stall is told of."""
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self.seen: set[str] = set()
+        """At most `MOST_PLACES`."""
 
     def level(self, stall: Stall, threshold_ms: float) -> int:
         """A warning for the first stall of a place, and for any of `STILL_STALLED_AFTER` thresholds.
@@ -335,9 +338,9 @@ class Places:
         starved = stall.stalled_ms - stall.starved_ms < threshold_ms
         # The line moves with the sample; the function does not.
         place = "starved" if starved else re.sub(r":(\d+|\?+) ", " ", place_of(stall.stack))
-        is_new = place not in self._seen and len(self._seen) < MOST_PLACES
+        is_new = place not in self.seen and len(self.seen) < MOST_PLACES
         if is_new:
-            self._seen.add(place)
+            self.seen.add(place)
         is_long = not stall.over or stall.stalled_ms >= threshold_ms * STILL_STALLED_AFTER
         return logging.WARNING if is_new or is_long else logging.DEBUG
 
@@ -360,7 +363,8 @@ class Watchdog:
         self._usage = ThreadUsage()
         self._stacks = StackReader()
         self.detector = StallDetector(threshold_ms, _now_ms(), self._usage.read())
-        self._activity = _backend_descriptor(loop)
+        self.activity = _backend_descriptor(loop)
+        """Readable when the loop has something to do; None where the loop shows no such descriptor."""
         self._stopping = False
         self._places = Places()
         self._wake_reader, self._wake_writer = os.pipe()
@@ -412,8 +416,8 @@ class Watchdog:
         stop.register(self._wake_reader, select.POLLIN)
         anything = select.poll()
         anything.register(self._wake_reader, select.POLLIN)
-        if self._activity is not None:
-            anything.register(self._activity, select.POLLIN)
+        if self.activity is not None:
+            anything.register(self.activity, select.POLLIN)
         while not self._stopping:
             ask, stall = detector.look(_now_ms(), self._usage.read(), self._stack)
             if ask:
@@ -421,17 +425,18 @@ class Watchdog:
                     self._loop.call_soon_threadsafe(self._beat)
                 except RuntimeError:
                     return  # the loop is closed
-            self._tell(stall)
+            self.tell(stall)
             if detector.resting:
                 events = anything.poll(_LONGEST_REST_MS)
-                self._tell(detector.woke(_now_ms(), self._usage.read(), activity=bool(events)))
+                self.tell(detector.woke(_now_ms(), self._usage.read(), activity=bool(events)))
             else:
                 stop.poll(detector.period_ms)
 
     def _stack(self) -> Stack:
         return self._stacks.read(self._loop_thread)
 
-    def _tell(self, stall: Stall | None) -> None:
+    def tell(self, stall: Stall | None) -> None:
+        """Log a stall, if there was one."""
         if stall is None:
             return
         level, places = self._places.level(stall, self.detector.threshold_ms), stall.stack
