@@ -218,11 +218,11 @@ def rust_program(name: str) -> Program:
 LIBRDKAFKA = ("./configure", "--disable-optimization", "--disable-gssapi", "--disable-curl")
 
 
-def librdkafka_suite(change: Change) -> tuple[str, Path]:
+def librdkafka_suite(changes: Sequence[Change]) -> tuple[str, Path]:
     """Build librdkafka's own tests, of the sources that the crate of the lock file carries.
 
     Args:
-        change: what is changed in them.
+        changes: what is changed in them.
 
     Returns:
         Its version, and the `test-runner`; it runs in its folder.
@@ -235,12 +235,14 @@ def librdkafka_suite(change: Change) -> tuple[str, Path]:
         )
         (crate,) = (one for one in json.loads(done.stdout)["packages"] if one["name"] == "rdkafka-sys")
         version = crate["version"].partition("+")[2]
-        home = CACHE / f"librdkafka-tests-{version}-{change.digest}"
+        changed = "-".join(change.digest for change in changes)
+        home = CACHE / f"librdkafka-tests-{version}-{changed}"
         tests = home / "tests"
         if not (home / "complete").exists():
             shutil.rmtree(home, ignore_errors=True)
             shutil.copytree(Path(crate["manifest_path"]).parent / "librdkafka", home)
-            change.make(tests)
+            for change in changes:
+                change.make(tests)
             _build(LIBRDKAFKA, home, "librdkafka")
             _build(["make", "-j2", "libs"], home, "librdkafka")
             _build(["make", "-j2", "-C", "tests", "build"], home, "librdkafka's tests")
