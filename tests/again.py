@@ -30,8 +30,9 @@ TIMED_OUT = "from pytest-timeout"
 """Nor is anything where a test waited in vain until its time was over: it would wait as long once more."""
 
 TESTS_FAILED = 1
-KEPT = {"--compatibility"}
-"""Where these options write what tests have told, what they tell the second time counts."""
+KEPT = {"--compatibility", "-m"}
+"""Options that hold the second time, too: where what tests have told is written, and which are chosen by
+their marks (the configuration's choice leaves out some of what a run was asked for)."""
 
 LAST_LINES = 40
 """Of a failure's text."""

@@ -79,6 +79,11 @@ def test_the_page_of_what_clients_did_hears_of_the_second_run() -> None:
     assert kept(["tests", "-q"]) == []
 
 
+def test_the_second_run_chooses_by_the_same_marks() -> None:
+    """A test that is run on demand alone was left out the second time."""
+    assert kept(["tests/interop", "-n", "3", "-m", "interop", "-q"]) == ["-m", "interop"]
+
+
 def test_what_is_listed_is_there() -> None:
     """Whoever renames or removes a test looks at its line, too."""
     root = AGAIN.parents[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from odradek.spark.formats.decoding import Problem
 from odradek.spark.option_values import Given
 
 PARTS = ("tree", "json", "avro", "protobuf")
+EPOCH = datetime.date(1970, 1, 1)
 
 
 def _modules(native: bool) -> dict[str, ModuleType] | None:
@@ -60,6 +62,14 @@ def decode(side: TypedSide, records: Sequence[bytes | None]) -> tuple[list[Any],
     return first[0], first[2]
 
 
+def _day(days: int | None) -> datetime.date | int | None:
+    """A day by its number since 1970; beyond the years that Python's dates have, the number."""
+    try:
+        return None if days is None else EPOCH + datetime.timedelta(days=days)
+    except OverflowError:
+        return days
+
+
 def _plain(array: pa.Array) -> list[Any]:
     """Values of Python's; a timestamp as its microseconds."""
 
@@ -70,6 +80,8 @@ def _plain(array: pa.Array) -> list[Any]:
 
     if pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
         return array.cast(plain(array.type)).to_pylist()
+    if pa.types.is_date32(array.type):
+        return [_day(days) for days in array.cast(pa.int32()).to_pylist()]
     if pa.types.is_struct(array.type):
         below = [_plain(array.field(number)) for number in range(array.type.num_fields)]
         names = [array.type.field(number).name for number in range(array.type.num_fields)]

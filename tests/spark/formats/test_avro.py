@@ -160,6 +160,13 @@ def test_damaged_records(damage: list[tuple[int, bytes]], width: int) -> None:
     assert {one.row for one in problems} <= {0}
 
 
+def test_a_day_of_no_year_of_pythons() -> None:
+    """Spark's dates go further than Python's: the number of days is kept whole, as `from_avro` does."""
+    date = {"type": "int", "logicalType": "date"}
+    rows, problems = read(record(("a", date)), b"\x82\x80\x80\x80\x04")
+    assert (rows, problems) == ([{"a": 536_870_913}], [])
+
+
 @pytest.mark.fuzz
 @given(st.binary(max_size=40))
 def test_any_bytes(data: bytes) -> None:
