@@ -1,0 +1,122 @@
+"""Tests go by public names: what is left of others, by file, grows no more."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LEFT = {
+    "broker/apis/test_hostile.py": 1,
+    "broker/apis/test_no_long_stretch.py": 1,
+    "broker/authorizer/test_acls.py": 1,
+    "broker/conversion/test_lazy_records.py": 1,
+    "broker/conversion/unpacked.py": 5,
+    "broker/event_loop/test_slices.py": 2,
+    "broker/fetch/test_fetch_sessions.py": 1,
+    "broker/fetch/test_fetch_waiting.py": 2,
+    "broker/folders/test_disk_waits.py": 1,
+    "broker/interbroker/test_zk_isr_manager.py": 1,
+    "broker/membership/test_membership.py": 6,
+    "broker/membership/test_sessions.py": 1,
+    "broker/membership/test_start_store_away.py": 2,
+    "broker/membership/test_state_changes.py": 1,
+    "broker/metadata/test_newcomers.py": 2,
+    "broker/metadata/test_topic_descriptions.py": 3,
+    "broker/network/test_connection.py": 2,
+    "broker/network/test_connection_bounds.py": 13,
+    "broker/network/test_connection_limits.py": 1,
+    "broker/network/test_dynamic_key_stores.py": 2,
+    "broker/network/test_handshakes.py": 1,
+    "broker/network/test_outbox.py": 1,
+    "broker/network/test_sending.py": 7,
+    "broker/network/test_stop_in_the_middle.py": 2,
+    "broker/network/test_tls.py": 2,
+    "broker/process/test_supervisor.py": 2,
+    "broker/quotas/test_connection_rates.py": 3,
+    "broker/quotas/test_throttling.py": 8,
+    "broker/requests/test_produce_road.py": 6,
+    "broker/requests/test_sliced_requests.py": 1,
+    "broker/sasl/test_sasl_settings.py": 1,
+    "broker/upkeep/test_cleaning.py": 1,
+    "broker/upkeep/test_upkeep_failures.py": 3,
+    "cli/test_verifiable_tools.py": 2,
+    "client/entered_amid.py": 1,
+    "client/test_admin_placement.py": 1,
+    "client/test_append_twins.py": 9,
+    "client/test_entered_amid.py": 5,
+    "client/test_entered_from_callbacks.py": 4,
+    "client/test_fetch_session_handler.py": 1,
+    "client/test_first_day.py": 1,
+    "client/test_inbound.py": 2,
+    "client/test_iteration.py": 11,
+    "client/test_outages.py": 1,
+    "client/test_produce_model.py": 1,
+    "client/test_sequences.py": 1,
+    "client/test_transactions_live.py": 3,
+    "client/test_worked_off.py": 7,
+    "cluster/store/test_store_server.py": 2,
+    "coordinators/test_pending_offsets.py": 2,
+    "coordinators/test_runtime.py": 1,
+    "coordinators/test_state_machine.py": 1,
+    "log/partition/test_reading.py": 3,
+    "log/segments/test_rolling.py": 1,
+    "log/segments/test_swapping.py": 1,
+    "measuring/test_flame.py": 1,
+    "records/test_patch_and_convert.py": 1,
+    "replication/test_replication_quota.py": 2,
+    "scenarios/faults/members.py": 1,
+    "simulation/ambushes.py": 1,
+    "simulation/cluster.py": 2,
+    "simulation/machine.py": 1,
+    "simulation/mutants.py": 1,
+    "simulation/test_world.py": 2,
+    "simulation/world.py": 1,
+    "spark/formats/test_numbers.py": 2,
+    "spark/formats/test_registry.py": 1,
+    "spark/sessions/test_java.py": 1,
+    "spark/writing/test_exactly_once.py": 2,
+    "spark/writing/test_ledger.py": 1,
+    "testing/test_replication.py": 1,
+    "testing/test_security.py": 1,
+    "util/test_own_python.py": 1,
+}
+"""How often each file uses a private name of src. Whoever needs fewer lowers it; a new file has none."""
+
+NOT_PRIVATE = {"_replace", "_fields", "_exit", "_corrupt"}
+"""Named tuples', the system's, and a column's of Spark."""
+
+_DEFINED = re.compile(
+    r"(?:\bself\.|\bcls\.|\bdef |^\s*)(_[A-Za-z]\w*)(?=\s*(?:[:=(,]|\[.*\] =))", re.MULTILINE
+)
+
+
+def defined(text: str) -> set[str]:
+    """The private names that a file defines."""
+    return {name for name in _DEFINED.findall(text) if not name.startswith("__")}
+
+
+def used(text: str) -> Iterator[str]:
+    """The private names that a file takes from other objects than its own."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            holder = node.value.id if isinstance(node.value, ast.Name) else ""
+            if holder not in ("self", "cls"):
+                yield node.attr
+
+
+def test_private_names_are_used_no_more_often() -> None:
+    of_src: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        of_src |= defined(path.read_text(encoding="utf-8"))
+    of_src -= NOT_PRIVATE
+    more = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        names = of_src - defined(text)
+        pokes = [name for name in used(text) if name in names]
+        if len(pokes) > LEFT.get(path.relative_to(ROOT / "tests").as_posix(), 0):
+            more[str(path)] = pokes
+    assert not more
