@@ -33,8 +33,8 @@ FAULT_MINUTES ?= 3
 SEEDS ?= $(if $(SEED),1,1000)
 KILLS ?= 100
 SRC    := src tests examples benchmarks setup.py
-# What requests pass is compiled from the same .py files (setup.py): its list is read from there.
-WALK   := $(shell sed -n 's/^    "\(.*\.py\)",$$/src\/odradek\/\1/p' setup.py)
+# What requests pass is compiled from the same .py files (setup.py), which begin with `# compiled: mypyc`.
+WALK   := $(shell grep -rlx --include='*.py' '. compiled: mypyc' src/odradek)
 BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) $(WALK)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 

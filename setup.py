@@ -1,14 +1,15 @@
 """Builds what is compiled; everything else is in pyproject.toml.
 
 - The kernel, one part per `_*.pyx`; where one is missing, its twin in Python serves.
-- What every request passes (`WALK`), by mypyc from the same `.py` files, all of it or none
-  (docs/decisions/the-walk-compiled.md). ODRADEK_COMPILE_WALK=0 in the environment leaves it out.
+- What every request passes, by mypyc from the same `.py` files, which begin with `# compiled: mypyc`; all of
+  it or none (docs/decisions/the-walk-compiled.md). ODRADEK_COMPILE_WALK=0 in the environment leaves it out.
 
 Without a C compiler the build goes on without them, and `odradek doctor` says so.
 """
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import util
 from pathlib import Path
 
@@ -28,63 +29,7 @@ _found.loader.exec_module(stale)
 BUILD_NOTHING = {"dist_info", "egg_info", "sdist"}
 
 #: What requests pass on their way, as mypyc takes it.
-WALK = (
-    "broker/conversion/packed.py",
-    "broker/conversion/produce.py",
-    "broker/event_loop/loop_timers.py",
-    "broker/fetch/reading.py",
-    "broker/fetch/response.py",
-    "broker/fetch/sessions.py",
-    "broker/handlers/fetch.py",
-    "broker/handlers/produce.py",
-    "broker/interbroker/replica_fetcher_manager.py",
-    "broker/metrics/metrics.py",
-    "broker/network/connection.py",
-    "broker/network/dispatch.py",
-    "broker/network/memory_pool.py",
-    "broker/network/tls.py",
-    "broker/network/write_turn.py",
-    "broker/quotas/client_quota_manager.py",
-    "broker/quotas/controller_mutation_quota_manager.py",
-    "broker/quotas/rates.py",
-    "broker/quotas/throttling.py",
-    "broker/replicas/waiting.py",
-    "broker/requests/action.py",
-    "broker/requests/answer.py",
-    "broker/requests/context.py",
-    "broker/requests/peer.py",
-    "broker/transactions/gate.py",
-    "broker/transactions/produce.py",
-    "log/partition/append_rules.py",
-    "log/partition/appending.py",
-    "log/partition/flushing.py",
-    "log/partition/leader_epochs.py",
-    "log/partition/partition_log.py",
-    "log/partition/readable_log.py",
-    "log/partition/truncation.py",
-    "log/producers/producer_appends.py",
-    "log/producers/producer_state.py",
-    "log/segments/found_places.py",
-    "log/segments/segment.py",
-    "log/segments/segment_entry.py",
-    "log/segments/segment_files.py",
-    "log/segments/segment_list.py",
-    "log/segments/timestamp_offset.py",
-    "log/storage/real_file.py",
-    "records/validate.py",
-    "replication/delayed.py",
-    "replication/fetch_session_handler.py",
-    "replication/fetched_replica.py",
-    "replication/following.py",
-    "replication/leadership.py",
-    "replication/partition.py",
-    "replication/reading.py",
-    "replication/replica_fetcher.py",
-    "util/clock.py",
-    "util/promise.py",
-    "wire/framing.py",
-    "wire/headers.py",
-)
+WALK = stale.walk(PACKAGE)
 
 
 def extensions() -> list[Extension]:
@@ -112,7 +57,7 @@ def extensions() -> list[Extension]:
 
 
 def walk() -> list[Extension]:
-    """What `WALK` names: the library that has it all, then a module for each that is found in its place."""
+    """What the walk is: the library that has it all, then a module for each that is found in its place."""
     if os.environ.get("ODRADEK_COMPILE_WALK") == "0" or not BUILD_NOTHING.isdisjoint(sys.argv):
         return []
     try:
@@ -151,7 +96,7 @@ class BuildAll(build_ext):
                 Path(self.get_ext_fullpath(module)).unlink(missing_ok=True)
         self._note_sources(WALK if whole and is_whole else ())
 
-    def _note_sources(self, walk: tuple[str, ...]) -> None:
+    def _note_sources(self, walk: Sequence[str]) -> None:
         """Write down what was compiled: nobody is to use it when it has changed since."""
         names = (*walk, *(source.name for source in sorted(PACKAGE.glob("_*.pyx"))))
         noted = stale.note(Path())

@@ -5,7 +5,6 @@ For tests that follow Python from call to call, where compiled code cannot be se
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -13,19 +12,16 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+from odradek.util import stale
+
 ROOT = Path(__file__).parents[1]
 
 
 def walk() -> dict[str, Path]:
-    """The modules that setup.py names in `WALK`, and their sources."""
-    for statement in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "WALK":
-            names: tuple[str, ...] = ast.literal_eval(statement.value)
-            return {
-                f"odradek.{name.removesuffix('.py').replace('/', '.')}": ROOT / "src/odradek" / name
-                for name in names
-            }
-    raise AssertionError("setup.py has no WALK")
+    """The modules that mypyc compiles, and their sources."""
+    package = ROOT / "src/odradek"
+    names = stale.walk(package)
+    return {f"odradek.{name.removesuffix('.py').replace('/', '.')}": package / name for name in names}
 
 
 class Sources:

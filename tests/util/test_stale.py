@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.util.stale import check_walk, digest, is_stale, note, stale_walk
+from odradek.util.stale import check_walk, digest, is_stale, note, stale_walk, walk
 
 PART, SHARED, WALKED = "_part.pyx", "_shared.pxd", "log/log.py"
 
@@ -25,6 +25,14 @@ def checkout(tmp_path: Path) -> Path:
         "".join(f"{digest(sources / name)}  {name}\n" for name in (PART, WALKED)), encoding="utf-8"
     )
     return tmp_path
+
+
+def test_what_mypyc_compiles_says_so_in_its_first_line(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / WALKED).write_text("# compiled: mypyc\n", encoding="utf-8")
+    (tmp_path / "b.py").write_text('"""Of what is not."""\n# compiled: mypyc\n', encoding="utf-8")
+    (tmp_path / "a.py").write_text("# compiled: mypyc\nimport b\n", encoding="utf-8")
+    assert walk(tmp_path) == ["a.py", WALKED]
 
 
 def test_nothing_has_changed(checkout: Path) -> None:

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The checks of a broker before it appends what a client sent.
 
 The order of the checks is Kafka's (ProduceRequest, UnifiedLog, LogValidator): the shape of what was sent

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Operations that wait for a partition, a replica or the metadata: long polls, acks=all, topics to come.
 
 An operation waits for any of its keys to be checked, or for its time to run out; it ends exactly once.

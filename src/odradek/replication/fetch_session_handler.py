@@ -1,3 +1,4 @@
+# compiled: mypyc
 """A follower's side of its fetch session with a leader (KIP-227). No I/O, no clock.
 
     epoch 0 ──an answer with an id──► 1 ──► 2 … 2³¹-1 ──► 1

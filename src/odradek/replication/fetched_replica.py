@@ -1,3 +1,4 @@
+# compiled: mypyc
 """A partition as a fetcher sees it: the log that it copies into, and how far that has come.
 
 Kafka: `PartitionFetchState`, `ReplicaState`, and the abstract methods of `AbstractFetcherThread`.

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """A follower's changes to its log: it appends what the leader sent, and cuts what the leader never had.
 
 Where to cut is said by leader epochs alone (KIP-101, KIP-279, KIP-595): the high watermark of a follower lags

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The leadership of a partition: who leads, who is in sync, and what is committed by that.
 
     follower ──make_leader(epoch)──► leader ──make_follower(epoch)──► follower

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """One partition as this broker sees it: who leads, who is in sync, what is committed.
 
 A `Partition` stands over a `PartitionLog` and decides what the log cannot know: whether this broker may

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Reads of a partition: what may be read, by whom and how far; what a read gives.
 
 One rule for everybody who fetches: `readable_end` refuses a reader or says how far it may read now, and

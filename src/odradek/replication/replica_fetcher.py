@@ -1,3 +1,4 @@
+# compiled: mypyc
 """One fetcher: copies from one leader what it leads, one request at a time. No I/O, no clock.
 
     add ──► TRUNCATING ──OffsetForLeaderEpoch──► FETCHING ──OFFSET_OUT_OF_RANGE──► SEEKING_END

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Time as something handed in, never reached for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """A result that comes later, told to whoever waits at the moment when it comes."""
 
 from __future__ import annotations

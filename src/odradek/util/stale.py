@@ -17,8 +17,22 @@ ROOT = Path(__file__).parents[3]
 """The checkout, if this is one."""
 
 
+MARK = "# compiled: mypyc\n"
+"""The first line of a source that mypyc compiles."""
+
+
 class OutdatedError(ImportError):
     """A compiled module is older than its source; the message says what to do."""
+
+
+def walk(package: Path) -> list[str]:
+    """What mypyc compiles of a package: paths below its folder, by name."""
+    found = []
+    for source in package.rglob("*.py"):
+        with source.open(encoding="utf-8") as file:
+            if file.readline() == MARK:
+                found.append(source.relative_to(package).as_posix())
+    return sorted(found)
 
 
 def note(root: Path) -> Path:

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """From a stream of bytes to frames: four bytes of size, then that many bytes.
 
 The bytes are received where they are read: `get_buffer` gives the memory that the socket is to write to, and

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The bytes in front of a message on a connection: the size, and the request or response header.
 
 Source: protocol guide, "Request and Response Headers"; KIP-482 for header versions.

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The packed batches of a Produce request, as far as they unpack to little: see `preparation` for others."""
 
 from __future__ import annotations

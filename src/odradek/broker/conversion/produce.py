@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The records of a Produce request that have to be converted, and those of them for which that takes long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The event loop's timers behind `odradek.util.timers.Timers`."""
 
 from __future__ import annotations

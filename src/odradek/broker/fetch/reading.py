@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The reading of one Fetch request: partition by partition, within its bounds, into answers."""
 
 from __future__ import annotations

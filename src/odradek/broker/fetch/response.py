@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The form of a Fetch response, filled with what has been read of partitions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither a
 request nor a response has to name partitions about which nothing has changed.
 

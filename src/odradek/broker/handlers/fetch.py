@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Fetch 0-18: read record batches, waiting for them if need be.
 
 - 0-12 name topics, 13 and later have topic ids (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID).

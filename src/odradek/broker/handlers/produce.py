@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Produce 0-13: append one record batch, or a message set, per partition.
 
 - 0-12 name topics, 13 has topic ids (UNKNOWN_TOPIC_ID).

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The fetchers of a broker: who copies what from whom, and when.
 
 There are `num.replica.fetchers` fetchers for each leader, each with a channel of its own and one request

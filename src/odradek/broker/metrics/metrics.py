@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Counters under Kafka's metric names, kept as plain integers on the hot path and named only when read.
 
 `Metrics.snapshot()` gives them as `{(type, name, tags): value}`, with the `type`, `name` and tags that

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """One client connection: frames in, answers out in the order of the requests.
 
 The state is in three places, each bounded:

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """From one frame to one answer: header, version range, decode, handler, encode.
 
 Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that

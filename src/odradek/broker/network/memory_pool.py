@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The bytes of requests in work, over all connections of a listener: `queued.max.request.bytes`."""
 
 from __future__ import annotations

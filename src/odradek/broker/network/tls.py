@@ -1,3 +1,4 @@
+# compiled: mypyc
 """TLS of one connection: a layer between the transport, whose bytes it decrypts, and the `Connection`.
 
     the loop ─bytes─► TlsLayer.buffer_updated ─► OpenSSL, in memory ─plain─► Connection.buffer_updated

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Answers that leave together, because one event has made them possible.
 
 While what one read of a socket has brought is being worked on, a turn is open: answers wait in their

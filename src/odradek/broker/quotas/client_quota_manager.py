@@ -1,3 +1,4 @@
+# compiled: mypyc
 """One kind of quota over all clients: what each has taken of late, what it may, and how long it is to wait.
 
 Clients that share a quota share a `ClientSensor`. One that has not been used for an hour is forgotten, as in

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Quotas of changes of topics: how many partitions a client may have created and deleted (KIP-599).
 
 Each client has a bucket of tokens, one for a partition. A request of a new version takes none when the

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Rates: how much has passed of late, and how long to wait until that is little enough. No I/O, no clock.
 
 The numbers are Kafka's to the millisecond (`SampledStat`, `Rate`, `TokenBucket`, `Avg`, `QuotaUtils`), for

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The place where requests meet the quotas: what a request took is counted when its answer is there, and the
 client waits if that was too much.
 

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Answers that wait until all replicas have followed what a request has done to some partitions."""
 
 from __future__ import annotations

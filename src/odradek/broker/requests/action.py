@@ -1,3 +1,4 @@
+# compiled: mypyc
 """One question to an authorizer."""
 
 from __future__ import annotations

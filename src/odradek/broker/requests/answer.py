@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The answer to one request, and how it comes to the connection when it does not come at once."""
 
 from __future__ import annotations

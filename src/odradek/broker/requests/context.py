@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The surroundings of a request, for the handler that answers it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The other end of a connection."""
 
 from __future__ import annotations

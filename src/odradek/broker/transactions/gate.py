@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The admission of transactional batches: the partition belongs to the producer's open transaction (KIP-890).
 
     the producer has a transaction open in the partition ──────────────────────────────────► append

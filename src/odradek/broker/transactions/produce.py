@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The gate of a Produce request with transactional batches, passed before anything is appended.
 
 - The request names a transactional id that the principal may write with:

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """From what a client sent to what is written: validated, and in the topic's codec.
 
 In the usual case the sender's bytes are written as they came, behind a new prefix: base offset and leader

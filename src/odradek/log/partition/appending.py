@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Writing to the end of a log: validate, check the producers, roll to a new segment when one is full, write.
 
 The batches of a leader get their place here: base offset and leader epoch, which stand in front of the CRC,

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Syncing a log to the disk in three steps, so that the slow one can be done elsewhere.
 
 `SyncedLog.begin_flush` notes what is to be synced, `FlushJob.run` syncs it, `FlushJob.finish` moves the

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """At which offset each leader epoch began: `leader-epoch-checkpoint` (KIP-101, KIP-279).
 
 Followers and consumers ask where an epoch ended to find out what they have that the leader has not.

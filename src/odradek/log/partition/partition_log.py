@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The log of one partition: whose it is, committed, closed, moved, deleted.
 
 It is a `ReadableLog` (reads, finds), a `SyncedLog` (gets to the disk), a `TruncatableLog` (begins segments;

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The reading side of a partition's log, which changes nothing: its bounds, its batches, offsets by time."""
 
 from __future__ import annotations

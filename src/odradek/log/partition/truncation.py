@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Beginning segments, and cutting records off: at the end when another leader knows better, at the start by
 segments.
 

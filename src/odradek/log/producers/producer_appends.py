@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Before and after an append: what the producers of its batches may do, and what they have done."""
 
 from __future__ import annotations

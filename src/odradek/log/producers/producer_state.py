@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The idempotent and transactional producers of a partition, as it knows them (KIP-98).
 
 For each producer id: its epoch, its last five batches (to answer one that is sent again with the offsets it

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The places that searches in segments have found, kept for the next reader of the same place, of all so
 much.
 

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """One segment of a log: a run of batches, written at its end, found by offset and by time.
 
 Only the last segment of a log is written to. Positions are bytes from the segment's start; a batch boundary

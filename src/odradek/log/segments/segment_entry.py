@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The place of a batch or message in its segment, as walks and searches tell."""
 
 from __future__ import annotations

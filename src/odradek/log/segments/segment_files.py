@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The files of a segment: `<base offset>.log` and its indexes, made, opened, moved, marked as deleted.
 
 Paths and indexes are made when they are first asked for: a start has many segments and needs few of them.

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """The segments of a log in the order of their base offsets; there is always at least one, once loaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# compiled: mypyc
 """A timestamp and where it is, as appends, indexes and searches hand it on."""
 
 from __future__ import annotations

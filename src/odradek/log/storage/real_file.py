@@ -1,3 +1,4 @@
+# compiled: mypyc
 """One of the operating system's files, as `odradek.log.storage.files` has them."""
 
 from __future__ import annotations
