@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from odradek.cluster.store.store import StoreError
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.primitives import ZERO_UUID
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -431,13 +432,13 @@ def decode_config_change(path: str, data: bytes | None) -> str:
 # --- /isr_change_notification ------------------------------------------------------------------------------
 
 
-def encode_isr_change(partitions: Iterable[tuple[str, int]]) -> bytes:
+def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
     """The data of `/isr_change_notification/isr_change_…`: topics and partitions with another ISR."""
     named = [{"topic": topic, "partition": index} for topic, index in partitions]
     return dump({"version": 1, "partitions": named})
 
 
-def decode_isr_change(path: str, data: bytes | None) -> list[tuple[str, int]]:
+def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
     """Read `/isr_change_notification/isr_change_…` as topics and partitions.
 
     Raises:
@@ -472,7 +473,7 @@ def decode_reassignments(path: str, data: bytes | None) -> list[tuple[str, int, 
         raise NodeFormatError(path, f"node {path} holds no reassignments: {error!r}") from error
 
 
-def decode_elections(path: str, data: bytes | None) -> list[tuple[str, int]]:
+def decode_elections(path: str, data: bytes | None) -> list[TopicPartition]:
     """Read `/admin/preferred_replica_election` as topics and partitions.
 
     Raises:

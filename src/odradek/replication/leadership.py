@@ -30,6 +30,7 @@ from odradek.errors import (
 )
 from odradek.replication.followers import NEVER, Follower
 from odradek.replication.in_sync import IsrCounts, IsrState, committed
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.primitives import ZERO_UUID
 
@@ -84,7 +85,7 @@ class Leadership:
         topic: str,
         index: int,
         broker_id: int,
-        on_progress: Callable[[tuple[str, int]], object] | None,
+        on_progress: Callable[[TopicPartition], object] | None,
         replica_lag_time_max_ms: int,
     ) -> None:
         """

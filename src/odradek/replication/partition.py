@@ -18,6 +18,7 @@ from odradek.errors import NotEnoughReplicasError, OffsetOutOfRangeError, Policy
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
 from odradek.replication.following import Following
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.partition.appending import AppendInfo
@@ -56,7 +57,7 @@ class Partition(Following):
         topic: str,
         index: int,
         broker_id: int,
-        on_progress: Callable[[tuple[str, int]], object] | None = None,
+        on_progress: Callable[[TopicPartition], object] | None = None,
         replica_lag_time_max_ms: int = 30_000,
     ) -> None:
         """

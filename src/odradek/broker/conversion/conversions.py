@@ -13,7 +13,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.broker.event_loop.slices import Steps
+    from odradek.util.topic_partition import TopicPartition
+from odradek.broker.event_loop.slices import Steps
 
 
 class Conversions:
@@ -26,14 +27,14 @@ class Conversions:
 
     def __init__(self) -> None:
         self._turns = 0
-        self.latest: dict[tuple[str, int], asyncio.Future[None]] = {}
+        self.latest: dict[TopicPartition, asyncio.Future[None]] = {}
 
     def next_turn(self) -> int:
         """Return a number that is another one each time."""
         self._turns += 1
         return self._turns
 
-    def come(self, key: tuple[str, int]) -> Steps[None]:
+    def come(self, key: TopicPartition) -> Steps[None]:
         """Wait until nothing is converted for a partition."""
         while True:
             running = self.latest.get(key)
@@ -41,12 +42,12 @@ class Conversions:
                 return
             yield running
 
-    def take_turn(self, key: tuple[str, int]) -> None:
+    def take_turn(self, key: TopicPartition) -> None:
         """Have all others wait in `come` until `give_turn` is called for the same partition."""
         assert key not in self.latest, key
         self.latest[key] = asyncio.get_running_loop().create_future()
 
-    def give_turn(self, key: tuple[str, int]) -> None:
+    def give_turn(self, key: TopicPartition) -> None:
         """Let the next one come."""
         turn = self.latest.pop(key)
         # Steps that nobody takes any more end with the process, when there is no loop to tell.

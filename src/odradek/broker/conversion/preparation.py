@@ -32,6 +32,7 @@ from odradek.broker.conversion.produce import (
 from odradek.broker.event_loop.slices import NobodyWaits, Steps, wait
 from odradek.errors import KafkaError
 from odradek.log.partition.format_conversion import Prepared
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -72,7 +73,7 @@ class Preparation:
         """How much may still be unpacked before the next pause."""
         self._room_of_old = 0
         """How many bytes of message sets may still be left to the next append, whatever they unpack to."""
-        self._turn: tuple[str, int] | None = None
+        self._turn: TopicPartition | None = None
         """The partition for which nobody else converts meanwhile."""
 
     def look(
@@ -99,7 +100,7 @@ class Preparation:
         name = topic_name(context, topic)
         here = partitions_by_index(context, name)
         size = 0
-        looked: list[tuple[Partition, tuple[str, int], Any]] = []
+        looked: list[tuple[Partition, TopicPartition, Any]] = []
         for at in range(start, end):
             data = partitions[at]
             partition = here.get(data.index)
@@ -119,7 +120,7 @@ class Preparation:
                 break
         return (yield from self._up_to(end, looked))
 
-    def _up_to(self, end: int, looked: list[tuple[Partition, tuple[str, int], Any]]) -> Steps[int]:
+    def _up_to(self, end: int, looked: list[tuple[Partition, TopicPartition, Any]]) -> Steps[int]:
         """Look again at what its topic's configs have made obsolete meanwhile; then return `end`."""
         while True:
             for partition, key, records in looked:
@@ -137,14 +138,14 @@ class Preparation:
         if turn is not None:
             self._context.broker.conversions.give_turn(turn)
 
-    def _come(self, key: tuple[str, int]) -> Steps[None]:
+    def _come(self, key: TopicPartition) -> Steps[None]:
         """Wait until nobody else converts records for this partition."""
         conversions = self._context.broker.conversions
         yield from conversions.come(key)
         conversions.take_turn(key)
         self._turn = key
 
-    def _look(self, partition: Partition, key: tuple[str, int], records: Any) -> Steps[int]:
+    def _look(self, partition: Partition, key: TopicPartition, records: Any) -> Steps[int]:
         """Look at what is for one partition; returns how many bytes have been made of it.
 
         What is little and of today is looked at here, what is little and old by the append.

@@ -10,6 +10,7 @@ from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, FLAGS_AT, MAGIC_AT, MAGIC_V2
 from odradek.records.compression import Codec
 from odradek.records.message_sets.message_set import MESSAGE_ATTRIBUTES_AT
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.messages.produce import ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.log.partition.format_conversion import Prepared
     from odradek.replication.partition import Partition
 
-PreparedRecords = dict[tuple[str, int], "Prepared | Exception"]
+PreparedRecords = dict[TopicPartition, "Prepared | Exception"]
 """What has been made of the records of a partition, or why they are refused."""
 
 FIRST_VERSION_OF_BATCHES: Final = 3

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.errors import OdradekError
 from odradek.util.futures import error_of
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
@@ -79,11 +80,11 @@ class FolderFailures:
             if topic in delta.topics_marked and self._broker.logs.offline.is_gone((topic, index)):
                 controller.offline_replicas -= {(broker_id, topic, index)}
 
-    def _on_failed(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
+    def _on_failed(self, path: Path, keys: list[TopicPartition], reason: str) -> None:
         # Whatever came upon the failure ends first.
         self._broker.loop.call_soon_threadsafe(self._give_up, path, keys, reason)
 
-    def _give_up(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
+    def _give_up(self, path: Path, keys: list[TopicPartition], reason: str) -> None:
         broker = self._broker
         broker.replicas.take_offline(keys, f"the data folder {path} has failed: {reason}")
         self._note(keys)
@@ -94,12 +95,12 @@ class FolderFailures:
             if broker.on_fatal is not None:
                 broker.on_fatal(message)
 
-    def _note(self, keys: list[tuple[str, int]]) -> None:
+    def _note(self, keys: list[TopicPartition]) -> None:
         noting = self._broker.controller.event_queue.run(partial(self._note_offline, keys))
         if asyncio.isfuture(noting):
             noting.add_done_callback(partial(self._noted, keys))
 
-    def _noted(self, keys: list[tuple[str, int]], done: asyncio.Future[Any]) -> None:
+    def _noted(self, keys: list[TopicPartition], done: asyncio.Future[Any]) -> None:
         error = error_of(done)
         if isinstance(error, asyncio.CancelledError):
             return
@@ -109,11 +110,11 @@ class FolderFailures:
             # Until the controller knows of it, nobody else is elected.
             self._broker.timers.call_later(NOTE_AGAIN_MS, partial(self._note_again, keys))
 
-    def _note_again(self, keys: list[tuple[str, int]]) -> None:
+    def _note_again(self, keys: list[TopicPartition]) -> None:
         if self._broker.moving is not None:  # it has not stopped
             self._note(keys)
 
-    def _note_offline(self, keys: list[tuple[str, int]]) -> bool:
+    def _note_offline(self, keys: list[TopicPartition]) -> bool:
         """Tell the controller, or the store. Returns whether there is nothing left to be told."""
         controller = self._broker.controller
         try:

@@ -20,13 +20,14 @@ from odradek.broker.event_loop.slices import Steps
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
-from odradek.broker.transactions.gate import Admission, PartitionKey
+from odradek.broker.transactions.gate import Admission
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.commit_answers import transactional_commit_error
 from odradek.errors import ConcurrentTransactionsError, KafkaError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import NO_SEQUENCE
 from odradek.util.futures import then
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 from odradek.wire.messages.txn_offset_commit import (
@@ -106,7 +107,7 @@ def _commit(
     return then(answered, commit) if isinstance(answered, asyncio.Future) else commit(answered)
 
 
-def _refusal(context: RequestContext, admission: Admission, key: PartitionKey) -> ErrorCode | None:
+def _refusal(context: RequestContext, admission: Admission, key: TopicPartition) -> ErrorCode | None:
     error = admission.errors.get(key)
     partition = context.broker.replicas.find(*key)
     if error is None and partition is not None:

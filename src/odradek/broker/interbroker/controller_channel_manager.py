@@ -25,6 +25,7 @@ from odradek.errors import NotControllerError, OdradekError
 from odradek.errors.codes import ErrorCode, error_name
 from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from odradek.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -365,7 +366,7 @@ def _quietly(work: Callable[[], object]) -> None:
         log.warning("what a broker has answered could not be followed: %s", error)
 
 
-def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[tuple[str, int]]:
+def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[TopicPartition]:
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     errors = [(topic_error.topic_name, topic_error) for topic_error in response.partition_errors]
     errors += [
@@ -381,7 +382,7 @@ def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> li
     ]
 
 
-def _stopped(response: StopReplicaResponse) -> set[tuple[str, int]]:
+def _stopped(response: StopReplicaResponse) -> set[TopicPartition]:
     return {
         (partition_error.topic_name, partition_error.partition_index)
         for partition_error in response.partition_errors

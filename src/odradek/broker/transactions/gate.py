@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, final
 from odradek.errors import NotLeaderOrFollowerError, OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.log.producers.producer_state import ProducerState
     from odradek.log.producers.verification import Verification
     from odradek.replication.partition import Partition
-
-PartitionKey = tuple[str, int]
 
 
 @final
@@ -82,16 +81,16 @@ class Admission:
         """
         self.producer_id = producer_id
         self.epoch = epoch
-        self.errors: dict[PartitionKey, ErrorCode] = {}
+        self.errors: dict[TopicPartition, ErrorCode] = {}
         self._asks_again = asks_again
         self._began_ms = 0.0
         """When the coordinator was asked first, monotonic."""
         self._broker = broker
         self._joins = joins
         self._knows_abortable = knows_abortable
-        self._outside: dict[PartitionKey, tuple[ProducerState, int]] = {}
+        self._outside: dict[TopicPartition, tuple[ProducerState, int]] = {}
         """Partitions that the transaction is not open in, and the first sequence of what is to be written."""
-        self._verified: dict[PartitionKey, Verification | None] = {}
+        self._verified: dict[TopicPartition, Verification | None] = {}
         """What was asked of these; None where this broker did not lead."""
 
     def is_open_in(self, producers: ProducerState) -> bool:
@@ -100,7 +99,7 @@ class Admission:
         """
         return producers.in_transaction(self.producer_id, self.epoch)
 
-    def note(self, key: PartitionKey, partition: Partition | None, sequence: int) -> None:
+    def note(self, key: TopicPartition, partition: Partition | None, sequence: int) -> None:
         """Take note of a batch that is to be written.
 
         Args:
@@ -147,7 +146,7 @@ class Admission:
         return then(answer, lambda errors: self._take(transactional_id, errors))
 
     def _take(
-        self, transactional_id: str, errors: Mapping[PartitionKey, ErrorCode]
+        self, transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]
     ) -> Admission | asyncio.Future[Admission]:
         """The coordinator has answered: it is asked again after a pause, or that is all."""
         if self._asks_again and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values():
@@ -166,7 +165,7 @@ class Admission:
         """Return whether the coordinator has to know of what is written."""
         return self._joins or self._broker.config.transaction_partition_verification_enable
 
-    def _conclude(self, errors: Mapping[PartitionKey, ErrorCode]) -> Admission:
+    def _conclude(self, errors: Mapping[TopicPartition, ErrorCode]) -> Admission:
         """The coordinator is not asked any more."""
         failures = 0
         for key, (producers, _) in self._outside.items():
@@ -182,7 +181,7 @@ class Admission:
         broker.transactions.verified.observe(broker.clock.monotonic_ms() - self._began_ms, failures)
         return self
 
-    def check(self, key: PartitionKey, producers: ProducerState, sequence: int) -> None:
+    def check(self, key: TopicPartition, producers: ProducerState, sequence: int) -> None:
         """Check whether a batch may be appended now; to be called right before it is.
 
         Args:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.event_loop.threads import run_in_thread
 from odradek.errors import OdradekError
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -64,7 +65,7 @@ class Moving:
             except OdradekError as error:
                 log.warning("move not resumed topic=%s partition=%d: %s", *key, error)
 
-    def begin(self, key: tuple[str, int], parent: Path) -> None:
+    def begin(self, key: TopicPartition, parent: Path) -> None:
         """Have a replica lie in that data folder in the end. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
         move = self._logs.moves.begin(key, parent)
         if move is not None:

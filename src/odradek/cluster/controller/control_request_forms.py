@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.inter_broker_versions import request_version
 from odradek.cluster.nodes import LEADER_DURING_DELETION
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
@@ -280,7 +281,7 @@ def _stop_message(part: list[Stop], version: int) -> StopReplicaRequest:
     return message
 
 
-def deleted_by(request: StopReplicaRequest, version: int) -> set[tuple[str, int]]:
+def deleted_by(request: StopReplicaRequest, version: int) -> set[TopicPartition]:
     """The partitions that a StopReplica asks to have deleted."""
     if version >= 3:
         return {

@@ -23,6 +23,7 @@ from odradek.cluster.controller.topic_manager import TopicManager
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
 from odradek.cluster.store.store import MetadataStore
+from odradek.util.topic_partition import TopicPartition
 
 
 class Controller(ABC):
@@ -143,7 +144,7 @@ class Controller(ABC):
         """Resign and unregister. The store stays open."""
 
     @abstractmethod
-    def note_offline(self, broker_id: int, partitions: Iterable[tuple[str, int]]) -> None:
+    def note_offline(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
         """Have others lead what a live broker cannot use its replicas of, or nobody.
 
         Raises:

@@ -302,7 +302,7 @@ class KafkaController(Controller):
             self._watchers.note(paths.BROKER_IDS)
 
     def note_offline(
-        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = NO_EPOCH
+        self, broker_id: int, partitions: Iterable[TopicPartition], broker_epoch: int = NO_EPOCH
     ) -> None:
         """See `LogDirEvents.note_offline`."""
         self._log_dirs.note_offline(broker_id, partitions, broker_epoch)

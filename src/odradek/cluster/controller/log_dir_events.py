@@ -21,6 +21,7 @@ from odradek.cluster.image import ClusterDelta
 from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.store.store import NoNode
 from odradek.errors import OdradekError
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.epochs import NO_EPOCH
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class LogDirEvents:
             self._writer.commit_batched(Decision(tuple(done)))
 
     def note_offline(
-        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = NO_EPOCH
+        self, broker_id: int, partitions: Iterable[TopicPartition], broker_epoch: int = NO_EPOCH
     ) -> None:
         """Have others lead what a live broker cannot use its replicas of, or nobody.
 

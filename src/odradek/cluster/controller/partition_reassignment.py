@@ -45,6 +45,7 @@ from odradek.errors import (
     OdradekError,
     UnknownTopicOrPartitionError,
 )
+from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +165,7 @@ class PartitionReassignment:
         self._context = context
         self._writer = writer
         self._partitions = partitions
-        self._begun: set[tuple[str, int]] = set()
+        self._begun: set[TopicPartition] = set()
 
     def end_term(self) -> None:
         """Forget what was begun of what tools have asked for."""

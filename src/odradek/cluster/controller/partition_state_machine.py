@@ -31,7 +31,7 @@ from odradek.errors import (
 from odradek.util.topic_partition import TopicPartition
 from odradek.wire.epochs import NO_EPOCH
 
-States = Mapping[tuple[str, int], PartitionState]
+States = Mapping[TopicPartition, PartitionState]
 """New states by topic and partition."""
 
 
@@ -190,7 +190,7 @@ class PartitionStateMachine:
 
     # --- brokers that leave in good order -----------------------------------------------------------------
 
-    def controlled_shutdown(self, broker_id: int, broker_epoch: int = NO_EPOCH) -> list[tuple[str, int]]:
+    def controlled_shutdown(self, broker_id: int, broker_epoch: int = NO_EPOCH) -> list[TopicPartition]:
         """Take the lead, and its place in the ISRs, from a broker that wants to leave.
 
         Args:
@@ -229,7 +229,7 @@ class PartitionStateMachine:
 
     def _states_without(self, broker_id: int) -> States:
         context = self._context
-        states: dict[tuple[str, int], PartitionState] = {}
+        states: dict[TopicPartition, PartitionState] = {}
         for topic, index, partition in self._replicated(broker_id):
             if partition.leader == broker_id:
                 able = [b for b in context.able(topic.name, index) if b not in context.shutting_down]

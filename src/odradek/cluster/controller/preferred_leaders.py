@@ -20,6 +20,7 @@ from odradek.cluster.controller.partition_state_machine import PartitionStateMac
 from odradek.cluster.nodes import NodeFormatError, PartitionState
 from odradek.cluster.store.store import NoNode
 from odradek.errors import KafkaError, KafkaStorageError, NotControllerError
+from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class PreferredLeaders:
     def _states_by_preference(self, imbalance_percentage: int) -> States:
         context, image = self._context, self._context.image
         preferred: dict[int, int] = {}
-        away: dict[int, list[tuple[str, int]]] = {}
+        away: dict[int, list[TopicPartition]] = {}
         for topic in image.topics.values():
             if topic.name in image.marked:
                 continue
@@ -73,7 +74,7 @@ class PreferredLeaders:
                 preferred[first] = preferred.get(first, 0) + 1
                 if partition.leader != first:
                     away.setdefault(first, []).append((topic.name, index))
-        states: dict[tuple[str, int], PartitionState] = {}
+        states: dict[TopicPartition, PartitionState] = {}
         for broker, partitions in away.items():
             if broker not in image.brokers or broker in context.shutting_down:
                 continue

@@ -19,6 +19,7 @@ from odradek.cluster.controller.decisions import Decision, Remove
 from odradek.cluster.controller.image_publisher import ImagePublisher
 from odradek.cluster.controller.metadata_writer import MetadataWriter
 from odradek.cluster.image import ClusterDelta
+from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class TopicDeletionManager:
         """Forget which replicas are gone."""
         self._deleted.clear()
 
-    def note_deleted(self, broker_id: int, partitions: Iterable[tuple[str, int]]) -> None:
+    def note_deleted(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
         """Take note that a broker has deleted its replicas of these partitions. Run it in the event queue.
 
         Raises:

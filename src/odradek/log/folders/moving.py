@@ -32,6 +32,7 @@ from odradek.log.storage.file_names import (
     numbered,
     partition_dir,
 )
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.partition.partition_log import PartitionLog
@@ -139,7 +140,7 @@ class Move:
         self._missed = 0
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> TopicPartition:
         """The partition."""
         return self.log.topic, self.log.partition
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 from odradek.errors import InvalidTopicError
+from odradek.util.topic_partition import TopicPartition
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -71,7 +72,7 @@ def partition_dir(topic: str, partition: int) -> str:
     return name
 
 
-def parse_partition_dir(name: str) -> tuple[str, int] | None:
+def parse_partition_dir(name: str) -> TopicPartition | None:
     """(topic, partition) of a folder's name; None for the marked ones and for anything else."""
     if _MARKED_DIR.fullmatch(name):
         return None
@@ -102,7 +103,7 @@ def future_dir(topic: str, partition: int, unique: UUID) -> str:
     return f"{topic}-{partition}.{unique.hex}{FUTURE_DIR_SUFFIX}"
 
 
-def parse_future_dir(name: str) -> tuple[str, int] | None:
+def parse_future_dir(name: str) -> TopicPartition | None:
     """(topic, partition) of such a name."""
     return parse_partition_dir(name.rpartition(".")[0]) if marker_of_dir(name) == "future" else None
 
