@@ -66,6 +66,18 @@ CHANGES = (
 """,
     ),
     programs.Change(
+        "test.c",
+        '        TEST_ASSERT(rkev, "Timed out waiting for CreateTopics result");\n',
+        f"""        while (rkev && rd_kafka_event_error(rkev) == RD_KAFKA_RESP_ERR__TRANSPORT &&
+               test_getenv("{INDIFFERENT}", NULL)) {{
+                rd_kafka_event_destroy(rkev);
+                rd_kafka_CreateTopics(rk, newt, newt_cnt, options, rkqu);
+                rkev = rd_kafka_queue_poll(rkqu, timeout_ms + 2000);
+        }}
+        TEST_ASSERT(rkev, "Timed out waiting for CreateTopics result");
+""",
+    ),
+    programs.Change(
         "test.h",
         "#endif /* _TEST_H_ */\n",
         f"""static RD_INLINE RD_UNUSED rd_kafka_resp_err_t
@@ -83,8 +95,10 @@ committed_wherever(rd_kafka_t *rk, rd_kafka_topic_partition_list_t *partitions, 
 """,
     ),
 )
-"""Otherwise whatever test a broker's death meets fails at once, whoever the broker is. And after a lost
-connection alone does `rd_kafka_committed` try again: of a coordinator that has moved it tells its caller."""
+"""Otherwise whatever test a broker's death meets fails at once, whoever the broker is. A request of its
+administrator that was on its way then has failed, and is not sent again: whether it was done, the caller has
+to find out. And after a lost connection alone does `rd_kafka_committed` try again: of a coordinator that has
+moved it tells its caller."""
 
 
 def passed(told: str, status: int) -> list[str]:
