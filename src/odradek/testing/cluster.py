@@ -58,6 +58,33 @@ def check_size(brokers: int, racks: Sequence[str]) -> None:
         raise ValueError(f"{len(racks)} racks for {brokers} brokers")
 
 
+def wait_until(
+    look: Callable[[], Any], within_s: float, every_s: float, passing: tuple[type[Exception], ...] = ()
+) -> Any:
+    """Look again and again until something comes of it that is neither None nor False, which is returned.
+
+    Args:
+        look: called every `every_s` seconds.
+        within_s: how long it may take.
+        passing: errors that count as None.
+
+    Raises:
+        TimeoutError: nothing has in time; the message has the last error.
+    """
+    deadline = time.monotonic() + within_s
+    error: Exception | None = None
+    while True:
+        try:
+            found = look()
+            if found is not None and found is not False:
+                return found
+        except passing as problem:
+            error = problem
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {within_s:g} s" + (f"; last error: {error!r}" if error else ""))
+        time.sleep(every_s)
+
+
 class Cluster(InBlock):
     """Some brokers of one cluster for tests.
 
@@ -283,14 +310,7 @@ class Cluster(InBlock):
         Raises:
             TimeoutError: nothing has in half a minute.
         """
-        deadline = time.monotonic() + _WAIT_S
-        while True:
-            found = look()
-            if found is not None and found is not False:
-                return found
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not within {_WAIT_S:g} s")
-            time.sleep(_LOOK_S)
+        return wait_until(look, _WAIT_S, _LOOK_S)
 
     # ------------------------------------------------------------------ faults
 

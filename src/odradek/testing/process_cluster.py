@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from odradek.client import Admin, NewTopic
 from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.store_server import StoreServer
 from odradek.errors import OdradekError
-from odradek.testing.cluster import check_size, cluster_defaults
+from odradek.testing.cluster import check_size, cluster_defaults, wait_until
 from odradek.testing.in_block import InBlock
 from odradek.testing.secured_store import write_security
 from odradek.testing.security import Security, configs_of_client
@@ -280,18 +279,7 @@ class ProcessCluster(InBlock):
         Raises:
             TimeoutError: nothing has in a minute; the message has the last error.
         """
-        deadline = time.monotonic() + WAIT_S
-        error: OdradekError | None = None
-        while True:
-            try:
-                found = look()
-                if found is not None and found is not False:
-                    return found
-            except OdradekError as problem:
-                error = problem
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not within {WAIT_S:g} s" + (f"; last error: {error!r}" if error else ""))
-            time.sleep(_LOOK_S)
+        return wait_until(look, WAIT_S, _LOOK_S, (OdradekError,))
 
     def _all_know_all(self) -> bool:
         for member in self._members:
