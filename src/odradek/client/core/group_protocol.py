@@ -1,5 +1,4 @@
-"""The bytes that members of a consumer group exchange through the broker (KIP-134's embedded consumer
-protocol).
+"""The bytes that members of a consumer group exchange through the broker: Kafka's ConsumerProtocol.
 
 Version 3 is written. A newer version than known is read as the newest known one: Kafka promises that later
 ones only add fields at the end.

@@ -150,6 +150,8 @@ class GroupCoordinator:
         group_id = request.group_id
 
         def command(shard: GroupShard) -> Outcome:
+            # Only a member without an id makes a group (GroupMetadataManager.classicGroupJoin): who has an id
+            # was a member of a group that is gone.
             if member_id and request.group_id not in shard.groups:
                 return Outcome(response=join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
             group = shard.group_or_new(request.group_id)
@@ -236,12 +238,15 @@ class GroupCoordinator:
     ) -> None:
         """OffsetCommit, version 1 and up; the partitions are known to exist. An empty group id is allowed."""
         reply = Reply(deliver, lambda error: commit_error(request, error))
+        # Not `_partition`, which refuses an empty group id: Kafka takes it here and in OffsetFetch, for
+        # the sake of old clients (GroupCoordinator.isValidGroupId).
         try:
             partition = self.partition_of(request.group_id)
         except KafkaError as error:
             reply.fail(error.code)
             return
 
+        # Clients before version 9 do not know the other error (OffsetMetadataManager.validateOffsetCommit).
         unknown: type[KafkaError] = IllegalGenerationError
         if api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND:
             unknown = GroupIdNotFoundError
@@ -461,6 +466,7 @@ def _deleted(group_id: str, error: KafkaError | None = None) -> DeletableGroupRe
 
 def _heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        # As in Kafka's handleHeartbeat: sessions begin when the shard is loaded, so nothing can have run out.
         error = ErrorCode.NONE
     return HeartbeatResponse(error_code=error)
 
@@ -489,6 +495,8 @@ def _commit(
     group = shard.groups.get(request.group_id)
     is_new = group is None
     if group is None:
+        # Without a generation it comes from an administrator, or from a consumer that assigns partitions to
+        # itself. Its group only stores offsets: Kafka's "simple group".
         if request.generation_id_or_member_epoch >= 0:
             raise unknown
         group = shard.group_or_new(request.group_id)

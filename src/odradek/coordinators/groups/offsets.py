@@ -77,7 +77,7 @@ def check_commit(
     *,
     transactional: bool = False,
 ) -> None:
-    """Return whether this somebody may commit now.
+    """Refuse a commit that the table above does not allow now.
 
     Raises:
         KafkaError: see the table above.
