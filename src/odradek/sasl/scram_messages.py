@@ -76,41 +76,41 @@ class ClientFinal(NamedTuple):
 
 def read_client_first(message: bytes) -> ClientFirst:
     """Raises: `SaslError`, as all of these do, for what is none."""
-    found = _match(_CLIENT_FIRST, message, "client first")
-    pairs = [one.partition("=") for one in found["extensions"].split(",") if one]
+    match = _match(_CLIENT_FIRST, message, "client first")
+    pairs = [one.partition("=") for one in match["extensions"].split(",") if one]
     return ClientFirst(
-        found["header"],
-        found["bare"],
-        unescaped(found["authzid"] or ""),
-        unescaped(found["name"]),
-        found["nonce"],
+        match["header"],
+        match["bare"],
+        unescaped(match["authzid"] or ""),
+        unescaped(match["name"]),
+        match["nonce"],
         {name: value for name, _, value in pairs},
     )
 
 
 def read_server_first(message: bytes) -> ServerFirst:
     """See `read_client_first`."""
-    found = _match(_SERVER_FIRST, message, "server first")
-    if len(found["iterations"]) > 10:
+    match = _match(_SERVER_FIRST, message, "server first")
+    if len(match["iterations"]) > 10:
         raise SaslError("Invalid SCRAM server first message format: invalid iterations")
     return ServerFirst(
-        found[0], found["nonce"], _decoded(found["salt"], "server first"), int(found["iterations"])
+        match[0], match["nonce"], _decoded(match["salt"], "server first"), int(match["iterations"])
     )
 
 
 def read_client_final(message: bytes) -> ClientFinal:
     """See `read_client_first`."""
-    found = _match(_CLIENT_FINAL, message, "client final")
-    header, proof = (_decoded(found[name], "client final") for name in ("channel", "proof"))
-    return ClientFinal(found["unproved"], header, found["nonce"], proof)
+    match = _match(_CLIENT_FINAL, message, "client final")
+    header, proof = (_decoded(match[name], "client final") for name in ("channel", "proof"))
+    return ClientFinal(match["unproved"], header, match["nonce"], proof)
 
 
 def read_server_final(message: bytes) -> bytes:
     """The signature of the broker's final message; `SaslError` with the broker's reason if it has none."""
-    found = _match(_SERVER_FINAL, message, "server final")
-    if found["error"] is not None:
-        raise SaslError(f"Sasl authentication using SCRAM failed with error: {found['error']}")
-    return _decoded(found["signature"], "server final")
+    match = _match(_SERVER_FINAL, message, "server final")
+    if match["error"] is not None:
+        raise SaslError(f"Sasl authentication using SCRAM failed with error: {match['error']}")
+    return _decoded(match["signature"], "server final")
 
 
 def encoded(data: bytes) -> str:
@@ -124,13 +124,13 @@ def _match(pattern: re.Pattern[str], message: bytes, what: str) -> re.Match[str]
             f"Invalid SCRAM {what} message format: {len(message)} bytes, more than {MAX_MESSAGE_BYTES}"
         )
     try:
-        found = pattern.fullmatch(message.decode())
+        match = pattern.fullmatch(message.decode())
     except UnicodeDecodeError:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         # Not shown: it may hold anything.
         raise SaslError(f"Invalid SCRAM {what} message format")
-    return found
+    return match
 
 
 def _decoded(text: str, what: str) -> bytes:

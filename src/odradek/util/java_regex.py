@@ -123,15 +123,15 @@ def _union(*many: Ranges) -> Ranges:
 
 
 def _negated(ranges: Ranges) -> Ranges:
-    found: Ranges = []
+    gaps: Ranges = []
     at = 0
     for low, high in ranges:
         if low > at:
-            found.append((at, low - 1))
+            gaps.append((at, low - 1))
         at = high + 1
     if at <= _MOST:
-        found.append((at, _MOST))
-    return found
+        gaps.append((at, _MOST))
+    return gaps
 
 
 def _both(one: Ranges, other: Ranges) -> Ranges:
@@ -145,14 +145,14 @@ def _of(characters: Iterable[str]) -> Ranges:
 @cache
 def _categories() -> dict[str, Ranges]:
     """The characters of each general category; read once, it takes a fifth of a second."""
-    found: dict[str, Ranges] = {}
+    categories: dict[str, Ranges] = {}
     for number in range(_MOST + 1):
-        ranges = found.setdefault(unicodedata.category(chr(number)), [])
+        ranges = categories.setdefault(unicodedata.category(chr(number)), [])
         if ranges and ranges[-1][1] == number - 1:
             ranges[-1] = (ranges[-1][0], number)
         else:
             ranges.append((number, number))
-    return found
+    return categories
 
 
 def _cases(char: str, *, unicode: bool) -> set[str]:
@@ -270,15 +270,15 @@ class _Translator:
         return f"{opening}{inner})"
 
     def _name(self, end: str) -> str:
-        found = re.compile(rf"([a-zA-Z][a-zA-Z0-9]*){end}", re.ASCII).match(self._pattern, self._at)
-        if found is None:
+        match = re.compile(rf"([a-zA-Z][a-zA-Z0-9]*){end}", re.ASCII).match(self._pattern, self._at)
+        if match is None:
             raise self._wrong("a group's name is letters and digits, in angle brackets")
-        if found[1] in self._names:
-            raise self._wrong(f"named capturing group <{found[1]}> is already defined")
-        self._names.add(found[1])
+        if match[1] in self._names:
+            raise self._wrong(f"named capturing group <{match[1]}> is already defined")
+        self._names.add(match[1])
         self._groups += 1
-        self._at = found.end()
-        return found[1]
+        self._at = match.end()
+        return match[1]
 
     def _set_flags(self) -> bool:
         """Take flags, `i-s)` or `i-s:`; return whether they are not those of a group."""

@@ -143,8 +143,8 @@ class AclIndex:
     def entries(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
         """The entries of a pattern."""
         table = self._entries.get(pattern.pattern_type, {}).get(pattern.resource_type, {})
-        found = table.get(pattern.name)
-        return found.all if found is not None else frozenset()
+        entries = table.get(pattern.name)
+        return entries.all if entries is not None else frozenset()
 
     def bindings(self) -> Iterator[AclBinding]:
         """Everything there is."""
@@ -158,18 +158,18 @@ class AclIndex:
         """Yield what is about a resource: its own name, the prefixes of it, and `*`."""
         literal = self._entries[PatternType.LITERAL][resource_type]
         prefixed = self._entries[PatternType.PREFIXED][resource_type]
-        found = literal.get(name)
-        if found is not None:
-            yield found
+        entries = literal.get(name)
+        if entries is not None:
+            yield entries
         for length in self._lengths[resource_type]:
             if length > len(name):
                 break
-            found = prefixed.get(name[:length])
-            if found is not None:
-                yield found
-        found = literal.get(WILDCARD)
-        if found is not None and name != WILDCARD:
-            yield found
+            entries = prefixed.get(name[:length])
+            if entries is not None:
+                yield entries
+        entries = literal.get(WILDCARD)
+        if entries is not None and name != WILDCARD:
+            yield entries
 
     def decide(
         self,
@@ -238,14 +238,14 @@ class AclIndex:
         host = same_host(host)
 
         def names(pattern_type: PatternType, permission: AclPermissionType) -> set[str]:
-            found: set[str] = set()
+            resources: set[str] = set()
             for who in {principal, WILDCARD_PRINCIPAL}:
                 for where in {host, WILDCARD}:
                     for what in (operation, AclOperation.ALL):
                         some = self._names.get((resource_type, pattern_type, who, where, what, permission))
                         if some:
-                            found |= some
-            return found
+                            resources |= some
+            return resources
 
         denied_names = names(PatternType.LITERAL, AclPermissionType.DENY)
         if WILDCARD in denied_names:

@@ -161,10 +161,10 @@ class TopicMetricsTable:
 
     def of(self, topic: str) -> TopicMetrics:
         """The metrics of `topic`, made on first use."""
-        found = self._by_topic.get(topic)
-        if found is None:
-            found = self._by_topic[topic] = TopicMetrics()
-        return found
+        metrics = self._by_topic.get(topic)
+        if metrics is None:
+            metrics = self._by_topic[topic] = TopicMetrics()
+        return metrics
 
     def forget(self, topic: str) -> None:
         """A topic was deleted."""
@@ -183,10 +183,10 @@ class RequestMetricsTable:
 
     def of(self, api_name: str) -> RequestMetrics:
         """The metrics of an API, made on first use."""
-        found = self._by_api.get(api_name)
-        if found is None:
-            found = self._by_api[api_name] = RequestMetrics()
-        return found
+        metrics = self._by_api.get(api_name)
+        if metrics is None:
+            metrics = self._by_api[api_name] = RequestMetrics()
+        return metrics
 
     def items(self) -> Iterator[tuple[str, RequestMetrics]]:
         """API name and metrics."""

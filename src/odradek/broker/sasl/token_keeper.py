@@ -48,12 +48,14 @@ class _Kept:
 
     def credential(self, mechanism: str) -> ScramCredential:
         """For one SCRAM mechanism, the same at every broker; takes milliseconds the first time."""
-        found = self._credentials.get(mechanism)
-        if found is None:
+        credential = self._credentials.get(mechanism)
+        if credential is None:
             password = base64.b64encode(self.secret).decode()
             salt = hmac.digest(self.secret, f"salt {mechanism}".encode(), "sha256")[: Shape().salt_bytes]
-            found = self._credentials[mechanism] = ScramCredential.of_password(mechanism, password, salt=salt)
-        return found
+            credential = self._credentials[mechanism] = ScramCredential.of_password(
+                mechanism, password, salt=salt
+            )
+        return credential
 
 
 class TokenKeeper:
@@ -163,14 +165,14 @@ class TokenKeeper:
         return [(kept.information, kept.secret) for kept in list(self._kept.values())]
 
     def _with_secret(self, secret: bytes) -> TokenInformation:
-        found = None
+        token = None
         for kept in list(self._kept.values()):
             # All are compared, each in the same time: nothing is to be learned from how long it takes.
             if hmac.compare_digest(kept.secret, secret):
-                found = kept.information
-        if found is None:
+                token = kept.information
+        if token is None:
             raise DelegationTokenNotFoundError
-        return found
+        return token
 
     # ------------------------------------------------------------------ changing
 
