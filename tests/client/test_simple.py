@@ -15,6 +15,7 @@ from odradek.client.simple import EARLIEST, LATEST, find_leader, find_new_leader
 from odradek.client.types import Node
 from odradek.errors import (
     ErrorCode,
+    KafkaError,
     LeaderNotAvailableError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
@@ -117,6 +118,17 @@ def test_leaders_offsets_and_records_of_one_broker() -> None:
         assert consumer.fetch(TOPIC, 0, 30).records == []
         with pytest.raises(OffsetOutOfRangeError, match="t-0, offset 31"):
             consumer.fetch(TOPIC, 0, 31)
+
+
+def test_an_answer_about_nothing_is_not_taken_for_an_empty_log() -> None:
+    """A broker that throttles answers so (KIP-219)."""
+    log = Log()
+    with log.broker(1) as broker, SimpleConsumer("127.0.0.1", broker.port) as consumer:
+        log.fetch = lambda number, request: FetchResponse()  # type: ignore[method-assign]
+        with pytest.raises(KafkaError) as raised:
+            consumer.fetch(TOPIC, 0, 17)
+        assert raised.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert raised.value.retriable
 
 
 def test_an_offset_out_of_range_is_reset_and_the_rest_is_read() -> None:

@@ -320,6 +320,22 @@ class TestSessions:
         assert pair.following[0].log_end_offset == 1
         assert pair.fetcher.session.epoch > 0
 
+    def test_an_answer_that_leaves_a_partition_out_opens_no_session(self) -> None:
+        """Within the leader's session, which would be of what it answered about, it would never be copied."""
+        pair = Pair(count=2)
+        pair.start()
+        write(pair.leading[0])
+        request = pair.fetcher.next_request(0)
+        assert request is not None
+        response: FetchResponse = pair.leader.answer(request.message, request.version)
+        del response.responses[0]
+        for _ in pair.fetcher.take(response, NOW, 0):
+            pass
+        assert (pair.fetcher.session.session_id, pair.fetcher.session.epoch) == (0, 0)
+        assert pair.fetcher.wait_ms(0) == 1000
+        settle(pair.fetcher, pair.leader, 1000)
+        assert pair.following[0].log_end_offset == 1
+
     def test_without_topic_ids_version_12_is_the_newest(self) -> None:
         pair = Pair(topic_id=bytes(16))
         pair.start()

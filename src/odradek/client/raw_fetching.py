@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, Retrying
 from odradek.client.blocking_select import await_any
@@ -16,7 +16,6 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.core.fetch_requests import (
     EARLIEST,
     LATEST,
-    NAMES_UNTIL,
     FetchAt,
     fetch_ceiling,
     fetch_request,
@@ -31,6 +30,7 @@ from odradek.errors.codes import to_code
 from odradek.records.batch import BatchHeader
 from odradek.records.problems import TimestampRangeError
 from odradek.wire.api import ApiKey
+from odradek.wire.fetch_session_handler import FINAL_EPOCH, NAMES_UNTIL, FetchSessionHandler
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -65,6 +65,14 @@ class Reading:
         return not (self.aborted.active and self.aborted.drops(header, batch))
 
 
+class _Asked(NamedTuple):
+    """A request on its way."""
+
+    connection: BlockingConnection
+    session: FetchSessionHandler
+    readings: list[Reading]
+
+
 class Fetching:
     """The loop behind `RawReader.fetch_columns_many`."""
 
@@ -82,7 +90,7 @@ class Fetching:
         self._left = readings
         self._topic_ids = topic_ids
         self._named: set[TopicPartition] = set()
-        self._asked: dict[int, tuple[BlockingConnection, list[Reading]]] = {}
+        self._asked: dict[int, _Asked] = {}
         self._retrying: Retrying = cluster.retrying(f"reading {', '.join(map(str, readings))}")
 
     def run(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
@@ -124,7 +132,7 @@ class Fetching:
 
     def _ask(self) -> None:
         """Send a request to every leader to which none is on its way."""
-        busy = {reading.tp for _, readings in self._asked.values() for reading in readings}
+        busy = {reading.tp for asked in self._asked.values() for reading in asked.readings}
         metadata = self._cluster.metadata
         by_node: dict[int, list[Reading]] = {}
         epochs: dict[TopicPartition, int] = {}
@@ -145,7 +153,11 @@ class Fetching:
             version = connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values()))
             if version <= NAMES_UNTIL:
                 self._about_to_name(readings)
+            # What is asked for has been read when it is answered: a session would have nothing to leave out.
+            session = FetchSessionHandler(node, FINAL_EPOCH)
             request = fetch_request(
+                session,
+                version,
                 (
                     FetchAt(
                         r.tp,
@@ -163,7 +175,7 @@ class Fetching:
                 # No rack: it reads from leaders alone, which send those elsewhere that name one.
             )
             connection.send(request, version)
-            self._asked[node] = (connection, readings)
+            self._asked[node] = _Asked(connection, session, readings)
 
     def _id_of(self, topic: str) -> bytes:
         """The id that is asked for; else the one that the topic has."""
@@ -194,21 +206,19 @@ class Fetching:
         """Wait for at least one broker; returns (reading, its part of the answer)."""
         if not self._asked:
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-        asked = {node: connection for node, (connection, _) in self._asked.items()}
+        connections = {node: asked.connection for node, asked in self._asked.items()}
         out: list[tuple[Reading, Any]] = []
-        for node in await_any(self._cluster, asked, self._config.request_timeout_ms):
-            connection, readings = self._asked.pop(node)
+        for node in await_any(self._cluster, connections, self._config.request_timeout_ms):
+            connection, session, readings = self._asked.pop(node)
             _, response = connection.receive()
+            answers = session.handle_response(response)
             if response.error_code:
                 raise error_for(response.error_code)
-            by_tp = {reading.tp: reading for reading in readings}
-            names = {self._id_of(tp.topic): tp.topic for tp in by_tp}
-            for topic in response.responses:
-                name = topic.topic or names.get(bytes(topic.topic_id), "")
-                for data in topic.partitions:
-                    reading = by_tp.get(TopicPartition(name, data.partition_index))
-                    if reading is not None:
-                        out.append((reading, data))
+            if answers is None:
+                self._retrying.idle(f"broker {node} throttles, or leaves out what it is asked for")
+                self._retrying.pause()
+                continue
+            out += [(reading, answers[reading.tp]) for reading in readings]
         return out
 
     def _take(self, reading: Reading, data: Any) -> Reading | None:
@@ -304,23 +314,27 @@ class Fetching:
                 connection = self._cluster.connection(leader)
                 ids = {tp.topic: self._id_of(tp.topic)}
                 epoch = self._cluster.metadata.leader_epoch(tp)
-                response = connection.call(
-                    fetch_request(
-                        [FetchAt(tp, reading.fetch_offset + 1, epoch, 1)],
-                        ids,
-                        max_wait_ms=0,
-                        min_bytes=0,
-                        max_bytes=1,
-                        isolation=self._config.isolation,
-                    ),
-                    at_most=fetch_ceiling(ids.values()),
+                version = connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values()))
+                session = FetchSessionHandler(leader, FINAL_EPOCH)
+                request = fetch_request(
+                    session,
+                    version,
+                    [FetchAt(tp, reading.fetch_offset + 1, epoch, 1)],
+                    ids,
+                    max_wait_ms=0,
+                    min_bytes=0,
+                    max_bytes=1,
+                    isolation=self._config.isolation,
                 )
-                answers = [data for topic in response.responses for data in topic.partitions]
-                code = to_code(response.error_code or (answers[0].error_code if answers else 0))
+                connection.send(request, version)
+                _, response = connection.receive()
+                answers = session.handle_response(response)
+                if answers is not None:
+                    code = to_code(answers[tp].error_code)
+                else:  # without an error, it is throttled
+                    code = to_code(response.error_code or ErrorCode.THROTTLING_QUOTA_EXCEEDED)
                 if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     return False
-                if not answers:  # it is throttled
-                    code = ErrorCode.REQUEST_TIMED_OUT
                 if code == ErrorCode.NONE:
                     return True
                 raise error_for(code, f"{tp}: {code.message}")
@@ -354,6 +368,6 @@ class Fetching:
 
     def _drop_connections(self) -> None:
         """Forget what was asked; a connection that owes an answer cannot be used for anything else."""
-        for connection, _ in self._asked.values():
-            connection.close()
+        for asked in self._asked.values():
+            asked.connection.close()
         self._asked.clear()

@@ -23,7 +23,6 @@ from odradek.client.core.chunk import records_of
 from odradek.client.core.fetch_requests import (
     EARLIEST,
     LATEST,
-    NAMES_UNTIL,
     FetchAt,
     fetch_request,
     list_offsets_request,
@@ -42,6 +41,7 @@ from odradek.errors.codes import to_code
 from odradek.records.batch import check_crc
 from odradek.records.message_sets.message_batches import iter_fetched
 from odradek.wire.api import ApiKey
+from odradek.wire.fetch_session_handler import FINAL_EPOCH, NAMES_UNTIL, FetchSessionHandler
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest
 
@@ -306,7 +306,11 @@ class SimpleConsumer:
         than `max_bytes`, by brokers before 0.10.1).
         """
         tp = TopicPartition(topic, partition)
+        session = FetchSessionHandler(-1, FINAL_EPOCH)
+        version = self._connected().pick(ApiKey.FETCH, at_most=NAMES_UNTIL)
         request = fetch_request(
+            session,
+            version,
             [FetchAt(tp, offset, -1, max_bytes)],
             {},
             max_wait_ms=max_wait_ms,
@@ -314,10 +318,11 @@ class SimpleConsumer:
             max_bytes=max_bytes,
             isolation=0,
         )
-        answer = self._ask(request, self._connected().pick(ApiKey.FETCH, at_most=NAMES_UNTIL))
-        if answer.error_code:
-            raise error_for(answer.error_code)
-        data = answer.responses[0].partitions[0]
+        response = self._ask(request, version)
+        answers = session.handle_response(response)
+        if answers is None:  # without an error, the broker throttles
+            raise error_for(response.error_code or ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        data = answers[tp]
         if data.error_code:
             code = to_code(data.error_code)
             raise error_for(code, f"{tp}, offset {offset}: {code.message}")

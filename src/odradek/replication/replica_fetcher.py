@@ -10,9 +10,9 @@
 error that may pass delays its partition by `replica.fetch.backoff.ms`; the others go on. A leader that has
 not heard of its election yet is asked again sooner: whoever writes with acks=all waits for it. From
 inter.broker.protocol.version 2.7 on a partition begins in FETCHING: Fetch itself says where the log has left
-the leader's (KIP-595). The fetch session is in `fetch_session_handler`. Fetches leave out what is throttled
-and has not caught up while the throttle of copies is exceeded (KIP-73). Kafka: `AbstractFetcherThread`,
-`ReplicaFetcherThread.shouldFollowerThrottle`.
+the leader's (KIP-595). The fetch session is in `wire.fetch_session_handler`. Fetches leave out what is
+throttled and has not caught up while the throttle of copies is exceeded (KIP-73). Kafka:
+`AbstractFetcherThread`, `ReplicaFetcherThread.shouldFollowerThrottle`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,12 @@ from odradek.errors import (
     OffsetOutOfRangeError,
 )
 from odradek.errors.codes import ErrorCode, error_name
-from odradek.replication.fetch_session_handler import FetchSessionHandler, SessionPartition
 from odradek.replication.fetched_replica import FetchedReplica, FetchState, Replica
 from odradek.replication.following import pieces_of
 from odradek.replication.lookups import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ReplicaState,
-)
+from odradek.wire.fetch_session_handler import NAMES_UNTIL, SESSION_LOST, FetchSessionHandler
+from odradek.wire.messages.fetch import FetchRequest, ReplicaState
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -79,11 +74,7 @@ SHORTEST_PAUSE_MS = 50.0
 """A throttled partition is left out for this long at least: each return costs a fetch that names it."""
 
 _FIRST_WITH_LAST_EPOCH = 12  # KIP-595
-_FIRST_WITH_TOPIC_IDS = 13  # KIP-516
 _FIRST_WITH_REPLICA_STATE = 15  # KIP-903
-
-_ASKED_ANEW = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
-"""The leader has lost the session, and nothing is wrong: a full fetch follows at once."""
 
 
 class FetchLimits(NamedTuple):
@@ -326,66 +317,39 @@ class ReplicaFetcher:
     def _ask_records(self, ready: list[FetchedReplica], wait_max_ms: int) -> NextRequest | None:
         version = request_version(ApiKey.FETCH, self._ibp)
         # A request names all of its topics in one way, so a single topic without an id keeps it below 13.
-        by_id = version >= _FIRST_WITH_TOPIC_IDS and all(fetched.topic_id != ZERO_UUID for fetched in ready)
-        if not by_id:
-            version = min(version, _FIRST_WITH_TOPIC_IDS - 1)
-        known = self.session.known(version, by_id)
+        if not all(fetched.topic_id != ZERO_UUID for fetched in ready):
+            version = min(version, NAMES_UNTIL)
         has_last = self._truncates_on_fetch and version >= _FIRST_WITH_LAST_EPOCH
-        wanted: dict[TopicPartition, SessionPartition] = {}
-        named: list[tuple[TopicPartition, SessionPartition]] = []
-        for fetched in ready:
-            key = fetched.replica.key
-            self._asked[key] = _Asked(fetched, fetched.replica.log_end_offset)
-            before = known.get(key)
-            partition = self._what_is_new(fetched, before, fetched.replica.latest_epoch if has_last else -1)
-            if partition is None:
-                assert before is not None
-                wanted[key] = before
-            else:
-                wanted[key] = SessionPartition(fetched.topic_id, partition)
-                named.append((key, wanted[key]))
-        if not wanted and not known:
-            return None
         limits, has_state = self._limits, version >= _FIRST_WITH_REPLICA_STATE
+        builder = self.session.new_builder(version)
+        for fetched in ready:
+            replica = fetched.replica
+            end = replica.log_end_offset
+            self._asked[replica.key] = _Asked(fetched, end)
+            builder.add(
+                replica.key,
+                fetched.topic_id,
+                end,
+                leader_epoch=fetched.leader_epoch,
+                max_bytes=limits.max_bytes,
+                last_epoch=replica.latest_epoch if has_last else -1,
+                log_start_offset=replica.log_start_offset,
+            )
+        if builder.is_empty:
+            return None
         message = FetchRequest(
             # From Fetch 15 on it stands in `replica_state`, beside the life of the broker (KIP-903).
             replica_id=-1 if has_state else self._broker_id,
             max_wait_ms=wait_max_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,
-            topics=_topics(named, by_id),
         )
         if has_state:
             message.replica_state = ReplicaState(
                 replica_id=self._broker_id, replica_epoch=self._broker_epoch()
             )
-        self.session.put_into(message, wanted, version, by_id)
+        builder.build(message)
         return NextRequest(message, version)
-
-    def _what_is_new(
-        self, fetched: FetchedReplica, before: SessionPartition | None, last_epoch: int
-    ) -> FetchPartition | None:
-        """Make a partition's part of a fetch; None where the session has it as `before` already."""
-        replica = fetched.replica
-        end = replica.log_end_offset
-        if before is not None:
-            asked = before.asked
-            if (
-                asked.fetch_offset == end
-                and asked.log_start_offset == replica.log_start_offset
-                and asked.current_leader_epoch == fetched.leader_epoch
-                and asked.last_fetched_epoch == last_epoch
-                and before.topic_id == fetched.topic_id
-            ):
-                return None
-        return FetchPartition(
-            partition=replica.key[1],
-            current_leader_epoch=fetched.leader_epoch,
-            fetch_offset=end,
-            last_fetched_epoch=last_epoch,
-            log_start_offset=replica.log_start_offset,
-            partition_max_bytes=self._limits.max_bytes,
-        )
 
     # ------------------------------------------------------------------ being answered
 
@@ -409,8 +373,7 @@ class ReplicaFetcher:
 
     def broken(self, monotonic_ms: float) -> None:
         """Give up a request that gets no response: all is asked again after the pause, in a new session."""
-        if self.session.partitions:
-            self.session.begin_anew()
+        self.session.handle_error()
         for fetched in self._followed.values():
             if fetched.delayed_until_ms <= monotonic_ms:
                 self._delay(fetched, monotonic_ms)
@@ -418,7 +381,7 @@ class ReplicaFetcher:
 
     def given_up(self) -> None:
         """The fetch under way was given up, though nothing is wrong: all is asked again, in a new session."""
-        self.session.begin_anew()
+        self.session.handle_error()
         self._asked = {}
 
     def _still(self, key: TopicPartition) -> FetchedReplica | None:
@@ -506,27 +469,24 @@ class ReplicaFetcher:
     def _take_records(
         self, response: FetchResponse, now_ms: int, monotonic_ms: float
     ) -> Generator[None, None, None]:
-        if not self._take_session(response, monotonic_ms):
+        answers = self.session.handle_response(response)
+        if answers is None:
+            if response.error_code not in SESSION_LOST:
+                self._delay_silent(monotonic_ms)
             return
-        names, by_id = self.session.topic_names(), self.session.uses_ids
-        for topic in response.responses:
-            name = names.get(topic.topic_id) if by_id else topic.topic
-            if name is None:
+        for key, data in answers.items():
+            fetched = self._still(key)
+            if fetched is None or fetched.state is not FetchState.FETCHING:
                 continue
-            for data in topic.partitions:
-                key = (name, data.partition_index)
-                fetched = self._still(key)
-                if fetched is None or fetched.state is not FetchState.FETCHING:
-                    continue
-                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._seek(fetched, monotonic_ms)
-                elif data.error_code:
-                    self._fail(fetched, data.error_code, monotonic_ms)
-                elif data.diverging_epoch.end_offset >= 0 and data.diverging_epoch.epoch >= 0:
-                    self._truncate(fetched, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-                else:
-                    yield from self._append(fetched, data, now_ms, monotonic_ms)
-                yield
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._seek(fetched, monotonic_ms)
+            elif data.error_code:
+                self._fail(fetched, data.error_code, monotonic_ms)
+            elif data.diverging_epoch.end_offset >= 0 and data.diverging_epoch.epoch >= 0:
+                self._truncate(fetched, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            else:
+                yield from self._append(fetched, data, now_ms, monotonic_ms)
+            yield
 
     def _seek(self, fetched: FetchedReplica, monotonic_ms: float) -> None:
         """Ask where the leader's log begins and ends; not without pause where that has led to nothing."""
@@ -590,14 +550,6 @@ class ReplicaFetcher:
                 # records lets the others go first. Kafka: `PartitionStates.updateAndMoveToEnd`.
                 self._followed[key] = self._followed.pop(key)
 
-    def _take_session(self, response: FetchResponse, monotonic_ms: float) -> bool:
-        """Take what a response says of the session; returns whether its partitions count."""
-        if self.session.take(response):
-            return True
-        if response.error_code not in _ASKED_ANEW:
-            self._delay_silent(monotonic_ms)
-        return False
-
     # ------------------------------------------------------------------ errors
 
     def _fail(self, fetched: FetchedReplica, code: int, monotonic_ms: float) -> None:
@@ -639,16 +591,3 @@ def _pieces(records: Any) -> Iterator[Any]:
         yield piece
     if empty:
         yield b""
-
-
-def _topics(named: Iterable[tuple[TopicPartition, SessionPartition]], by_id: bool) -> list[FetchTopic]:
-    topics: list[FetchTopic] = []
-    for (name, _), partition in named:
-        topic_id = partition.topic_id
-        last = topics[-1] if topics else None
-        # Neighbours alone share an element: the order of the partitions is what is fair.
-        if last is None or (last.topic_id != topic_id if by_id else last.topic != name):
-            last = FetchTopic(topic_id=topic_id) if by_id else FetchTopic(topic=name)
-            topics.append(last)
-        last.partitions.append(partition.asked)
-    return topics

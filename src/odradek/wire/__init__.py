@@ -5,6 +5,7 @@
   the way from a key to its message classes;
 * `odradek.wire.schemas`: what is kept in topics and carried inside other messages;
 * `odradek.wire.headers`, `odradek.wire.framing`: what stands in front of messages on a connection;
+* `odradek.wire.fetch_session_handler`: what a Fetch need not say again, as consumers and followers share it;
 * `odradek.wire.structs`, `decoder`, `encoder`, `codec`: how a struct becomes functions, one per version;
 * `odradek.wire.message`: what is declared; it knows all of the above, and none of them knows it;
 * `odradek.wire.jsonform`, `odradek.wire.check`: Kafka's JSON form, and the comparison with golden data.

@@ -15,8 +15,7 @@ from odradek.client.aio.cluster import Cluster
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.chunk import Chunk
 from odradek.client.core.fetch_buffer import FetchBuffer
-from odradek.client.core.fetch_requests import NAMES_UNTIL, FetchAt, fetch_ceiling, fetch_request
-from odradek.client.core.fetch_session_handler import FetchSessionHandler
+from odradek.client.core.fetch_requests import FetchAt, fetch_ceiling, fetch_request
 from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.subscription_state import Position, SubscriptionState
 from odradek.client.errors import ClosedError, NoOffsetForPartitionError, TopicRecreatedError
@@ -24,7 +23,7 @@ from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.fetch import ForgottenTopic
+from odradek.wire.fetch_session_handler import SESSION_LOST, FetchSessionHandler
 
 log = logging.getLogger("odradek.client.consumer")
 
@@ -172,8 +171,7 @@ class Fetcher:
         return self._cluster.metadata.leader(position.tp)
 
     async def _fetch(self, node: int, positions: list[Position]) -> None:
-        session = self._sessions.setdefault(node, FetchSessionHandler())
-        asked: dict[TopicPartition, tuple[Position, int, int]] = {}
+        session = self._sessions.setdefault(node, FetchSessionHandler(node))
         try:
             connection = await self._cluster.connection(node, FETCH)
             for p in positions:
@@ -196,19 +194,28 @@ class Fetcher:
             metadata = self._cluster.metadata
             ids = {p.tp.topic: metadata.topic_id(p.tp.topic) for p in positions}
             version = connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values()))
-            wanted = []
-            for p in positions:
-                wanted.append(
-                    FetchAt(p.tp, p.fetch_offset, p.leader_epoch, self._config.max_partition_fetch_bytes)
-                )
-                asked[p.tp] = (p, p.turn, p.fetch_offset)
-            request = self._request(session, wanted, ids, version)
+            asked = {p.tp: (p, p.turn, p.fetch_offset) for p in positions}
+            config = self._config
+            request = fetch_request(
+                session,
+                version,
+                [
+                    FetchAt(p.tp, p.fetch_offset, p.leader_epoch, config.max_partition_fetch_bytes)
+                    for p in positions
+                ],
+                ids,
+                max_wait_ms=config.fetch_max_wait_ms,
+                min_bytes=config.fetch_min_bytes,
+                max_bytes=config.fetch_max_bytes,
+                isolation=config.isolation,
+                rack=config.client_rack,
+            )
             response = await connection.send(request, version)
         except ClosedError:
             return
         except OdradekError as problem:
             log.debug("fetch from broker %d failed: %s", node, problem)
-            session.failed()
+            session.handle_error()
             for p in positions:
                 # The nearest replica may be gone for long: its leader is asked, which may name another.
                 if p.preferred_replica == node:
@@ -224,34 +231,6 @@ class Fetcher:
             self._busy.discard(node)
             self.wake()
 
-    def _request(
-        self, session: FetchSessionHandler, wanted: list[FetchAt], ids: dict[str, bytes], version: int
-    ) -> Any:
-        # Sessions came with version 7 (KIP-227), racks with 11 (KIP-392).
-        if version < 7:
-            named, forgotten, number = wanted, [], (0, -1)
-        else:
-            plan = session.next_request(wanted, ids, version > NAMES_UNTIL)
-            named, forgotten, number = plan.named, plan.forgotten, plan.session
-        request = fetch_request(
-            named,
-            ids,
-            max_wait_ms=self._config.fetch_max_wait_ms,
-            min_bytes=self._config.fetch_min_bytes,
-            max_bytes=self._config.fetch_max_bytes,
-            isolation=self._config.isolation,
-            rack=self._config.client_rack if version >= 11 else "",
-            session=number if version >= 7 else (0, -1),
-        )
-        by_topic: dict[tuple[str, bytes], list[int]] = {}
-        for tp, topic_id in forgotten:
-            by_topic.setdefault((tp.topic, topic_id), []).append(tp.partition)
-        request.forgotten_topics_data = [
-            ForgottenTopic(topic=topic, topic_id=topic_id, partitions=numbers)
-            for (topic, topic_id), numbers in by_topic.items()
-        ]
-        return request
-
     def _answered(
         self,
         session: FetchSessionHandler,
@@ -259,33 +238,27 @@ class Fetcher:
         asked: dict[TopicPartition, tuple[Position, int, int]],
     ) -> None:
         self.fetches += 1
-        session.answered(response.error_code, response.session_id)
-        if response.error_code:
-            log.debug("fetch session: %s", to_code(response.error_code).name)
-            if to_code(response.error_code).refreshes_metadata:
+        answers = session.handle_response(response)
+        if answers is None:
+            code = to_code(response.error_code)
+            if code.refreshes_metadata or code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
                 self._cluster.request_update()
-            # FETCH_SESSION_ID_NOT_FOUND (70), INVALID_FETCH_SESSION_EPOCH (71): the broker does not have the
-            # session, or has it at another epoch (KIP-227). The next request is a full one, and need not
-            # wait.
-            self._wake_later(0 if response.error_code in (70, 71) else self._config.retry_backoff_ms)
+            if code not in SESSION_LOST:
+                not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
+                for position, _, _ in asked.values():
+                    position.not_before_ms = not_before_ms
             return
-        names = self._cluster.metadata.names_by_id
         came = False
         refused: dict[TopicPartition, str] = {}
-        for topic in response.responses:
-            name = topic.topic or names.get(bytes(topic.topic_id), "")
-            for data in topic.partitions:
-                entry = asked.get(TopicPartition(name, data.partition_index))
-                if entry is None:
-                    continue
-                position, turn, offset = entry
-                # Somebody sought meanwhile: these records are not the next ones.
-                if position.turn != turn or position.fetch_offset != offset:
-                    continue
-                code = to_code(data.error_code)
-                if code.retriable:
-                    refused[position.tp] = f"{code.name}: {code.message}"
-                came = self._take(position, data, response.node_endpoints) or came
+        for key, data in answers.items():
+            position, turn, offset = asked[TopicPartition(*key)]
+            # Somebody sought meanwhile: these records are not the next ones.
+            if position.turn != turn or position.fetch_offset != offset:
+                continue
+            code = to_code(data.error_code)
+            if code.retriable:
+                refused[position.tp] = f"{code.name}: {code.message}"
+            came = self._take(position, data, response.node_endpoints) or came
         stuck = self._cluster.stuck
         if stuck:
             # An answer within a session names those alone of which there is news.

@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets requests without a session, from plain values."""
+"""Fetch and ListOffsets requests, from plain values."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, NamedTuple
 from odradek.client.core.versions import SPOKEN
 from odradek.client.types import TopicPartition
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.fetch_session_handler import NAMES_UNTIL, FetchSessionHandler
+from odradek.wire.messages.fetch import FetchRequest
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.primitives import ZERO_UUID
 
 LATEST = -1
 EARLIEST = -2
 
-NAMES_UNTIL = 12
-"""The last version of Fetch that names topics; later ones need topic ids (KIP-516)."""
+_RACKS_FROM = 11
+"""The first version of Fetch that names a rack (KIP-392)."""
 
 
 class FetchAt(NamedTuple):
-    """The place to read in one partition. Epochs are -1 when unknown."""
+    """The place to read in one partition. The epoch is -1 when unknown."""
 
     tp: TopicPartition
     offset: int
     leader_epoch: int
     max_bytes: int
-    last_epoch: int = -1
 
 
 def fetch_ceiling(topic_ids: Iterable[bytes]) -> int:
@@ -35,6 +35,8 @@ def fetch_ceiling(topic_ids: Iterable[bytes]) -> int:
 
 
 def fetch_request(
+    session: FetchSessionHandler,
+    version: int,
     wanted: Iterable[FetchAt],
     topic_ids: Mapping[str, bytes],
     *,
@@ -43,34 +45,37 @@ def fetch_request(
     max_bytes: int,
     isolation: int,
     rack: str = "",
-    session: tuple[int, int] = (0, -1),
 ) -> FetchRequest:
-    """A request for these partitions, in their order."""
-    topics: list[FetchTopic] = []
+    """The next request of a session.
+
+    Args:
+        session: of the broker; it takes the response.
+        version: in which the request is sent, at most `fetch_ceiling`.
+        wanted: all partitions to read, those of one topic beside each other. An earlier one is served first.
+        topic_ids: of topics that have one.
+        max_wait_ms: how long the broker may wait for `min_bytes`, milliseconds.
+        max_bytes: of the whole response.
+        isolation: 1 for committed records only, 0 for all.
+        rack: the reader's, "" for none. Left out where the version has no place for it.
+    """
+    builder = session.new_builder(version)
     for at in wanted:
-        if not topics or topics[-1].topic != at.tp.topic:
-            topics.append(
-                FetchTopic(topic=at.tp.topic, topic_id=topic_ids.get(at.tp.topic, ZERO_UUID), partitions=[])
-            )
-        topics[-1].partitions.append(
-            FetchPartition(
-                partition=at.tp.partition,
-                current_leader_epoch=at.leader_epoch,
-                fetch_offset=at.offset,
-                last_fetched_epoch=-1,
-                partition_max_bytes=at.max_bytes,
-            )
+        builder.add(
+            at.tp,
+            topic_ids.get(at.tp.topic, ZERO_UUID),
+            at.offset,
+            leader_epoch=at.leader_epoch,
+            max_bytes=at.max_bytes,
         )
-    return FetchRequest(
+    request = FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=isolation,
-        session_id=session[0],
-        session_epoch=session[1],
-        topics=topics,
-        rack_id=rack,
+        rack_id=rack if version >= _RACKS_FROM else "",
     )
+    builder.build(request)
+    return request
 
 
 def offset_in(answer: Any) -> int:
