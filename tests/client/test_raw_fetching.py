@@ -12,11 +12,13 @@ from client.scripted import ScriptedBroker
 from odradek.client.core.versions import SPOKEN
 from odradek.client.errors import ClientTimeoutError
 from odradek.client.raw import RawReader
+from odradek.errors import ErrorCode
 from odradek.records.builder import build_batch
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
+    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
 )
@@ -28,6 +30,8 @@ from odradek.wire.messages.metadata import (
 )
 
 ID = b"i" * 16
+LONG_MS = 60_000
+"""Who waits for this pause between tries has read nothing when the test gives up."""
 
 
 class Brokers:
@@ -118,3 +122,41 @@ def test_after_an_answer_about_nothing_it_goes_on(serving: Callable[[Brokers], B
     nothing = [FetchResponse(throttle_time_ms=1)]
     brokers = Brokers(lambda number, request: nothing.pop() if nothing else records(request))
     assert read(serving(brokers).at) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH], ids=lambda code: code.name
+)
+def test_the_leader_that_an_answer_names_is_asked_without_a_pause(
+    serving: Callable[[Brokers], Brokers], code: ErrorCode
+) -> None:
+    """KIP-951. The metadata, which is behind, would have sent the request back for ever."""
+
+    def fetch(number: int, request: Any) -> FetchResponse:
+        if number == 2:
+            assert request.topics[0].partitions[0].current_leader_epoch == 4
+            return records(request)
+        leader = LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
+        moved = PartitionData(partition_index=0, error_code=code, current_leader=leader)
+        return about(moved, [brokers.endpoint(2)])
+
+    brokers = serving(Brokers(fetch))
+    got = read(brokers.at, retry_backoff_ms=LONG_MS, retry_backoff_max_ms=LONG_MS)
+    assert got == [b"0", b"1", b"2"]
+    assert brokers.fetched == [1, 2, 2, 2]
+
+
+def test_leaders_that_name_each_other_are_not_followed_without_end(
+    serving: Callable[[Brokers], Brokers],
+) -> None:
+    epochs = iter(range(4, 1_000_000))
+
+    def fetch(number: int, request: Any) -> FetchResponse:
+        leader = LeaderIdAndEpoch(leader_id=3 - number, leader_epoch=next(epochs))
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        moved = PartitionData(partition_index=0, error_code=code, current_leader=leader)
+        return about(moved, [brokers.endpoint(3 - number)])
+
+    brokers = serving(Brokers(fetch))
+    with pytest.raises(ClientTimeoutError, match="t-0 is led by broker"):
+        read(brokers.at, default_api_timeout_ms=100)

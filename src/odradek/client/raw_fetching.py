@@ -73,6 +73,14 @@ class _Asked(NamedTuple):
     readings: list[Reading]
 
 
+class _Answer(NamedTuple):
+    """The part of an answer that is about one range; `endpoints` are the whole answer's (KIP-951)."""
+
+    reading: Reading
+    data: Any
+    endpoints: Any
+
+
 class Fetching:
     """The loop behind `RawReader.fetch_columns_many`."""
 
@@ -108,16 +116,16 @@ class Fetching:
                     self._refresh()
                     continue
                 # What came is walked first, so that the next request is on its way while rows are decoded.
-                ready = [self._take(reading, data) for reading, data in answers]
+                ready = [self._take(*answer) for answer in answers]
                 if any(reading is not None for reading in ready):
                     self._retrying.progress()
                 try:
                     self._ask()
                 except KafkaError:
                     self._drop_connections()
-                for (reading, data), taken in zip(answers, ready, strict=True):
+                for answer, taken in zip(answers, ready, strict=True):
                     if taken is not None:
-                        for rows in self._decode(reading, data):
+                        for rows in self._decode(taken, answer.data):
                             handed_out = True
                             yield rows
                 for rows in self._rest_of_cut_short():
@@ -202,12 +210,12 @@ class Fetching:
             check_partitions(self._cluster, self._named, self._topic_ids)
             return
 
-    def _receive(self) -> list[tuple[Reading, Any]]:
-        """Wait for at least one broker; returns (reading, its part of the answer)."""
+    def _receive(self) -> list[_Answer]:
+        """Wait for at least one broker; returns its answers."""
         if not self._asked:
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
         connections = {node: asked.connection for node, asked in self._asked.items()}
-        out: list[tuple[Reading, Any]] = []
+        out: list[_Answer] = []
         for node in await_any(self._cluster, connections, self._config.request_timeout_ms):
             connection, session, readings = self._asked.pop(node)
             _, response = connection.receive()
@@ -218,18 +226,20 @@ class Fetching:
                 self._retrying.idle(f"broker {node} throttles, or leaves out what it is asked for")
                 self._retrying.pause()
                 continue
-            out += [(reading, answers[reading.tp]) for reading in readings]
+            endpoints = response.node_endpoints
+            out += [_Answer(reading, answers[reading.tp], endpoints) for reading in readings]
         return out
 
-    def _take(self, reading: Reading, data: Any) -> Reading | None:
+    def _take(self, reading: Reading, data: Any, endpoints: Any) -> Reading | None:
         """Look at an answer without decoding it. Returns the reading if there is something to decode."""
         code = to_code(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._look_for(reading)
             return None
         if code != ErrorCode.NONE:
-            self._retrying.failed(error_for(code, f"{reading.tp}: {code.message}"))
-            self._refresh()
+            if not self._knows_new_leader(reading.tp, data, endpoints):
+                self._retrying.failed(error_for(code, f"{reading.tp}: {code.message}"))
+                self._refresh()
             return None
         start = reading.fetch_offset
         if data.records is not None:
@@ -244,6 +254,14 @@ class Fetching:
                 self._look_for(reading)
             return None
         return reading
+
+    def _knows_new_leader(self, tp: TopicPartition, data: Any, endpoints: Any) -> bool:
+        """Return whether an error came with a leader that is news (KIP-951), who is asked without a pause."""
+        leader = data.current_leader
+        if not self._cluster.metadata.update_leader(tp, leader.leader_id, leader.leader_epoch, endpoints):
+            return False
+        self._retrying.idle(f"{tp} is led by broker {leader.leader_id}, as another one says")
+        return True
 
     def _decode(self, reading: Reading, data: Any) -> Iterator[tuple[str, int, pa.RecordBatch]]:
         decoder = reading.decoder
@@ -337,6 +355,8 @@ class Fetching:
                     return False
                 if code == ErrorCode.NONE:
                     return True
+                if answers is not None and self._knows_new_leader(tp, answers[tp], response.node_endpoints):
+                    continue
                 raise error_for(code, f"{tp}: {code.message}")
             except KafkaError as problem:
                 self._drop_connections()
