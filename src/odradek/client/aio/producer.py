@@ -133,40 +133,25 @@ class AsyncProducer:
                 return sent  # type: ignore[no-any-return]
         engine = self._started()
         try:
-            return await self._send_slowly(
-                engine, topic, value, key, partition, timestamp_ms, headers, on_delivery
-            )
+            record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            deadline = 0.0
+            while (future := engine.try_append(record)) is None:
+                deadline = deadline or engine.now_ms() + self._config.max_block_ms
+                await self._wait_to_append(engine, record, deadline)
+            return future
         except KafkaError as problem:
             engine.not_sent(problem)
             raise
 
-    async def _send_slowly(
-        self,
-        engine: ProducerEngine,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers | Mapping[str, Any],
-        on_delivery: Callback | None,
-    ) -> DeliveryFuture:
-        record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-        deadline = engine.now_ms() + self._config.max_block_ms
-        while True:
-            known = engine.topic(record.topic)
-            if known is None or (record.partition is not None and record.partition not in known.tps):
-                await wait_for_partition(engine, record.topic, record.partition, deadline)
-                known = engine.topic(record.topic)
-                if known is None:
-                    continue
-            future = engine.try_append(record, known)
-            if future is not None:
-                return future
-            if not engine.accumulator.has_room(record.size):
-                await self._wait_memory(engine, record, deadline)
+    async def _wait_to_append(
+        self, engine: ProducerEngine, record: SerializedRecord, deadline: float
+    ) -> None:
+        if not engine.knows_partition(record):
+            await wait_for_partition(engine, record.topic, record.partition, deadline)
+        elif not engine.accumulator.has_room(record.size):
+            await self._wait_for_room(engine, record, deadline)
 
-    async def _wait_memory(self, engine: ProducerEngine, record: SerializedRecord, deadline: float) -> None:
+    async def _wait_for_room(self, engine: ProducerEngine, record: SerializedRecord, deadline: float) -> None:
         freed = asyncio.Event()
         engine.when_memory(freed.set)
         try:
@@ -212,7 +197,7 @@ class AsyncProducer:
     ) -> None:
         for built in plan.batches():
             while (outcome := engine.append_if_room(built)) is None:
-                await self._wait_memory(engine, built.as_record(), deadline)
+                await self._wait_for_room(engine, built.as_record(), deadline)
             outcomes.append(outcome)
             deadline = engine.now_ms() + self._config.max_block_ms
 

@@ -99,8 +99,8 @@ def _accumulator(
 
 
 class ProducerEngine:
-    """The engine of both producers. Made in the event loop, and called there; `prepare`, `topic` and
-    `try_append` may be called in other threads, too.
+    """The engine of both producers. Made in the event loop, and called there; `prepare`, `topic`,
+    `knows_partition` and `try_append` may be called in other threads, too.
 
     Args:
         config: the producer's.
@@ -252,20 +252,24 @@ class ProducerEngine:
         """Return from how many bytes before compression brokers refuse a topic's batches, if known."""
         return self.accumulator.bounds.unpacked_bound(topic)
 
-    def try_append(self, record: SerializedRecord, known: KnownTopic) -> DeliveryFuture | None:
-        """Append if there is room; None if not, or if a transaction began or ended meanwhile: once more then.
+    def knows_partition(self, record: SerializedRecord) -> bool:
+        """Return whether the record's topic is in the metadata, and its partition, if it names one."""
+        known = self._topics.get(record.topic)
+        return known is not None and (record.partition is None or record.partition in known.tps)
 
-        Args:
-            known: the topic, from `topic`.
+    def try_append(self, record: SerializedRecord) -> DeliveryFuture | None:
+        """Append if nothing is to be waited for first. None: if `knows_partition`, there is no room; or a
+        transaction began or ended meanwhile, and the next try will do.
 
-        Raises `ClosedError`; `IllegalArgumentError` for a partition that the topic does not have; outside a
-        transaction, or after one failed, as `TransactionManager.add_partition`.
+        Raises `ClosedError`; `IllegalArgumentError` for a partition chosen by a partitioner that the topic
+        does not have; outside a transaction, or after one failed, as `TransactionManager.add_partition`.
         """
         about = self.appender.round
         if self.closed:
             raise ClosedError("the producer is closed")
         accumulator = self.accumulator
-        if not accumulator.has_room(record.size):
+        known = self._topics.get(record.topic)
+        if known is None or not accumulator.has_room(record.size):
             return None
         partition = record.partition
         sticky = False
@@ -281,6 +285,8 @@ class ProducerEngine:
                 partition = self._sticky.current(record.topic, known.available, self._queue_length)
         tp = known.tps.get(partition)
         if tp is None:
+            if record.partition is not None:
+                return None
             raise IllegalArgumentError(
                 f"topic {record.topic!r} has no partition {partition}: it has {len(known.numbers)}"
             )

@@ -170,31 +170,21 @@ class Producer:
         engine = self._engine
         try:
             record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-            known = engine.topic(record.topic)
-            if known is not None and (record.partition is None or record.partition in known.tps):
-                future = engine.try_append(record, known)
-                if future is not None:
-                    return future
-            return self._send_slowly(record)
+            deadline = 0.0
+            while (future := engine.try_append(record)) is None:
+                deadline = deadline or engine.now_ms() + self._config.max_block_ms
+                self._wait_to_append(record, deadline)
+            return future
         except KafkaError as problem:
             engine.not_sent(problem)
             raise
 
-    def _send_slowly(self, record: SerializedRecord) -> DeliveryFuture:
+    def _wait_to_append(self, record: SerializedRecord, deadline: float) -> None:
         engine = self._engine
-        deadline = engine.now_ms() + self._config.max_block_ms
-        while True:
-            known = engine.topic(record.topic)
-            if known is None or (record.partition is not None and record.partition not in known.tps):
-                self._run(wait_for_partition(engine, record.topic, record.partition, deadline))
-                known = engine.topic(record.topic)
-                if known is None:
-                    continue
-            future = engine.try_append(record, known)
-            if future is not None:
-                return future
-            if not engine.accumulator.has_room(record.size):
-                self._wait_for_room(record, deadline)
+        if not engine.knows_partition(record):
+            self._run(wait_for_partition(engine, record.topic, record.partition, deadline))
+        elif not engine.accumulator.has_room(record.size):
+            self._wait_for_room(record, deadline)
 
     def _wait_for_room(self, record: SerializedRecord, deadline: float) -> None:
         engine = self._engine
