@@ -1,9 +1,9 @@
 """A producer's batches against a modelled partition: every answer that Produce can get, in every order.
 
-The producer is the real core (`RecordAccumulator`, `Sequences`, `ProduceResults`), driven as `aio.sender`
-does. The partition follows the sequence rules of Kafka's ProducerStateManager: it takes any first sequence of
-a producer that it does not know, then only the next one, and knows the last five batches again.
-docs/produce_answers.md tells of it.
+The producer is the real core (`SenderState` and what is under it), driven as `aio.sender` does. The partition
+follows the sequence rules of Kafka's ProducerStateManager: it takes any first sequence of a producer that it
+does not know, then only the next one, and knows the last five batches again. docs/produce_answers.md tells of
+it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.delivery import DeliveryFuture
-from odradek.client.core.produce import Verdict
-from odradek.client.core.produce_results import ProduceResults
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import Sequences
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode as E
-from odradek.errors import KafkaError
+from odradek.errors import error_for
 from odradek.records.batch import BatchHeader, iter_records
+
+from .sending import produce_response, sender_state, transaction_begun
 
 TP = TopicPartition("t", 0)
 
@@ -150,8 +150,9 @@ class Run:
 
     def __post_init__(self) -> None:
         self.partition = ModelledPartition(self.remembered)
-        self._sequences = Sequences(transactional=self.transactional)
-        self._sequences.id_received(9, 0)
+        sequences = Sequences(transactional=self.transactional)
+        sequences.id_received(9, 0)
+        manager = transaction_begun(TP) if self.transactional else None
         size = 21 + 3
         self._accumulator = RecordAccumulator(
             batch_size=61 + self.count * size,
@@ -159,10 +160,12 @@ class Run:
             buffer_memory=10**9,
             delivery_timeout_ms=10**6,
             backoff=Backoff(0, 0),
-            sequences=self._sequences,
-            in_transaction=(lambda tp: True) if self.transactional else None,
+            sequences=sequences,
+            in_transaction=None if manager is None else manager.may_send,
         )
-        self._results = ProduceResults(self._accumulator, retries=self.retries, delivery_timeout_ms=10**6)
+        self._state = sender_state(
+            self._accumulator, TP, manager=manager, retries=self.retries, delivery_timeout_ms=10**6
+        )
         self.futures: list[DeliveryFuture] = []
         for number in range(self.batches * self.count):
             value = b"%03d" % number
@@ -198,12 +201,9 @@ class Run:
         raise AssertionError("it does not come to an end")
 
     def _send(self) -> None:
-        self._sequences.settle()
-        while len(self._connection) < self.in_flight:
-            taken = self._accumulator.drain(0, [TP], 10**6, self._now)
-            if not taken:
-                return
-            self._connection += [_Request(batch, bytes(batch.encode())) for batch in taken]
+        self._state.look(self._now)
+        for batches in self._state.requests_for(0, self._now, lambda: len(self._connection) < self.in_flight):
+            self._connection += [_Request(batch, bytes(batch.encode())) for batch in batches]
 
     def _befall(self, fate: Fate) -> None:
         head = self._connection[0]
@@ -244,34 +244,18 @@ class Run:
 
     def _answer(self, request: _Request, code: E, offset: int) -> None:
         batch = request.batch
-        if batch.outcome.settled:
-            self._results.answered_late(batch, code, offset)
-            return
         if code == E.MESSAGE_TOO_LARGE and (batch.in_doubt or batch.count == 1):
             self.may_fail = True
-        verdict = self._results.answered(
-            batch, code, base_offset=offset, log_start_offset=-1, now_ms=self._now
-        )
-        if verdict is Verdict.WRITTEN:
-            self._accumulator.release(batch)
-            batch.outcome.succeed(offset if code == E.NONE else -1, -1)
-        elif verdict is Verdict.FAIL:
-            self._fail(batch)
+        self._state.answered([batch], produce_response(TP, code, offset), self._now)
+        self._note_failures()
 
-    def _fail(self, batch: ProducerBatch) -> None:
-        self._accumulator.release(batch)
-        batch.outcome.count = batch.count
-        batch.outcome.fail(KafkaError("given up"))
-        if self.transactional:
-            self.may_fail = True
-            for unsent in self._accumulator.take_unsent():
-                self._fail(unsent)
+    def _note_failures(self) -> None:
+        if self.transactional and self._state.records_failed:
+            self.may_fail = True  # what has not left is dropped
 
     def _unanswered(self, request: _Request) -> None:
-        if not request.batch.outcome.settled:
-            verdict = self._results.unanswered(request.batch, retriable=True, sent=True, now_ms=self._now)
-            if verdict is Verdict.FAIL:
-                self._fail(request.batch)
+        self._state.unanswered([request.batch], error_for(E.NETWORK_EXCEPTION), self._now)
+        self._note_failures()
 
     def _lose(self, fate: Fate) -> None:
         requests, self._connection = self._connection, []
@@ -298,9 +282,8 @@ class Run:
     def _expire(self) -> None:
         for oldest in self._accumulator.incomplete()[:1]:
             oldest.created_ms -= 10**7
-        for batch in self._accumulator.expired(self._now):
-            self._results.given_up(batch)
-            self._fail(batch)
+        self._state.look(self._now)
+        self._note_failures()
 
     def check(self) -> None:
         """Acknowledged means written, in order, once. Raises `AssertionError`."""

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from odradek.client.core import produce_results
+from odradek.client.core import sending
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.produce import Verdict
 from odradek.client.core.record_accumulator import RecordAccumulator
@@ -91,7 +91,7 @@ def _first_not_alone() -> AbstractContextManager[Any]:
 @contextmanager
 def _inferred() -> Iterator[None]:
     """As before; and what a later acknowledgement is taken to say of an earlier batch."""
-    judge = produce_results.judge
+    judge = sending.judge
 
     def inferring(batch: ProducerBatch, code: ErrorCode, *, sequences: Sequences, **more: Any) -> Verdict:
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -102,7 +102,7 @@ def _inferred() -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(_first_not_alone())
-        stack.enter_context(mock.patch.object(produce_results, "judge", inferring))
+        stack.enter_context(mock.patch.object(sending, "judge", inferring))
         yield
 
 
@@ -141,7 +141,7 @@ def _parts_sent_anew() -> AbstractContextManager[Any]:
 
 def _no_doubt() -> AbstractContextManager[Any]:
     """Any error is taken to say that the batch was not appended."""
-    return mock.patch.object(produce_results, "leaves_doubt", lambda code: False)
+    return mock.patch.object(sending, "leaves_doubt", lambda code: False)
 
 
 def _numbers_used_again() -> AbstractContextManager[Any]:

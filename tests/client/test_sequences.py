@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.produce import Verdict, judge
-from odradek.client.core.produce_results import ProduceResults
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import FORGOTTEN_AFTER_MS, IdState, Sequences
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode as E
+from odradek.errors import error_for
 from odradek.records.batch import BatchHeader, iter_records
 from odradek.records.compression import Codec
+
+from .sending import produce_response, sender_state
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -353,7 +355,7 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
         backoff=Backoff(0, 0),
         sequences=sequences,
     )
-    results = ProduceResults(accumulator, retries=10**6, delivery_timeout_ms=10**9)
+    state = sender_state(accumulator, TP, delivery_timeout_ms=10**9)
     broker = BrokerModel()
     now, produced = 0.0, 0
     flying: list[tuple[ProducerBatch, bytes]] = []
@@ -366,8 +368,8 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
             value = str(produced).encode()
             futures.append(accumulator.append(TP, 0, None, value, (), None, 30 + len(value), now)[0])
             produced += 1
-        sequences.settle()
-        while len(flying) + len(answers) < 5 and (taken := accumulator.drain(0, [TP], 10**6, now)):
+        state.look(now)
+        for taken in state.requests_for(0, now, lambda: len(flying) + len(answers) < 5):
             flying.extend((b, b.encode()) for b in taken)
         if flying:
             b, data = flying.pop(0)
@@ -382,14 +384,10 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
         if answers and (calm or rng.random() < 0.6 or len(answers) == 5):
             b, code, offset = answers.pop(0)
             if code == E.NETWORK_EXCEPTION:
-                results.unanswered(b, retriable=True, sent=True, now_ms=now)
-                continue
-            verdict = results.answered(b, code, base_offset=offset, log_start_offset=-1, now_ms=now)
-            if verdict is Verdict.WRITTEN:
-                accumulator.release(b)
-                b.outcome.succeed(offset, -1)
+                state.unanswered([b], error_for(code), now)
             else:
-                assert verdict in (Verdict.RETRY, Verdict.SPLIT), (verdict, code)
+                state.answered([b], produce_response(TP, code, offset), now)
+            assert not state.records_failed, code
         if calm and not accumulator.incomplete():
             break
     assert not accumulator.incomplete(), f"seed {seed}: it does not come to an end"

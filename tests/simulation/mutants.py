@@ -11,7 +11,7 @@ from unittest import mock
 
 from odradek.broker.membership import membership
 from odradek.broker.membership.state_changes import StateChanges
-from odradek.client.core import produce_results
+from odradek.client.core import sending
 from odradek.client.core.produce import Verdict
 from odradek.client.core.sequences import PartitionSequence
 from odradek.cluster.controller import elections
@@ -185,7 +185,7 @@ def _inferred_success() -> Iterator[None]:
     """A producer has several batches in flight before the first is acknowledged, and takes what a later
     acknowledgement seems to say of an earlier batch for its own.
     """
-    judge = produce_results.judge
+    judge = sending.judge
 
     def inferring(batch: Any, code: ErrorCode, *, sequences: Any, **more: Any) -> Verdict:
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and sequences is not None:
@@ -197,7 +197,7 @@ def _inferred_success() -> Iterator[None]:
     introduced = property(lambda self: True, lambda self, value: None)
     with (
         mock.patch.object(PartitionSequence, "introduced", introduced),
-        mock.patch.object(produce_results, "judge", inferring),
+        mock.patch.object(sending, "judge", inferring),
     ):
         yield
 

@@ -453,7 +453,7 @@ class ProducerEngine:
 
     def tell_undelivered(self, *, raises: bool) -> None:
         """Raise `UndeliveredError` if sends failed of which the application has not heard, or log it."""
-        problem = self.sender.undelivered.take()
+        problem = self.sender.state.undelivered.take()
         if problem is None:
             return
         if raises:
@@ -537,7 +537,7 @@ def producer_metrics(engine: ProducerEngine) -> dict[str, float]:
         "buffer-available-bytes": float(accumulator.buffer_memory - accumulator.memory_used),
         "waiting-threads": float(accumulator.waiting_for_memory),
         "requests-in-flight": float(engine.sender.requests_in_flight),
-        "record-send-total": float(engine.sender.records_sent),
-        "record-error-total": float(engine.sender.records_failed),
-        "record-retry-total": float(engine.sender.records_retried),
+        "record-send-total": float(engine.sender.state.records_sent),
+        "record-error-total": float(engine.sender.state.records_failed),
+        "record-retry-total": float(engine.sender.state.records_retried),
     }

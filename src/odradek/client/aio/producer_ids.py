@@ -11,16 +11,13 @@ from collections.abc import Callable
 from odradek.client.aio.cluster import Cluster
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.sending import NO_IDEMPOTENCE
 from odradek.client.core.sequences import IdState, Sequences
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 
 log = logging.getLogger("odradek.client.producer")
-
-NO_IDEMPOTENCE = (
-    "enable.idempotence: the broker is older than Kafka 0.11.0, which brought it; set it to false"
-)
 
 
 class ProducerIds:

@@ -416,16 +416,27 @@ class RecordAccumulator:
         self._queues.clear()
         return batches
 
-    def take_unsent(self) -> list[ProducerBatch]:
-        """Take out of the queues what has no sequence yet, and so cannot be in any log."""
+    def take_queued(self, which: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Take some batches out of the queues."""
         taken = []
         for tp, queue in list(self._queues.items()):
-            unsent = [batch for batch in queue if not batch.has_sequence]
-            for batch in unsent:
+            chosen = [batch for batch in queue if which(batch)]
+            for batch in chosen:
                 batch.append_closed = True
-            taken += unsent
-            self._queues[tp] = deque(batch for batch in queue if batch.has_sequence)
+            if chosen:
+                taken += chosen
+                self._queues[tp] = deque(batch for batch in queue if batch not in chosen)
         return taken
+
+    @property
+    def has_queued(self) -> bool:
+        """Return whether any batch waits to be sent."""
+        return any(self._queues.values())
+
+    @property
+    def partitions_queued(self) -> list[TopicPartition]:
+        """Partitions for which something waits."""
+        return [tp for tp, queue in list(self._queues.items()) if queue]
 
     @property
     def topics_queued(self) -> set[str]:
