@@ -1,56 +1,45 @@
-"""Record batches into partitions over blocking sockets: pipelined while all goes well, else one by one.
+"""Record batches into partitions over blocking sockets: the shell of `core.sending` for the caller's thread.
 
-Every batch has its sequence from the start and keeps it. Up to five requests are on their way to a broker,
-one batch each. When an answer is missing or says that the batch may be sent again, everything on its way is
-awaited first; then what was not acknowledged is sent again in order, each batch when the one before it is in
-the log. So the broker never sees a gap, and knows every repeat for what it is. A batch that is too large for
-the topic goes in parts, which share its sequences. Until the first batch of the producer in a partition is
-acknowledged, no other is on its way there: a broker takes any first sequence of a producer that it does not
-know.
+That thread sends and waits while it is in `write`, `leave`, `flush` or `go_on`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
+from odradek.client.blocking_select import answering
 from odradek.client.config import ProducerConfig
-from odradek.client.core.batch_bounds import BatchBounds
-from odradek.client.core.batch_splitting import split_batch, unpacked_size
-from odradek.client.core.batches import stamp_in_place
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
-from odradek.client.core.produce import is_too_large, leaves_doubt
-from odradek.client.core.transactions.requests import at_most
-from odradek.client.core.transactions.states import TxnState
-from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
-from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError
+from odradek.client.core.record_accumulator import RecordAccumulator
+from odradek.client.core.sending import SenderState
+from odradek.client.core.sequences import Sequences
+from odradek.client.core.stuck_partitions import StuckPartitions
+from odradek.client.core.transactions.transaction_manager import TransactionManager
+from odradek.client.errors import ConnectionFailedError
 from odradek.client.types import TopicPartition
-from odradek.errors import ErrorCode, KafkaError, LeaderNotAvailableError, OdradekError, error_for
-from odradek.errors.codes import to_code
-from odradek.records.batch import FLAGS_AT, TRANSACTIONAL_BIT
-from odradek.wire.api import ApiKey
-from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-
-_IN_FLIGHT = 5
-"""As many batches as brokers remember of a producer to recognise repeats."""
+from odradek.errors import KafkaError, OdradekError
+from odradek.records.compression import Codec
 
 
-@dataclass(slots=True, eq=False)
-class _Batch:
-    tp: TopicPartition
-    data: bytearray
-    rows: int
-    sequence: int
-    since_ms: float
-    place: tuple[int, ...]
-    """Its number among those written, and within that the part's."""
-    tries: int = 0
-    in_doubt: bool = False
-    """It may be in the log, and only as a whole will the broker recognise it."""
+@dataclass(slots=True)
+class _Requests:
+    """Produce requests on their way to one broker, oldest first."""
+
+    connection: BlockingConnection
+    batches: deque[list[ProducerBatch]] = field(default_factory=deque)
+
+    @property
+    def deadline_ms(self) -> float:
+        """When the oldest answer is overdue."""
+        deadline = self.connection.state.next_deadline_ms()
+        return now_ms() if deadline is None else deadline
 
 
 class PipelinedProduce:
@@ -73,16 +62,40 @@ class PipelinedProduce:
         self._cluster = cluster
         self._manager = manager
         self._run = run
-        self._next: dict[TopicPartition, int] = {}
-        self._identity = (-1, -1)
-        self._sent: dict[BlockingConnection, deque[_Batch]] = {}
-        self._again: list[_Batch] = []
-        self._rows = self._written = 0
-        self._code = ErrorCode.NETWORK_EXCEPTION
         self._topics = KnownTopics(cluster.metadata)
-        self._bounds = BatchBounds()
-        self._introduced: set[TopicPartition] = set()
-        """Partitions that have acknowledged a batch of the producer's id."""
+        self._accumulator = RecordAccumulator(
+            batch_size=config.batch_size,
+            linger_ms=0,
+            buffer_memory=config.buffer_memory,
+            delivery_timeout_ms=config.delivery_timeout_ms,
+            codec=Codec.parse(config.compression_type),
+            level=config.compression_level,
+            backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+            sequences=Sequences(transactional=True),
+            one_in_flight=config.max_in_flight_requests_per_connection == 1,
+            in_transaction=manager.may_send,
+            leader_epoch=cluster.metadata.leader_epoch,
+            topic_id=cluster.metadata.topic_id,
+        )
+        # Errors of batches that were given up in the present transaction.
+        self._failures: list[Exception] = []
+        self._state = SenderState(
+            config,
+            cluster.metadata,
+            self._accumulator,
+            StuckPartitions(config.client_id),
+            self._request_update,
+            manager=manager,
+            on_failed=self._failures.append,
+        )
+        # Bytes that were queued and not yet sent, at most.
+        self._queued = 0
+        self._flushed = 0
+        self._requests: dict[int, _Requests] = {}
+        self._reconnects = _Pauses(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        self._refreshes = _Pauses(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._wants_update = False
+        self._last_failure: OdradekError | None = None
 
     @property
     def config(self) -> ProducerConfig:
@@ -95,7 +108,7 @@ class PipelinedProduce:
 
     def batch_bound(self, topic: str) -> int | None:
         """Return from how many bytes before compression brokers refuse a topic's batches, if known."""
-        return self._bounds.unpacked_bound(topic)
+        return self._accumulator.bounds.unpacked_bound(topic)
 
     @contextlib.contextmanager
     def whole_or_not(self) -> Iterator[None]:
@@ -108,36 +121,24 @@ class PipelinedProduce:
             raise
 
     def write(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> None:
-        """Send a record batch; inside `whole_or_not`. Raises as `flush`, also for earlier ones."""
+        """Take a record batch; inside `whole_or_not`. Raises as `flush`, also for earlier ones."""
         manager = self._manager
         manager.add_partition(tp)
         self._run(lambda: manager.may_send(tp) or manager.last_error is not None, f"adding {tp}")
         manager.add_partition(tp)
-        identity = (manager.producer_id, manager.producer_epoch)
-        if identity != self._identity:
-            if identity[0] != self._identity[0]:
-                self._introduced.clear()
-            self._identity = identity
-            self._next.clear()
-        bound = self._bounds.bound(tp.topic, now_ms())
-        if bound is None or len(data) <= bound or rows == 1:
-            self._write(tp, data if isinstance(data, bytearray) else bytearray(data), rows)
-            return
-        for part in split_batch(data, bound, self._config.compression_level):
-            self._write(tp, part.data, part.records)
+        data = data if isinstance(data, bytearray) else bytearray(data)
+        self._accumulator.append_built(tp, data, rows, now_ms())
+        self._queued += len(data)
+        # So that a request takes as many batches as it may, and no more than one request waits.
+        if self._queued >= self._config.max_request_size:
+            self.leave()
 
-    def _write(self, tp: TopicPartition, data: bytearray, rows: int) -> None:
-        sequence = self._next.get(tp, 0)
-        self._next[tp] = (sequence + rows) & 0x7FFF_FFFF
-        data[FLAGS_AT] |= TRANSACTIONAL_BIT
-        stamp_in_place(data, *self._identity, sequence)
-        self._written += 1
-        batch = _Batch(tp, data, rows, sequence, now_ms(), (self._written,))
-        try:
-            self._send(batch)
-        except (ConnectionFailedError, LeaderNotAvailableError):
-            self._again.append(batch)
-        self._recover()
+    def leave(self) -> None:
+        """Send all that was written; inside `whole_or_not`. Raises as `flush`."""
+        while self._accumulator.has_queued:
+            self.go_on()
+            self._raise_failure()
+        self._queued = 0
 
     def flush(self) -> int:
         """Wait for all acknowledgements.
@@ -148,204 +149,169 @@ class PipelinedProduce:
         acknowledged within `delivery_timeout_ms`. The transaction must then be aborted.
         """
         with self.whole_or_not():
-            while any(self._sent.values()):
-                for connection in list(self._sent):
-                    self._receive_all(connection)
-                self._recover()
-            self._recover()
-        rows, self._rows = self._rows, 0
+            while self._accumulator.has_incomplete:
+                self.go_on()
+                self._raise_failure()
+            self._raise_failure()
+        rows, self._flushed = self._state.records_sent - self._flushed, self._state.records_sent
         return rows
 
-    def settle(self) -> None:
-        """Await what is on its way, and forget what failed: the transaction is going to be aborted."""
-        for connection in list(self._sent):
-            while self._sent.get(connection):
-                # That one failed is known by now; more of the same is no news.
-                with contextlib.suppress(KafkaError):
-                    self._receive(connection)
-        manager = self._manager
-        if self._again and not (manager.can_bump or manager.v2 or manager.state is TxnState.FATAL_ERROR):
-            # No higher epoch is to be had, so it has to be known what is in the log.
-            with contextlib.suppress(KafkaError):
-                self._recover()
-        if self._again:
-            self._lost(error_for(ErrorCode.NETWORK_EXCEPTION, "batches were on their way"))
-        self._again.clear()
-        self._rows = 0
+    def _raise_failure(self) -> None:
+        if self._failures:
+            raise self._failures[0]
+
+    @property
+    def has_left_overs(self) -> bool:
+        """Return whether a batch has no end yet, or an answer is due, also for one that was given up."""
+        return self._accumulator.has_incomplete or bool(self._requests)
 
     def restart(self) -> None:
         """A transaction has ended."""
-        self._again.clear()
+        self._failures.clear()
+        self._flushed = self._state.records_sent
+        self._queued = 0
 
-    def _lost(self, why: OdradekError) -> None:
-        """The log may or may not have these batches, so their sequences cannot be used again."""
-        self._next.clear()
-        self._manager.sequences_lost(why)
+    # One look after the other
 
-    def _send(self, batch: _Batch) -> BlockingConnection:
-        leader = self._cluster.leader(batch.tp)
-        if leader is None:
-            raise self._cluster.leaderless(batch.tp)
-        connection = self._cluster.connection(leader)
-        while len(self._sent.get(connection, ())) >= _IN_FLIGHT:
-            self._receive(connection)
-        if batch.tp not in self._introduced:
-            for other, sent in list(self._sent.items()):
-                if any(earlier.tp == batch.tp for earlier in sent):
-                    self._receive_all(other)
-        if self._again:
-            # What failed goes first.
-            self._again.append(batch)
-            return connection
-        version = connection.pick(
-            ApiKey.PRODUCE,
-            at_most(ApiKey.PRODUCE, v2=self._manager.v2),
-            7 if self._config.compression_type == "zstd" else 3,
-        )
-        message = ProduceRequest(
-            transactional_id=self._manager.transactional_id,
-            acks=-1,
-            timeout_ms=self._config.request_timeout_ms,
-            topic_data=[
-                TopicProduceData(
-                    name=batch.tp.topic,
-                    partition_data=[PartitionProduceData(index=batch.tp.partition, records=batch.data)],
-                )
-            ],
-        )
-        batch.tries += 1
-        self._sent.setdefault(connection, deque()).append(batch)
-        try:
-            connection.send(message, version)
-        except ConnectionFailedError:
-            self._sent[connection].pop()
-            self._connection_lost(connection)
-            raise
-        return connection
+    def go_on(self, until_ms: float = float("inf")) -> None:
+        """Send what may leave; if nothing may, wait for an answer, for something to be due, or until then.
 
-    def _receive_all(self, connection: BlockingConnection) -> None:
-        while self._sent.get(connection):
-            self._receive(connection)
-
-    def _connection_lost(self, connection: BlockingConnection) -> None:
-        connection.close()
-        for batch in self._sent.pop(connection, ()):
-            batch.in_doubt = True
-            self._again.append(batch)
-
-    def _receive(self, connection: BlockingConnection) -> None:
-        try:
-            _, response = connection.receive()
-        except ConnectionFailedError:
-            self._connection_lost(connection)
+        Raises `ClosedError`, and `KafkaError` if a broker will not let this client in.
+        """
+        self._cluster.check_usable()
+        self._state.freed = False
+        now = now_ms()
+        readiness = self._state.look(now, self._last_failure)
+        queued = self._accumulator.has_queued
+        due = [until_ms, *(self._send_to(node, now) for node in readiness.nodes)]
+        if queued and not self._accumulator.has_queued:
+            return  # that may be all that the caller wants
+        if readiness.next_check_ms is not None:
+            due.append(readiness.next_check_ms)
+        if self._wants_update and not self._state.freed:
+            if self._refresh():
+                return
+            due.append(self._refreshes.until_ms())
+        if self._state.freed:
             return
-        batch = self._sent[connection].popleft()
-        if not self._sent[connection]:
-            del self._sent[connection]
-        code, message = _answer(response, batch.tp)
-        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._rows += batch.rows
-            self._introduced.add(batch.tp)
-            return
-        if leaves_doubt(code):
-            batch.in_doubt = True
-        if is_too_large(code):
-            size = unpacked_size(batch.data)
-            self._bounds.refused(batch.tp.topic, len(batch.data), size, batch.rows, now_ms())
-        if is_too_large(code) and batch.rows > 1:
-            self._again += self._split(batch)
-        elif self._may_repeat(batch, code):
-            self._code = code
-            self._again.append(batch)
+        if self._requests:
+            self._receive(min(due))
         else:
-            self._refused(batch, code, message)
+            time.sleep(max(0.0, min(due) - now_ms()) / 1000)
 
-    def _may_repeat(self, batch: _Batch, code: ErrorCode) -> bool:
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # Because one before it is missing yet.
-            return any(other.tp == batch.tp for other in self._again)
-        return code.retriable or code == ErrorCode.CONCURRENT_TRANSACTIONS
-
-    def _split(self, batch: _Batch) -> list[_Batch]:
-        """Return the parts of a batch that topics like its own have refused, in its place."""
-        bound = self._bounds.bound(batch.tp.topic)
-        assert bound is not None
-        parts: list[_Batch] = []
-        sequence = batch.sequence
-        for data, rows in split_batch(batch.data, bound, self._config.compression_level):
-            stamp_in_place(data, *self._identity, sequence)
-            place = (*batch.place, len(parts))
-            parts.append(_Batch(batch.tp, data, rows, sequence, batch.since_ms, place, batch.tries))
-            sequence = (sequence + rows) & 0x7FFF_FFFF
-        return parts
-
-    def _exceeds(self, batch: _Batch) -> bool:
-        """Return whether the topic is known to refuse the batch, of which surely nothing is in the log."""
-        bound = self._bounds.bound(batch.tp.topic)
-        return bound is not None and len(batch.data) > bound and batch.rows > 1 and not batch.in_doubt
-
-    def _refused(self, batch: _Batch, code: ErrorCode, message: str | None) -> None:
-        error = error_for(code, f"{batch.tp}: {message or code.message}")
-        self._next.pop(batch.tp, None)
-        self._manager.batch_failed(error)
-        if not (self._manager.can_bump or self._manager.v2):
-            # Old coordinators: the sequences after it cannot be closed up with certainty.
-            self._manager.sequences_lost(error)
-        self._again.clear()
-        raise error
-
-    def _recover(self) -> None:
-        """Send again what has to be, in order. Nothing else is on its way meanwhile."""
-        if not self._again:
-            return
-        for connection in list(self._sent):
-            self._receive_all(connection)
-        waiting = sorted(self._again, key=_place)
-        retrying = self._cluster.retrying(f"writing to {waiting[0].tp}")
-        while waiting:
-            self._again.clear()
-            batch = waiting[0]
-            if self._exceeds(batch):
-                waiting[:1] = self._split(batch)
+    def _send_to(self, node: int, now: float) -> float:
+        """Send to one broker what may be sent. Returns until when it need not be tried again (ms)."""
+        if (wait_until := self._reconnects.until_ms(node)) > now:
+            return wait_until
+        try:
+            connection = self._cluster.connection(node)
+        except OdradekError as problem:
+            self._failed(problem)
+            self._wants_update = True
+            return self._reconnects.failed(node)
+        self._reconnects.over(node)
+        requests = self._requests.get(node) or _Requests(connection)
+        if requests.connection is not connection:
+            self._lost(node, ConnectionFailedError(f"the connection to {connection.address} was closed"))
+            return now
+        most = self._config.max_in_flight_requests_per_connection
+        for batches in self._state.requests_for(node, now, lambda: len(requests.batches) < most):
+            outgoing = self._state.request(batches, connection.pick, now)
+            if outgoing is None:
                 continue
-            problem: KafkaError | None = None
+            requests.batches.append(outgoing.batches)
+            self._requests[node] = requests
             try:
-                self._cluster.refresh([])
-                self._receive_all(self._send(batch))
-            except KafkaError as failed:
-                if not isinstance(failed, ConnectionFailedError) and not failed.retriable:
-                    raise
-                problem = failed
-            if problem is None and not self._again:
-                waiting.pop(0)
-                retrying.progress()
-                continue
-            if problem is None and batch not in self._again:
-                waiting[:1] = sorted(self._again, key=_place)  # it was too large
-                continue
-            problem = problem or error_for(self._code, f"{batch.tp}: {self._code.message}")
-            if now_ms() - batch.since_ms > self._config.delivery_timeout_ms:
-                error = DeliveryTimeoutError(
-                    f"{batch.rows} row(s) for {batch.tp} were not acknowledged within "
-                    f"{self._config.delivery_timeout_ms} ms ({batch.tries} tries): {problem}"
-                )
-                self._again.clear()
-                self._lost(error)
-                raise error
-            retrying.tell_if_it_lasts(problem)
-            # The transaction before is just being completed.
-            concurrent = problem.code == ErrorCode.CONCURRENT_TRANSACTIONS
-            retrying.pause(FIRST_ADD_BACKOFF_MS if concurrent else float("inf"))
-        self._again.clear()
+                connection.send(outgoing.message, outgoing.version)
+            except ConnectionFailedError as problem:
+                self._lost(node, problem)
+                break
+        return float("inf")
+
+    def _receive(self, until_ms: float) -> None:
+        """Take answers, when some are here."""
+        asked = {node: requests.connection for node, requests in self._requests.items()}
+        deadline = min(requests.deadline_ms for requests in self._requests.values())
+        if len(asked) == 1 and deadline <= until_ms:
+            self._take_answer(next(iter(asked)))
+            return
+        try:
+            nodes = answering(self._cluster, asked, min(deadline, until_ms) - now_ms())
+        except ConnectionFailedError:
+            nodes = [node for node, connection in asked.items() if connection.closed]
+        if not nodes:
+            # Who is overdue is asked for the answer nevertheless, which says so.
+            nodes = [node for node, requests in self._requests.items() if requests.deadline_ms <= now_ms()]
+        for node in nodes:
+            self._take_answer(node)
+
+    def _take_answer(self, node: int) -> None:
+        requests = self._requests[node]
+        try:
+            _, response = requests.connection.receive()
+        except ConnectionFailedError as problem:
+            self._lost(node, problem)
+            return
+        batches = requests.batches.popleft()
+        if not requests.batches:
+            del self._requests[node]
+        self._last_failure = None
+        sent = self._state.records_sent
+        self._state.answered(batches, response, now_ms())
+        if self._state.records_sent > sent:
+            self._refreshes.over()
+
+    def _lost(self, node: int, problem: ConnectionFailedError) -> None:
+        self._last_failure = problem
+        requests = self._requests.pop(node)
+        requests.connection.close()
+        for batches in requests.batches:
+            self._state.unanswered(batches, problem, now_ms())
+
+    # Metadata
+
+    def _request_update(self) -> None:
+        self._wants_update = True
+
+    def _refresh(self) -> bool:
+        """Ask for the metadata if the last time is long enough ago. Returns whether they came."""
+        if self._refreshes.until_ms() > now_ms():
+            return False
+        self._refreshes.failed()  # or not: who wants them again soon has not got what was missing
+        try:
+            self._cluster.refresh([])
+        except OdradekError as problem:
+            self._failed(problem)
+            return False
+        self._wants_update = False
+        return True
+
+    def _failed(self, problem: OdradekError) -> None:
+        self._cluster.check_usable()
+        if not (isinstance(problem, KafkaError) and problem.retriable):
+            raise problem
+        self._last_failure = problem
 
 
-def _place(batch: _Batch) -> tuple[int, ...]:
-    return batch.place
+class _Pauses:
+    """The pauses between tries, of each of several things."""
 
+    def __init__(self, initial_ms: float, max_ms: float) -> None:
+        self._backoff = Backoff(initial_ms, max_ms)
+        self._failures: dict[int, int] = {}
+        self._until_ms: dict[int, float] = {}
 
-def _answer(response: Any, tp: TopicPartition) -> tuple[ErrorCode, str | None]:
-    for topic in response.responses:
-        for answer in topic.partition_responses:
-            if (topic.name, answer.index) == tp:
-                return to_code(answer.error_code), answer.error_message
-    return ErrorCode.UNKNOWN_SERVER_ERROR, "the broker did not answer for it"
+    def until_ms(self, what: int = 0) -> float:
+        """Return when the next try may be."""
+        return self._until_ms.get(what, 0.0)
+
+    def failed(self, what: int = 0) -> float:
+        """It was tried in vain. Returns when the next try may be."""
+        self._failures[what] = self._failures.get(what, 0) + 1
+        self._until_ms[what] = now_ms() + self._backoff.delay_ms(self._failures[what])
+        return self._until_ms[what]
+
+    def over(self, what: int = 0) -> None:
+        """It was not in vain."""
+        self._failures.pop(what, None)
+        self._until_ms.pop(what, None)

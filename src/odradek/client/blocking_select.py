@@ -14,9 +14,20 @@ from odradek.client.errors import ConnectionFailedError
 def await_any(
     cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
 ) -> list[int]:
-    """Return which of the brokers answer, by their ids.
+    """As `answering`. Raises `ConnectionFailedError` also if none does in time."""
+    ready = answering(cluster, asked, timeout_ms)
+    if not ready:
+        raise ConnectionFailedError("no broker has answered in time")
+    return ready
 
-    Raises `ConnectionFailedError` if none does in time, or one of them is dead while all are silent.
+
+def answering(
+    cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
+) -> list[int]:
+    """Return which of the brokers answer, by their ids; none if none does in time.
+
+    Raises `ConnectionFailedError` if a connection is closed, or one of the brokers is dead while all are
+    silent; its connection is then closed.
     """
     for connection in asked.values():
         if connection.closed:
@@ -36,14 +47,18 @@ def _select(
     nodes = {connection.fileno(): node for node, connection in asked.items()}
     began = now_ms()
     pause_ms = cluster.patience_ms
-    while (left_ms := timeout_ms - (now_ms() - began)) > 0:
-        readable, _, _ = select.select(list(nodes), [], [], min(pause_ms, left_ms) / 1000)
+    while True:
+        left_ms = timeout_ms - (now_ms() - began)
+        readable, _, _ = select.select(list(nodes), [], [], max(0.0, min(pause_ms, left_ms)) / 1000)
         if readable:
             return [nodes[descriptor] for descriptor in readable]
+        if left_ms <= pause_ms:
+            return []
         silent_ms = now_ms() - began
         for connection in asked.values():
             connection.tell_of_silence(silent_ms)
-        if silent_ms < timeout_ms and (dead := cluster.dead_of(asked)):
+        if dead := cluster.dead_of(asked):
+            for node in dead:
+                asked[node].close()
             raise ConnectionFailedError(silent_and_dead(f"broker {dead[0]}", silent_ms))
         pause_ms = next_look_ms(silent_ms)
-    raise ConnectionFailedError("no broker has answered in time")

@@ -160,6 +160,7 @@ class TransactionalWriter:
         with self._produce.whole_or_not():
             for built in plan.batches():
                 self._produce.write(built.tp, built.data, built.rows)
+            self._produce.leave()
         return plan.rows
 
     @one_at_a_time
@@ -208,7 +209,6 @@ class TransactionalWriter:
         self._abort()
 
     def _abort(self) -> None:
-        self._produce.settle()
         self._end(self._manager.abort())
 
     @one_at_a_time
@@ -282,27 +282,32 @@ class TransactionalWriter:
             raise ClosedError("the writer is closed")
         deadline = now_ms() + self._patience_ms
         backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        problem = None
         while not done():
             if self._closed:
                 raise ClosedError("the writer was closed meanwhile")
-            request = self._manager.next_request(batches_left=False)
-            if request is None:
-                if done():
-                    return
+            request = self._manager.next_request(batches_left=self._produce.has_left_overs)
+            if request is not None:
+                problem = self._ask_later(request, backoff, deadline)
+            elif self._produce.has_left_overs:
+                self._produce.go_on(deadline)
+            elif not done():
                 raise AssertionError(f"{what}: nothing is due, and it is not done")
-            delay = self._manager.delay_ms(request, backoff.delay_ms(min(request.tries, 8)))
-            problem = None
-            if delay:
-                time.sleep(delay / 1000)
-            if now_ms() < deadline:
-                problem = self._ask(request)
-            else:
-                self._manager.not_answered(request)
             if now_ms() >= deadline and not done():
                 raise ClientTimeoutError(
                     f"{what} was not done within {self._patience_ms:.0f} ms"
                     f"{f': {problem}' if problem else ''}; it may be called again"
                 )
+
+    def _ask_later(self, request: TxnRequest, backoff: Backoff, deadline: float) -> OdradekError | None:
+        """As `_ask`, after the pause that a repeat makes, if that is not too late then."""
+        delay = self._manager.delay_ms(request, backoff.delay_ms(min(request.tries, 8)))
+        if delay:
+            time.sleep(delay / 1000)
+        if now_ms() < deadline:
+            return self._ask(request)
+        self._manager.not_answered(request)
+        return None
 
     def _ask(self, request: TxnRequest) -> OdradekError | None:
         """Send one request. Returns what broke on the way, if anything did."""
