@@ -61,6 +61,14 @@ def java() -> str:
     return str(JAVA)
 
 
+def real_clock() -> dict[str, str]:
+    """The environment of a server whose clock is not shifted (tests/elsewhere.py).
+
+    With libfaketime before it Java's timed waits end at once: an idle ZooKeeper takes a whole processor.
+    """
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
 def jars_of_pyspark() -> list[Path]:
     """The jars of the ZooKeeper that PySpark brings.
 
@@ -151,7 +159,9 @@ class ZooKeeperServer:
     def launch(self) -> None:
         """Start it. A member of an ensemble serves nobody before most of the others run."""
         with (self.directory / "zookeeper.log").open("ab") as log:
-            self._child = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._child = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=real_clock()
+            )
 
     def await_ready(self, limit_s: float = 60) -> None:
         """Wait until it answers."""

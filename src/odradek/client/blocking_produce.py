@@ -37,7 +37,7 @@ class _Requests:
 
     @property
     def deadline_ms(self) -> float:
-        """When the oldest answer is overdue."""
+        """The moment when the oldest answer is overdue (monotonic ms)."""
         deadline = self.connection.state.next_deadline_ms()
         return now_ms() if deadline is None else deadline
 

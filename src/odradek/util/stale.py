@@ -26,7 +26,7 @@ class OutdatedError(ImportError):
 
 
 def walk(package: Path) -> list[str]:
-    """What mypyc compiles of a package: paths below its folder, by name."""
+    """The files of a package that mypyc compiles: paths below its folder, by name."""
     found = []
     for source in package.rglob("*.py"):
         with source.open(encoding="utf-8") as file:

@@ -88,7 +88,7 @@ class FolderCopy:
 
     @property
     def is_void(self) -> bool:
-        """Whether the log was cut since the start: what was copied may not be in it any more."""
+        """Return whether the log was cut since the start: what was copied may not be in it any more."""
         return self._log.syncing.cuts != self._cuts
 
     @property
@@ -175,8 +175,9 @@ class FolderCopy:
         self._files.fsync(target)
 
     def settle(self) -> tuple[Settled, Wait]:
-        """What copies and syncs all that is not there yet, but for appends that come meanwhile; and the state
-        of the log that it copies.
+        """Return the state of the log, and a function that copies and syncs all of it that is not there yet.
+
+        Appends that come meanwhile are not in it.
         """
         log, files = self._log, self._files
         active = log.segments.active
