@@ -1,4 +1,4 @@
-"""Whether the transaction index of a segment tells of transactions that its log has."""
+"""The check whether the transaction index of a segment tells of transactions that its log has."""
 
 from __future__ import annotations
 
