@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from cluster.scenario import Obedient, Posts
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.reconfiguration import update_dynamic
@@ -19,7 +20,7 @@ from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
 from odradek.broker.requests.peer import ANONYMOUS, Peer
-from odradek.cluster.controller.lone_controller import LoneController
+from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.cluster.features import read_features
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
@@ -70,7 +71,11 @@ class World:
         self.server = MemoryServer(self.clock)
         self.config = BrokerConfig({"broker.id": str(broker_id), **(properties or {})})
         self.store = MemoryStore(self.server)
-        self.controller = LoneController(self.store, broker_id, self.config, self.clock, random.Random(7))
+        self.controller = KafkaController(
+            self.store, broker_id, self.config, self.clock, random.Random(7), alone=True
+        )
+        self.controller.event_queue = Posts()
+        self.controller.add_control_listener(Obedient(self.controller))
         self.controller.add_listener(self._on_image)
         self.authorizer: Any = None
         self.acls: Any = None

@@ -48,9 +48,6 @@ class Replicas:
     def find(self, topic: str, index: int) -> Partition | None:
         return self.partitions.get((topic, index))
 
-    def find_now(self, topic: str, index: int) -> Partition | None:
-        return self.find(topic, index)
-
     def get(self, topic: str, index: int) -> Partition:
         found = self.find(topic, index)
         if found is None:

@@ -148,9 +148,9 @@ def abort_transaction(broker: Broker, topic: str, index: int) -> None:
 
 
 async def fill(broker: Broker, chance: random.Random) -> dict[str, bytes]:
-    ids = {"a": create_topic(broker, "a", 3, {"segment.bytes": "250000", "file.delete.delay.ms": "0"})}
-    ids[TOPICS[1]] = create_topic(broker, TOPICS[1], 2)
-    ids["many"] = create_topic(broker, "many", 3, {"compression.type": "zstd"})
+    ids = {"a": await create_topic(broker, "a", 3, {"segment.bytes": "250000", "file.delete.delay.ms": "0"})}
+    ids[TOPICS[1]] = await create_topic(broker, TOPICS[1], 2)
+    ids["many"] = await create_topic(broker, "many", 3, {"compression.type": "zstd"})
     client = await connect(broker)
     for topic in ids:
         for index in range(3 if topic != TOPICS[1] else 2):

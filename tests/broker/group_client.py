@@ -10,7 +10,6 @@ from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
@@ -22,6 +21,7 @@ from odradek.wire.messages.join_group import (
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
+from . import live
 from .net import read_response, request
 
 
@@ -77,9 +77,8 @@ class Setup:
     def advance(self, ms: int) -> None:
         self.timers.advance(ms)
 
-    def create_topic(self, name: str, partitions: int = 1) -> bytes:
-        self.broker.controller.create_topic(NewTopic(name, partitions, 1))
-        return self.broker.image.topic_id(name)
+    async def create_topic(self, name: str, partitions: int = 1) -> bytes:
+        return await live.create_topic(self.broker, name, partitions)
 
 
 @asynccontextmanager

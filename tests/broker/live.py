@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +111,21 @@ async def connect(broker: Broker) -> Client:
     return Client(*await open_stream(broker.port))
 
 
-def create_topic(
+async def create_topic(
     broker: Broker, name: str, partitions: int = 1, configs: dict[str, str] | None = None
 ) -> bytes:
     """Create a topic; returns its id."""
-    broker.controller.create_topic(NewTopic(name, partitions, 1, configs=configs or {}))
+    topic = NewTopic(name, partitions, 1, configs=configs or {})
+    await broker.controller.event_queue.run(partial(broker.controller.create_topic, topic))
     return broker.image.topic_id(name)
+
+
+async def delete_topics(broker: Broker, names: Sequence[str]) -> None:
+    """Delete topics, and wait until their nodes are gone."""
+    queue = broker.controller.event_queue
+    await queue.run(partial(broker.controller.delete_topics, names))
+    # Behind what follows from the deletion of the replicas.
+    await queue.run(lambda: None)
 
 
 def batch(

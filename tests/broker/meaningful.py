@@ -347,13 +347,13 @@ async def create(sweeper: Sweeper, version: int) -> None:
 
 @walk(ApiKey.DELETE_TOPICS)
 async def delete(sweeper: Sweeper, version: int) -> None:
-    first = live.create_topic(sweeper.broker, NEW)
+    first = await live.create_topic(sweeper.broker, NEW)
     if version < 6:
         await fine(sweeper, deletion.DeleteTopicsRequest(topic_names=[NEW]), version)
     else:
         by_id = [deletion.DeleteTopicState(name=None, topic_id=first)]
         await fine(sweeper, deletion.DeleteTopicsRequest(topics=by_id), version)
-        live.create_topic(sweeper.broker, NEW)
+        await live.create_topic(sweeper.broker, NEW)
         by_name = [deletion.DeleteTopicState(name=NEW)]
         await fine(sweeper, deletion.DeleteTopicsRequest(topics=by_name), version)
     assert sweeper.broker.image.topic(NEW) is None
@@ -362,7 +362,7 @@ async def delete(sweeper: Sweeper, version: int) -> None:
 @walk(ApiKey.CREATE_PARTITIONS)
 async def add_partitions(sweeper: Sweeper, version: int) -> None:
     name = f"{NEW}-{version}"
-    live.create_topic(sweeper.broker, name)
+    await live.create_topic(sweeper.broker, name)
     topics = [create_partitions.CreatePartitionsTopic(name=name, count=4, assignments=None)]
     await fine(sweeper, create_partitions.CreatePartitionsRequest(topics=topics), version)
     assert len(sweeper.broker.image.topics[name].partitions) == 4

@@ -154,7 +154,7 @@ async def change_the_isr(sweeper: Sweeper, version: int) -> None:
     if version >= 2:
         topic.topic_id = topic_id(sweeper)
     request = alter_partition.AlterPartitionRequest(
-        broker_id=own, broker_epoch=broker.image.brokers[own].epoch, topics=[topic]
+        broker_id=own, broker_epoch=broker.controller.broker_epoch, topics=[topic]
     )
     answer = await fine(sweeper, request, version)
     (changed,) = answer.topics[0].partitions

@@ -183,7 +183,7 @@ async def serving(
     """
     async with running(data, **SMALL, **config) as broker:
         if broker.image.topic("t") is None:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
         producer = Transactional(await connect(broker), "id")
         if group is not None:
             await producer.client.call(FindCoordinatorRequest(key=group), 0)

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from odradek.cluster.configs.config_def import ConfigValue
 from odradek.cluster.controller.alter_partition import IsrChange
-from odradek.cluster.controller.lone_controller import LoneController
+from odradek.cluster.controller.event_queue import ImmediateQueue
+from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.cluster.controller.topic_manager import NewTopic
-from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage
+from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import Check, Create, Delete, Op, OpResult, SetData, StoreError
@@ -38,6 +42,65 @@ class Config:
 
     def topic_defaults(self) -> Mapping[str, ConfigValue]:
         return self.defaults
+
+
+class Obedient:
+    """A control listener in the place of the live brokers: they delete at once what they are told to."""
+
+    def __init__(self, controller: KafkaController) -> None:
+        self._controller = controller
+
+    def start(self, image: ClusterImage) -> None:
+        """What is marked is deleted."""
+        self._delete(image, image.marked)
+
+    def on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """What is marked now, or by a broker that has come, is deleted."""
+        self._delete(image, image.marked if delta.brokers else delta.topics_marked)
+
+    def _delete(self, image: ClusterImage, names: Collection[str]) -> None:
+        replicas = [
+            (broker, name, index)
+            for name in sorted(names)
+            for index, partition in image.topics[name].partitions.items()
+            for broker in partition.replicas
+            if broker in image.brokers
+        ]
+        for broker in sorted({replica[0] for replica in replicas}):
+            gone = [(name, index) for one, name, index in replicas if one == broker]
+            self._controller.event_queue.post(partial(self._controller.note_deleted, broker, gone))
+
+    def resend(self, broker_id: int) -> None:
+        """All replicas can be used."""
+
+    def await_return(self, broker: BrokerImage) -> None:
+        """Nobody refuses."""
+
+    def stop(self) -> None:
+        """Nothing is kept."""
+
+
+class Posts(ImmediateQueue):
+    """What is posted comes after what is under way, as in a broker."""
+
+    def __init__(self) -> None:
+        self._posted: deque[Callable[[], object]] = deque()
+        self._depth = 0
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        self._depth += 1
+        try:
+            return work()
+        finally:
+            self._depth -= 1
+            while self._posted and not self._depth:
+                self.run(self._posted.popleft())
+
+    def post(self, work: Callable[[], object]) -> None:
+        if self._depth:
+            self._posted.append(work)
+        else:
+            self.run(work)
 
 
 class TracingStore(MemoryStore):
@@ -64,8 +127,9 @@ class Scenario:
         self.rng = random.Random(7)
         self.lines: list[str] = []
         self.stores: dict[int, MemoryStore] = {}
-        self.controllers: dict[int, LoneController] = {}
+        self.controllers: dict[int, KafkaController] = {}
         self.quiet = False
+        self.queue = Posts()
 
     def run(self, command: str) -> list[str]:
         """Do a command."""
@@ -74,7 +138,7 @@ class Scenario:
         options = dict(word.split("=", 1) for word in words if "=" in word)
         plain = [word for word in words if "=" not in word]
         try:
-            getattr(self, f"do_{name}")(*plain, **options)
+            self.queue.run(lambda: getattr(self, f"do_{name}")(*plain, **options))
         except (KafkaError, StoreError) as error:
             self.lines.append(f"= {type(error).__name__}: {error}")
         return self.lines
@@ -84,7 +148,9 @@ class Scenario:
     def do_controller(self, broker: str, rack: str | None = None) -> None:
         """A whole broker: registers and tries to become the controller."""
         store = TracingStore(self.server, self._note)
-        controller = LoneController(store, int(broker), self.config, self.clock, self.rng)
+        controller = KafkaController(store, int(broker), self.config, self.clock, self.rng)
+        controller.event_queue = self.queue
+        controller.add_control_listener(Obedient(controller))
         self.stores[int(broker)], self.controllers[int(broker)] = store, controller
         controller.add_listener(lambda image, delta: self._told(int(broker), image, delta))
         self.quiet = True

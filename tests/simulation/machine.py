@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.membership.membership import ClusterAccess
-from odradek.broker.metadata.controller_thread import ControllerThread, _call
+from odradek.broker.metadata.controller_thread import ControllerThread, UntilTold, _call
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.limits import network_limits
 from odradek.broker.network.server import Listener
@@ -95,8 +95,8 @@ class SimulatedListener(Listener):
 class SimulatedControllerThread(ControllerThread):
     """The controller's thread as one that takes turns with its loop."""
 
-    def __init__(self, broker: SimulatedBroker, replicas: Any) -> None:
-        super().__init__(broker.loop, replicas, broker.logs)
+    def __init__(self, broker: SimulatedBroker) -> None:
+        super().__init__(broker.loop)
         self._executor: Any = VirtualExecutor(broker.machine.loop)
 
     def _in_loop(self, work: Any) -> Any:
@@ -122,8 +122,9 @@ class SimulatedBroker(Broker):
         listening.listeners.append(listener)
         self._undo.push("listener", listener.stop_accepting)
 
-    def _use_controller_thread(self, replicas: Any) -> None:
-        self._controller_thread = SimulatedControllerThread(self, replicas)
+    def _use_controller_thread(self, until_told: UntilTold | None) -> None:
+        assert until_told is None, "there are several brokers"
+        self._controller_thread = SimulatedControllerThread(self)
         self.controller.event_queue = self._controller_thread
         self.controller.context.rng = random.Random(self.machine.world.rng.random())
         self._undo.push("controller's thread", self._controller_thread.let_go)

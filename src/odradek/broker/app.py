@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.assembly.coordinators import Coordinators
 from odradek.broker.assembly.gauges import count_copied, register_fetcher_gauges, register_gauges
-from odradek.broker.assembly.metadata_access import ask_store, open_metadata
+from odradek.broker.assembly.metadata_access import open_metadata
 from odradek.broker.assembly.metadata_publisher import MetadataPublisher
 from odradek.broker.assembly.registration import broker_registration
 from odradek.broker.assembly.security import open_security
@@ -34,12 +34,12 @@ from odradek.broker.conversion.unpacking import Unpacking
 from odradek.broker.event_loop.loop_timers import LoopTimers
 from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.fetch.sessions import FetchSessionCache
-from odradek.broker.folders.adoption import adopt_topics, report_strangers
+from odradek.broker.folders.adoption import report_strangers
 from odradek.broker.folders.failures import FolderFailures
 from odradek.broker.folders.log_configs import TopicLogConfigs
 from odradek.broker.folders.opening import open_logs
 from odradek.broker.membership.membership import ClusterAccess, Membership
-from odradek.broker.metadata.controller_thread import ControllerThread
+from odradek.broker.metadata.controller_thread import ControllerThread, UntilTold
 from odradek.broker.metadata.features import Features
 from odradek.broker.metadata.waits import check_cluster, check_topics
 from odradek.broker.metrics.metrics import Metrics
@@ -53,7 +53,6 @@ from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.requests.authorizer import Authorizer
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.upkeep.housekeeping import Housekeeping
-from odradek.cluster.controller.controller import Controller
 from odradek.cluster.features import read_features
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.interbroker.channels import InterBrokerChannels
+    from odradek.broker.membership.lone_membership import LoneMembership
     from odradek.broker.membership.state_changes import StateChanges
     from odradek.broker.metadata.topic_descriptions import TopicDescriptions
     from odradek.broker.metrics.telemetry import ClientTelemetry
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.storage.files import FileSystem
     from odradek.sasl.scram_words import NewUser
@@ -109,13 +110,14 @@ class Broker:
     purgatory: Purgatory
     logs: LogManager
     store: MetadataStore
-    controller: Controller
+    controller: KafkaController
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     features: Features
     _listening: Listening
     _coordinators: Coordinators
+    _membership: Membership | LoneMembership
     _publisher: MetadataPublisher
 
     def __init__(
@@ -161,7 +163,6 @@ class Broker:
         if cluster is None and store is None and is_shared(self.config):
             cluster = ClusterAccess(self._open_shared_store)
         self._cluster = cluster
-        self._membership: Membership | None = None
         self._given_timers = timers
         self._rng = rng
         self._scram_users = scram_users
@@ -189,12 +190,12 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         """The cluster as it is now."""
-        return self.controller.image if self._membership is None else self._membership.metadata.image
+        return self._membership.metadata.image
 
     @property
     def knows_cluster(self) -> bool:
-        """Return whether a broker of a cluster of several has been told of it since it started."""
-        return self._membership is None or self._membership.is_told
+        """Return whether this broker has been told of its cluster since it started."""
+        return self._membership.is_told
 
     @property
     def cluster_id(self) -> str:
@@ -254,8 +255,7 @@ class Broker:
         if descriptions is None:
             from odradek.broker.metadata.topic_descriptions import TopicDescriptions
 
-            metadata = self.controller if self._membership is None else self._membership.metadata
-            descriptions = self._topic_descriptions = TopicDescriptions(metadata)
+            descriptions = self._topic_descriptions = TopicDescriptions(self._membership.metadata)
         return descriptions
 
     # ------------------------------------------------------------------ start
@@ -280,16 +280,11 @@ class Broker:
 
     async def _start(self) -> None:
         await self._prepare()
-        if self._membership is None:
-            self._take_charge()
-        elif self._scram_users:
-            raise StartError(
-                "--add-scram is for a broker that is alone: in a cluster of several, kafka-configs makes "
-                "users over ZooKeeper, and odradek configs over a listener that takes another login. "
-                "Nothing was started."
-            )
+        membership = self._membership
+        if isinstance(membership, Membership):
+            await self._join(membership)
         else:
-            await self._join(self._membership)
+            await self._take_charge(membership)
         self._finish_start()
 
     async def _prepare(self) -> None:
@@ -312,9 +307,14 @@ class Broker:
         self.replicas = self._make_replicas(log_configs)
         coordinators = self._coordinators = Coordinators(self)
         self._undo.push("loading of coordinators", coordinators.cancel_loading)
+        membership = self._membership
+        membership.begin(self.replicas, self.logs, coordinators.follow_leaders, partial(count_copied, self))
         publisher = self._publisher = MetadataPublisher(
-            self, log_configs, listening, self._dispatcher, coordinators
+            self, log_configs, listening, self._dispatcher, coordinators, membership.fetchers
         )
+        membership.metadata.add_listener(publisher.publish)
+        # Deletions end in the controller's own image.
+        self.controller.add_listener(lambda image, delta: check_topics(self.purgatory, delta))
         publisher.set_replication_quotas()
         publisher.follow_quotas(self.image.configs)
         self._undo.push("unpacking", self.unpacking.stop)
@@ -324,7 +324,7 @@ class Broker:
         self.producer_ids = ProducerIds(
             self.controller, partial(self.logs.largest_producer_id, BELIEVED_BELOW)
         )
-        stored = await ask_store(self.controller, self._membership, read_features)
+        stored = await membership.ask_until_answered(read_features)
         self.features = Features(self.controller, self.handlers, stored)
 
     async def _open_folders(self) -> TopicLogConfigs:
@@ -349,11 +349,15 @@ class Broker:
             cluster=self._cluster,
         )
         self.store, self.controller, self.config = metadata.store, metadata.controller, metadata.config
-        self._membership = metadata.membership
-        if self._membership is not None:
-            self._use_controller_thread(None)
-            self._undo.push("membership", self._membership.let_go)
+        membership = self._membership = metadata.membership
+        self._use_controller_thread(None if isinstance(membership, Membership) else membership.until_told)
+        self._undo.push("membership", membership.let_go)
         return log_configs
+
+    def _use_controller_thread(self, until_told: UntilTold | None) -> None:
+        self._controller_thread = ControllerThread(self.loop, until_told)
+        self.controller.event_queue = self._controller_thread
+        self._undo.push("controller's thread", self._controller_thread.let_go)
 
     def _make_replicas(self, log_configs: TopicLogConfigs) -> ReplicaManager:
         replicas = ReplicaManager(
@@ -373,42 +377,34 @@ class Broker:
         replicas.may_elect_unclean = self.controller.may_elect_unclean
         return replicas
 
-    def _take_charge(self) -> None:
-        """Be the controller of a cluster of one, and take up the partitions of its image."""
-        self.controller.add_listener(self._publisher.publish)
-        self.controller.start(self._registration())
-        self._undo.push("controller", self.controller.stop)
+    async def _take_charge(self, membership: LoneMembership) -> None:
+        """Be the controller of a cluster of one, take up its partitions, and only then listen."""
         if self._scram_users:
             from odradek.broker.sasl.new_users import add_scram_users
 
             add_scram_users(self.controller, self._scram_users)
-        adopt_topics(self.logs, self.controller, self.config)
         FolderFailures(self).follow()
-        self._use_controller_thread(self.replicas)
+        self._publisher.follow_dynamic_configs(self.image)
+        self._undo.push("controller", self.controller.stop)
+        await membership.join(self._registration)
         report_strangers(self.logs, self.image)
         self.housekeeping.start()
         register_gauges(self, self.listeners)
         self._listening.start()
 
-    def _use_controller_thread(self, replicas: ReplicaManager | None) -> None:
-        self._controller_thread = ControllerThread(self.loop, replicas, self.logs)
-        self.controller.event_queue = self._controller_thread
-        self._undo.push("controller's thread", self._controller_thread.let_go)
-
     async def _join(self, membership: Membership) -> None:
         """Listen, register, and follow the controller's requests."""
-        membership.begin(
-            self.replicas, self.logs, self._coordinators.follow_leaders, partial(count_copied, self)
-        )
-        self._publisher.fetchers = membership.fetchers
+        if self._scram_users:
+            raise StartError(
+                "--add-scram is for a broker that is alone: in a cluster of several, kafka-configs makes "
+                "users over ZooKeeper, and odradek configs over a listener that takes another login. "
+                "Nothing was started."
+            )
         self.state_changes, self.channels = membership.state_changes, membership.channels
-        membership.metadata.add_listener(self._publisher.publish_told)
         membership.on_told = partial(check_cluster, self.purgatory)
         membership.on_replaced = self._be_fatal
-        # Deletions end in the controller's own image.
-        self.controller.add_listener(lambda image, delta: check_topics(self.purgatory, delta))
         self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
-        FolderFailures(self).follow_in_cluster()
+        FolderFailures(self).follow()
         self.housekeeping.start()
         register_gauges(self, self.listeners)
         register_fetcher_gauges(self.metrics, membership.fetchers)
@@ -475,8 +471,9 @@ class Broker:
         self._started = False
         self._coordinators.cancel_loading()
         log.info("broker stopping broker_id=%d", self.broker_id)
-        if self._membership is not None:
-            await self._membership.leave(self.all_stop)
+        membership = self._membership
+        if self.channels is not None:
+            await membership.leave(self.all_stop)
             # Others take over before this broker refuses connections.
             try:
                 await self._controller_thread.run(self.controller.stop)
@@ -484,10 +481,12 @@ class Broker:
                 log.warning("the end of the session tells the others that this broker has gone: %s", error)
         self._listening.stop_accepting()
         self.housekeeping.stop()
-        if self._membership is not None:
-            # Before the logs are closed: no replica is made or removed after that.
-            await self._membership.state_changes.stop()
-            self._membership.let_go()
+        if self.channels is None:
+            # This broker still follows what is under way.
+            await self._controller_thread.stop()
+        # Before the logs are closed: no replica is made or removed after that.
+        await membership.state_changes.stop()
+        membership.let_go()
         await self._controller_thread.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
         self._coordinators.stop()
@@ -506,8 +505,7 @@ class Broker:
         Nothing is flushed, nobody is told, and the session with the metadata store stays open.
         """
         self._started = False
-        if self._membership is not None:
-            self._membership.let_go()
+        self._membership.let_go()
         self.housekeeping.stop()
         if self.listeners:
             self._listening.abort()

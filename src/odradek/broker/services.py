@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterImage
     from odradek.log.folders.log_manager import LogManager
     from odradek.log.storage.files import FileSystem
@@ -74,7 +74,7 @@ class BrokerServices(Protocol):
     timers: Timers
     loop: asyncio.AbstractEventLoop
     files: FileSystem
-    controller: Controller
+    controller: KafkaController
     state_changes: StateChanges | None
     channels: InterBrokerChannels | None
     logs: LogManager
@@ -118,7 +118,7 @@ class BrokerServices(Protocol):
 
     @property
     def knows_cluster(self) -> bool:
-        """Return whether a broker of a cluster of several has been told of it since it started."""
+        """Return whether this broker has been told of its cluster since it started."""
         ...
 
     @property

@@ -91,7 +91,7 @@ def test_golden_requests(key: int, tmp_path: Path) -> None:
                 what = f"{line['name']} {version} {line['case']}"
                 await check(sweeper, key, version, body, what)
                 if not asked:
-                    sweeper.broker.groups.ensure_topic()
+                    await sweeper.broker.controller.event_queue.run(sweeper.broker.groups.ensure_topic)
                     await commit_once(sweeper)
                 elif sweeper.broker.image.topic(TOPIC) is None:
                     await fill_topic(sweeper)
@@ -113,7 +113,7 @@ def test_golden_requests(key: int, tmp_path: Path) -> None:
 
 
 async def fill_topic(sweeper: Sweeper) -> None:
-    live.create_topic(sweeper.broker, TOPIC, 2)
+    await live.create_topic(sweeper.broker, TOPIC, 2)
     for index in (0, 1):
         answer = await sweeper.ask(live.produce(TOPIC, live.batch([b"v"] * 5), index=index), 9)
         assert error_codes(answer) == [ErrorCode.NONE]
@@ -193,7 +193,7 @@ def test_meaningful_requests(key: int, tmp_path: Path) -> None:
 
     async def main() -> None:
         async with sweeping(tmp_path / "data") as sweeper:
-            sweeper.broker.groups.ensure_topic()
+            await sweeper.broker.controller.event_queue.run(sweeper.broker.groups.ensure_topic)
             await commit_once(sweeper)
             for version in SERVED[key].versions:
                 await walk(sweeper, version)

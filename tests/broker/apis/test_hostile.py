@@ -154,7 +154,7 @@ def test_a_slow_sender_gets_its_answer_and_nobody_waits_for_it(tmp_path: Path) -
 def test_answers_that_nobody_reads_do_not_pile_up(tmp_path: Path) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             neighbour = await live.connect(broker)
             await live.append(neighbour, "t", live.batch([b"x" * 1000] * 500))
             greedy = await live.connect(broker)
@@ -244,7 +244,7 @@ def test_mutated_frames(source: str, tmp_path: Path) -> None:
 
     async def main() -> None:
         async with sweeping(tmp_path / "data") as sweeper:
-            sweeper.broker.groups.ensure_topic()
+            await sweeper.broker.controller.event_queue.run(sweeper.broker.groups.ensure_topic)
             await commit_once(sweeper)
             with warnings_of() as log:
                 for number in range(700):
@@ -303,7 +303,7 @@ def test_the_longest_texts_are_answered(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with sweeping(tmp_path / "data") as sweeper:
-            sweeper.broker.groups.ensure_topic()
+            await sweeper.broker.controller.event_queue.run(sweeper.broker.groups.ensure_topic)
             await commit_once(sweeper)
             for version in range(8):
                 topics = [CreatableTopic(name=long, num_partitions=1, replication_factor=1)]

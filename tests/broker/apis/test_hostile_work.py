@@ -94,7 +94,7 @@ def one_huge_topic(count: int) -> Any:
 def test_a_large_question_is_answered_in_bounds(make: Any, tmp_path: Path) -> None:
     async def main() -> None:
         async with sweeping(tmp_path / "data") as sweeper:
-            sweeper.broker.groups.ensure_topic()
+            await sweeper.broker.controller.event_queue.run(sweeper.broker.groups.ensure_topic)
             await commit_once(sweeper)
             request, version = make(20_000)
             topics = len(sweeper.broker.image.topics)
@@ -150,7 +150,7 @@ def test_a_request_of_many_megabytes_of_small_things_is_refused(tmp_path: Path) 
 def test_long_polls_of_one_connection_are_bounded_in_bytes(tmp_path: Path) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             client, neighbour = await live.connect(broker), await live.connect(broker)
             partitions = [fetch.FetchPartition(partition=0, fetch_offset=0) for _ in range(10_000)]
             request = fetch.FetchRequest(
@@ -211,7 +211,7 @@ def test_a_partition_that_is_named_twice_is_appended_to_not_at_all(tmp_path: Pat
 def test_questions_that_are_repeated_do_not_multiply_the_answer(tmp_path: Path) -> None:
     async def main() -> None:
         async with sweeping(tmp_path / "data") as sweeper:
-            sweeper.broker.groups.ensure_topic()
+            await sweeper.broker.controller.event_queue.run(sweeper.broker.groups.ensure_topic)
             await commit_once(sweeper)
             described = await sweeper.ask(DescribeGroupsRequest(groups=[GROUP] * 1000), 5)
             assert [group.group_id for group in described.groups] == [GROUP]
@@ -271,7 +271,7 @@ def test_a_bomb_is_refused_within_bounds(codec: Codec, tmp_path: Path) -> None:
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             client = await live.connect(broker)
             assert (await live.append(client, "t", live.batch())).error_code == 0
             before = resident_mib()
@@ -359,7 +359,7 @@ def test_nobody_writes_lines_into_the_log(tmp_path: Path) -> None:
 
     async def whole() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             logger = logging.getLogger("odradek")
             level = logger.level
             logger.addHandler(handler)

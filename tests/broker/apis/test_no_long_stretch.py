@@ -183,10 +183,10 @@ def test_many_items_leave_room_for_others(part: int, tmp_path: Path, monkeypatch
     async def main() -> None:
         found = []
         async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
-            broker.groups.ensure_topic()
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
             for key in many_items.apis()[part::4]:
                 if broker.image.topic(many_items.TOPIC) is None:
-                    live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
+                    await live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
                 topic_id = broker.image.topic_id(many_items.TOPIC)
                 found += await stretches(broker, key, topic_id, monkeypatch)
         assert not found, "\n".join(found)
@@ -218,10 +218,10 @@ def test_no_field_of_a_request_holds_the_loop(
     async def main() -> None:
         found: list[str] = []
         async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
-            broker.groups.ensure_topic()
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
             for key in many_items.apis()[part::2]:
                 if broker.image.topic(many_items.TOPIC) is None:
-                    live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
+                    await live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
                 topic_id = broker.image.topic_id(many_items.TOPIC)
                 found += await attacked(broker, attacks.tagged(key, topic_id, COUNT), monkeypatch)
                 found += await attacked(broker, attacks.sized(key, topic_id), monkeypatch)
@@ -238,10 +238,10 @@ def test_no_mixture_holds_the_loop(seed: int, tmp_path: Path, monkeypatch: pytes
         chance = random.Random(seed)
         found: list[str] = []
         async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
-            broker.groups.ensure_topic()
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
             for key in chance.sample(many_items.apis(), 12):
                 if broker.image.topic(many_items.TOPIC) is None:
-                    live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
+                    await live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
                 topic_id = broker.image.topic_id(many_items.TOPIC)
                 items = FEW.get(key, COUNT)
                 attack = attacks.by_chance(key, topic_id, chance, items, large_batch)
@@ -309,9 +309,9 @@ def test_few_words_that_ask_for_much_leave_room_for_others(
     async def main() -> None:
         async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
             broker.housekeeping.stop()  # which looks at all logs now and then, for no request
-            broker.groups.ensure_topic()
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
             for number in range(TOPICS):
-                live.create_topic(broker, f"many-{number}", EACH)
+                await live.create_topic(broker, f"many-{number}", EACH)
             client = await live.connect(broker)
             await client.call(commit_of_all(), 8)
             of_group = OffsetFetchRequest(

@@ -118,8 +118,8 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
             group_initial_rebalance_delay_ms=0,
         ) as broker:
             assert broker.cluster_id == cluster_of(name)
-            broker.groups.ensure_topic()
-            broker.transactions.ensure_topic()
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
+            await broker.controller.event_queue.run(broker.transactions.ensure_topic)
             timers.advance(0)
             replay = Replay(broker, timers)
             await replay.run(transcript)

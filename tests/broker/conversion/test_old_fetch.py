@@ -41,7 +41,7 @@ def whole(records: Any) -> list[tuple[Any, bytes]]:
 def test_batches_come_as_messages(version: int, codec: Codec, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             for start in (0, 3):
                 records = [(TIME + start + n, b"k%d" % n, b"v" * n, [("h", b"1")]) for n in range(3)]
@@ -73,7 +73,7 @@ def test_batches_come_as_messages(version: int, codec: Codec, tmp_path: Path) ->
 def test_old_messages_come_as_they_are_where_they_may(version: int, stored_as: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, **OLD_BROKER) as broker:
-            create_topic(broker, "t", configs={"message.format.version": stored_as})
+            await create_topic(broker, "t", configs={"message.format.version": stored_as})
             client = await connect(broker)
             builder = MessageSetBuilder(1, Codec.GZIP)
             for number in range(5):
@@ -112,7 +112,7 @@ def test_large_answers_are_converted_while_they_are_sent(
 
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             chance = random.Random(7)
             values = [chance.randbytes(chance.randrange(1, 900)) for _ in range(4000)]
@@ -157,7 +157,7 @@ def test_a_first_message_that_is_too_large(version: int, converting: bool, tmp_p
     async def main() -> None:
         async with running(tmp_path, **OLD_BROKER) as broker:
             stored_as = "2.8" if converting else "0.9.0"
-            create_topic(broker, "t", configs={"message.format.version": stored_as})
+            await create_topic(broker, "t", configs={"message.format.version": stored_as})
             client = await connect(broker)
             builder = MessageSetBuilder(0)
             builder.append(-1, b"k", b"v" * 3000)
@@ -180,7 +180,7 @@ def test_a_first_message_that_is_too_large(version: int, converting: bool, tmp_p
 def test_conversion_can_be_switched_off(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", configs={"message.downconversion.enable": "false"})
+            await create_topic(broker, "t", configs={"message.downconversion.enable": "false"})
             client = await connect(broker)
             await append(client, "t", build_batch([(TIME, b"k", b"v", [])]))
             for version in range(4):
@@ -195,7 +195,7 @@ def test_conversion_can_be_switched_off(tmp_path: Path) -> None:
 def test_zstd_cannot_be_converted(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             await append(client, "t", build_batch([(TIME, b"k", b"v", [])]))
             for size in (10, 90_000):
@@ -215,7 +215,7 @@ def test_zstd_cannot_be_converted(tmp_path: Path) -> None:
 def test_a_long_poll_is_answered_converted(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             waiting, client = await connect(broker), await connect(broker)
             for size in (10, 300_000):
                 end = broker.replicas.get("t", 0).log.log_end_offset

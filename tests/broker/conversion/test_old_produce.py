@@ -49,7 +49,7 @@ def test_message_sets_are_stored_in_the_topics_format(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path, **OLD_BROKER) as broker:
-            create_topic(broker, "t", configs={"message.format.version": stored_as})
+            await create_topic(broker, "t", configs={"message.format.version": stored_as})
             client = await connect(broker)
             values = [b"a", b"b" * 300, b"c"]
             for number in range(2):
@@ -75,7 +75,7 @@ def test_message_sets_are_stored_in_the_topics_format(
 def test_what_is_converted_in_a_thread_keeps_its_place(codec: Codec, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             large = [b"%05d" % number * 40 for number in range(2000)]
             asked = []
@@ -104,7 +104,7 @@ def test_a_failure_behind_a_conversion_is_answered(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
 
             def fail(*_: Any) -> Any:
@@ -160,7 +160,7 @@ LARGE = [b"x" * 90_000]
 def test_refused_message_sets(records: bytes, code: ErrorCode, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             answer = await append(client, "t", records, version=2)
             assert (ErrorCode(answer.error_code), answer.base_offset) == (code, -1)
@@ -174,7 +174,7 @@ def test_refused_message_sets(records: bytes, code: ErrorCode, tmp_path: Path) -
 def test_an_empty_set_is_done(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             for acks in (1, -1):
                 answer = await append(client, "t", b"", version=1, acks=acks)
@@ -188,7 +188,7 @@ def test_an_empty_set_is_done(tmp_path: Path) -> None:
 def test_batches_for_a_topic_of_an_older_format(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, **OLD_BROKER) as broker:
-            create_topic(broker, "t", configs={"message.format.version": "0.10.2"})
+            await create_topic(broker, "t", configs={"message.format.version": "0.10.2"})
             client = await connect(broker)
             assert (await append(client, "t", batch([b"a", b"b"]), version=version)).base_offset == 0
             idempotent = batch([b"a"], producer_id=3, producer_epoch=0, base_sequence=0)
@@ -211,7 +211,7 @@ def test_batches_for_a_topic_of_an_older_format(version: int, tmp_path: Path) ->
 def test_the_format_is_ignored_since_3_0(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", configs={"message.format.version": "0.9.0"})
+            await create_topic(broker, "t", configs={"message.format.version": "0.9.0"})
             client = await connect(broker)
             await append(client, "t", message_set(0, Codec.NONE, [b"a"]), version=0)
             _, magics = await stored(client)

@@ -92,7 +92,7 @@ def test_requests_of_a_connection_are_appended_as_they_came(codec: Codec, tmp_pa
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", 2)
+            await live.create_topic(broker, "t", 2)
             unpacking = held(broker)
             client, neighbour = await live.connect(broker), await live.connect(broker)
             client.send(produce(large_batch(codec)), 9)
@@ -124,7 +124,7 @@ def test_requests_of_a_connection_are_appended_as_they_came(codec: Codec, tmp_pa
 def test_what_a_peer_that_has_gone_sent_is_not_unpacked(tmp_path: Path) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", 3)
+            await live.create_topic(broker, "t", 3)
             unpacking = held(broker)
             client = await live.connect(broker)
             large = large_batch(Codec.ZSTD)
@@ -164,7 +164,7 @@ def test_the_loop_unpacks_little_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", partitions)
+            await live.create_topic(broker, "t", partitions)
             client = await live.connect(broker)
             for codec in PACKED:
                 large = large_batch(codec)
@@ -215,7 +215,7 @@ def test_message_sets_are_unpacked_beside_the_loop(
 
     async def main() -> None:
         async with live.running(tmp_path, inter_broker_protocol_version="2.8") as broker:
-            live.create_topic(broker, "t", partitions, configs={"message.format.version": stored_as})
+            await live.create_topic(broker, "t", partitions, configs={"message.format.version": stored_as})
             client = await live.connect(broker)
             charged = charging(broker)
             for codec in OLD_CODECS:
@@ -243,7 +243,7 @@ def test_message_sets_that_become_large_are_converted_beside_the_loop(
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", partitions, configs={"compression.type": "uncompressed"})
+            await live.create_topic(broker, "t", partitions, configs={"compression.type": "uncompressed"})
             client = await live.connect(broker)
             records = large_set(1, Codec.GZIP, size)
             with counting_unpacked(monkeypatch) as unpacked:
@@ -264,7 +264,7 @@ def test_batches_of_today_in_an_old_request_are_unpacked_beside_the_loop(
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", partitions)
+            await live.create_topic(broker, "t", partitions)
             client = await live.connect(broker)
             for codec in OLD_CODECS:
                 with counting_unpacked(monkeypatch) as unpacked:
@@ -284,7 +284,7 @@ def test_what_is_made_of_a_request_is_held_for_few_partitions_at_once(
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", partitions, configs={"compression.type": "uncompressed"})
+            await live.create_topic(broker, "t", partitions, configs={"compression.type": "uncompressed"})
             monkeypatch.setattr(preparation, "MOST_PREPARED_BYTES", 3 * size)
             held: list[int] = []
             appended = preparation.Preparation.appended
@@ -317,7 +317,7 @@ def test_what_a_batch_in_another_codec_costs_is_what_it_unpacks_to(codec: Codec,
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", configs={"compression.type": "uncompressed"})
+            await live.create_topic(broker, "t", configs={"compression.type": "uncompressed"})
             charged = charging(broker)
             client = await live.connect(broker)
             records = live.batch([bytes(300_000)], codec=codec)
@@ -338,8 +338,8 @@ def test_no_field_of_a_request_has_the_loop_unpack_much(
     async def main() -> None:
         found = []
         async with live.running(tmp_path) as broker:
-            broker.groups.ensure_topic()
-            live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
+            await live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
             topic_id = broker.image.topic_id(many_items.TOPIC)
             for key in many_items.apis():
                 for what, frame in attacks.packed(key, topic_id, large_batch):
@@ -360,7 +360,7 @@ def test_a_batch_may_unpack_to_so_much(codec: Codec, tmp_path: Path) -> None:
     async def main() -> None:
         bound = {"odradek_batch_unpacked_max_bytes": 200_000}
         async with live.running(tmp_path, **bound) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             client = await live.connect(broker)
             for size, code in ((100_000, 0), (300_000, ErrorCode.MESSAGE_TOO_LARGE)):
                 records = live.batch([bytes(size)], codec=codec)
@@ -379,7 +379,7 @@ def test_many_connections_together_have_the_loop_unpack_little(
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", count)
+            await live.create_topic(broker, "t", count)
             records = live.batch([bytes(size)], codec=Codec.GZIP)
             peers = [connected(str(number)) for number in range(count)]
             header = RequestHeader(
@@ -408,7 +408,7 @@ def test_many_connections_together_have_the_loop_unpack_little(
 def test_a_search_by_time_unpacks_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", len(PACKED))
+            await live.create_topic(broker, "t", len(PACKED))
             client = await live.connect(broker)
             for _ in range(2):
                 await client.call(produce(*map(large_batch, PACKED)), 9)
@@ -442,7 +442,7 @@ def test_a_fetch_that_is_converted_unpacks_beside_the_loop(
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", partitions)
+            await live.create_topic(broker, "t", partitions)
             client = await live.connect(broker)
             await client.call(produce(*[large_batch(codec)] * partitions), 9)
             wanted = [
@@ -477,7 +477,7 @@ def test_all_of_a_fetch_that_is_converted_is_charged(tmp_path: Path, monkeypatch
 
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             client = await live.connect(broker)
             # The first is larger than a piece, so that the second is converted while it is sent.
             few = live.batch([random.Random(0).randbytes(300_000)], codec=Codec.GZIP)

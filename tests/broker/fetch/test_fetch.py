@@ -21,7 +21,7 @@ from odradek.wire.messages.fetch import (
     PartitionData,
 )
 
-from ..live import Client, append, batch, connect, create_topic, fetch, running
+from ..live import Client, append, batch, connect, create_topic, delete_topics, fetch, running
 from ..net import run, settle
 
 
@@ -40,7 +40,7 @@ def values(partition: PartitionData) -> list[bytes | None]:
 def test_every_version_reads(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            topic_id = create_topic(broker, "t")
+            topic_id = await create_topic(broker, "t")
             client = await connect(broker)
             for number in range(3):
                 await append(client, "t", batch([b"%d" % number]))
@@ -61,7 +61,7 @@ def test_every_version_reads(version: int, tmp_path: Path) -> None:
 def test_limits_hold_except_for_the_first_batch(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             size = len(batch([b"x" * 1000]))
             for index in (0, 1):
@@ -101,7 +101,7 @@ def test_a_long_poll_ends_when_enough_has_come(tmp_path: Path) -> None:
     async def main() -> None:
         timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             reader, writer = await connect(broker), await connect(broker)
             size = len(batch([b"x" * 100]))
             reader.send(fetch("t", max_wait_ms=500, min_bytes=2 * size), 12)
@@ -121,7 +121,7 @@ def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
     async def main() -> None:
         timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client, writer = await connect(broker), await connect(broker)
             client.send(fetch("t", max_wait_ms=500, min_bytes=10**6), 12)
             await waiting(broker)
@@ -140,7 +140,7 @@ def test_without_time_to_wait_the_answer_comes_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             for max_wait_ms, min_bytes in ((0, 100), (-1, 100), (500, 0), (500, -1)):
                 request = fetch("t", max_wait_ms=max_wait_ms, min_bytes=min_bytes)
@@ -154,8 +154,8 @@ def test_a_poll_does_not_hold_up_what_is_asked_after_it(tmp_path: Path) -> None:
     async def main() -> None:
         timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
-            create_topic(broker, "t")
-            create_topic(broker, "u")
+            await create_topic(broker, "t")
+            await create_topic(broker, "u")
             client = await connect(broker)
             client.send(fetch("t", max_wait_ms=500), 12)
             await waiting(broker)
@@ -176,11 +176,11 @@ def test_a_deleted_topic_ends_the_poll(tmp_path: Path) -> None:
     async def main() -> None:
         timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             client.send(fetch("t", max_wait_ms=500), 12)
             await waiting(broker)
-            broker.controller.delete_topics(["t"])
+            await delete_topics(broker, ["t"])
             assert only(await client.receive()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             client.close()
 
@@ -191,7 +191,7 @@ def test_a_peer_that_goes_leaves_nothing_waiting(tmp_path: Path) -> None:
     async def main() -> None:
         timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             client.send(fetch("t", max_wait_ms=2**31 - 1), 12)
             await waiting(broker)
@@ -217,7 +217,7 @@ ERRORS = [
 def test_errors_are_answered_at_once(fields: dict[str, int], code: ErrorCode, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, timers=ManualTimers(ManualClock(SystemClock().now_ms()))) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             for _ in range(2):
                 await append(client, "t", batch())
@@ -245,11 +245,11 @@ def test_unknown_topics(tmp_path: Path) -> None:
 def test_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            old = create_topic(broker, "t")
+            old = await create_topic(broker, "t")
             client = await connect(broker)
             await append(client, "t", batch([b"old"]))
-            broker.controller.delete_topics(["t"])
-            new = create_topic(broker, "t")
+            await delete_topics(broker, ["t"])
+            new = await create_topic(broker, "t")
             assert old != new
             answer = only(await client.call(fetch("", topic_id=old), 13))
             assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -266,7 +266,7 @@ def test_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
 def test_zstd_topics_need_version_10(version: int, code: ErrorCode, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", configs={"compression.type": "zstd"})
+            await create_topic(broker, "t", configs={"compression.type": "zstd"})
             client = await connect(broker)
             await append(client, "t", batch(codec=Codec.ZSTD))
             assert ErrorCode(only(await client.call(fetch("t"), version)).error_code) == code
@@ -305,7 +305,7 @@ def shown(response: FetchResponse) -> list[int]:
 def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 3)
+            await create_topic(broker, "t", 3)
             client = await connect(broker)
             opened = await client.call(request(0, 0, {0: 0, 1: 0, 2: 0}), 12)
             session = opened.session_id
@@ -334,7 +334,7 @@ def test_a_session_from_its_opening_to_its_end(tmp_path: Path) -> None:
 def test_what_is_read_after_delete_records_and_at_the_log_end(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             for number in range(5):
                 await append(client, "t", batch([b"%d" % number]))
@@ -360,7 +360,7 @@ async def read_all(client: Client, partitions: int) -> dict[int, list[bytes | No
 def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 3)
+            await create_topic(broker, "t", 3)
             client = await connect(broker)
             for number in range(30):
                 await append(client, "t", batch([b"%d" % number]), index=number % 3)

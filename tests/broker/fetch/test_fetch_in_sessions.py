@@ -27,7 +27,7 @@ from seeds import each_seed
 from ..admin_world import Denying
 from ..dispatching import Later, dispatch, dispatcher_of, plain
 from ..fetch_frames import abort_transaction, fill
-from ..live import append, batch, connect, create_topic, running
+from ..live import append, batch, connect, create_topic, delete_topics, running
 from ..net import run
 
 Wanted = dict[tuple[str, int], FetchPartition]
@@ -152,9 +152,9 @@ def test_a_session_tells_what_is_new_of_what_a_full_fetch_tells(
                 replica = broker.replicas.find(topic, index)
                 what = chance.random()
                 if what < 0.03:
-                    broker.controller.delete_topics([topic])
+                    await delete_topics(broker, [topic])
                     if not reader.by_id:
-                        create_topic(broker, topic, 3)
+                        await create_topic(broker, topic, 3)
                 elif replica is not None and what < 0.6:
                     replica.append(batch(), required_acks=1, now_ms=broker.clock.now_ms())
                 elif replica is not None and what < 0.7:
@@ -169,14 +169,14 @@ def test_a_session_tells_what_is_new_of_what_a_full_fetch_tells(
 def test_a_topic_is_found_once_it_is_there(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            ids = {"a": create_topic(broker, "a"), "b": b"b" * 16}
+            ids = {"a": await create_topic(broker, "a"), "b": b"b" * 16}
             reader = Reader(broker, 13, ids, 0)
             wanted = {(name, 0): FetchPartition(partition_max_bytes=100) for name in ids}
             told = reader.in_session(wanted, [])
             assert [one.error_code for one in told.values()] == [0, 100]
             assert [one.error_code for one in reader.in_session({}, []).values()] == [100]
             # The topic is there, and the session finds its name.
-            ids["b"] = create_topic(broker, "b")
+            ids["b"] = await create_topic(broker, "b")
             reader.session_id = reader.epoch = 0
             assert [one.error_code for one in reader.in_session(wanted, []).values()] == [0, 0]
             assert reader.in_session({}, []) == {}
@@ -189,7 +189,7 @@ def test_a_topic_that_becomes_known_is_read_by_those_who_may(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            topic_id = create_topic(broker, "a")
+            topic_id = await create_topic(broker, "a")
             client = await connect(broker)
             assert (await append(client, "a", batch(), acks=1)).error_code == 0
             client.close()

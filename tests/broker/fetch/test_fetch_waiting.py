@@ -37,7 +37,7 @@ from waiting import until_async
 
 from ..dispatching import Later, dispatch, dispatcher_of, plain
 from ..fetch_frames import abort_transaction, fill
-from ..live import batch, create_topic, produce, running
+from ..live import batch, create_topic, delete_topics, produce, running
 from ..net import receive, run, settle
 
 VERSION = 10
@@ -155,7 +155,7 @@ def test_a_fetch_wakes_when_one_that_does_not_wait_would_find_enough(seed: int, 
 def test_a_reader_beyond_the_last_stable_offset_waits(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             partition = broker.replicas.get("a", 0)
             write(broker, partition, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
             write(broker, partition)
@@ -176,7 +176,7 @@ def test_a_reader_beyond_the_last_stable_offset_waits(tmp_path: Path) -> None:
 def test_a_reader_wakes_when_followers_have_what_was_there_already(min_bytes: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             partition = broker.replicas.get("a", 0)
             follow(broker, partition)
             write(broker, partition)
@@ -192,7 +192,7 @@ def test_a_reader_wakes_when_followers_have_what_was_there_already(min_bytes: in
 def test_what_is_appended_in_one_turn_of_the_loop_is_in_one_answer(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             partition = broker.replicas.get("a", 0)
             later = waiting(broker)
             for _ in range(3):
@@ -206,7 +206,7 @@ def test_what_is_appended_in_one_turn_of_the_loop_is_in_one_answer(tmp_path: Pat
 def test_a_new_leader_epoch_ends_the_wait_of_who_knows_the_old_one(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             partition = broker.replicas.get("a", 0)
             message = poll()
             message.topics[0].partitions[0].current_leader_epoch = partition.leader_epoch
@@ -226,13 +226,13 @@ def test_a_new_leader_epoch_ends_the_wait_of_who_knows_the_old_one(tmp_path: Pat
 def test_a_topic_that_goes_ends_the_wait(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            topic_id = create_topic(broker, "a")
+            topic_id = await create_topic(broker, "a")
             message = poll()
             if version >= 13:
                 message.topics[0].topic_id = topic_id
             later = Later()
             assert dispatch(dispatcher_of(broker), frame_of(message, version), later) is None
-            broker.controller.delete_topics(["a"])
+            await delete_topics(broker, ["a"])
             await asyncio.sleep(0)
             assert only(response_of(later.answer, version)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -242,7 +242,7 @@ def test_a_topic_that_goes_ends_the_wait(version: int, tmp_path: Path) -> None:
 def test_what_waits_for_a_peer_that_has_gone_is_dropped(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             later = waiting(broker)
             assert len(broker.purgatory) == 1
             later.context.on_disconnect()
@@ -266,7 +266,7 @@ def test_a_failure_that_nobody_foresaw_is_that_of_its_partition(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a", 2)
+            await create_topic(broker, "a", 2)
             partition = broker.replicas.get("a", 0)
             break_log(partition)
             write(broker, broker.replicas.get("a", 1))
@@ -288,7 +288,7 @@ def test_a_failure_that_nobody_foresaw_is_told_after_waiting(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             later = waiting(broker)
             partition = broker.replicas.get("a", 0)
 
@@ -351,7 +351,7 @@ def test_one_answer_that_leads_to_the_next_does_not_pile_up(
         async with running(tmp_path) as broker:
             count, polls = 200, 3
             monkeypatch.setattr(connection_module, "MAX_UNANSWERED", polls)
-            create_topic(broker, "a", count)
+            await create_topic(broker, "a", count)
 
             def poll(index: int) -> bytes:
                 message = FetchRequest(
@@ -391,7 +391,7 @@ def test_what_becomes_visible_while_other_partitions_are_read_is_not_waited_for(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a", 3)
+            await create_topic(broker, "a", 3)
             partition = broker.replicas.get("a", 0)
             follow(broker, partition)
             write(broker, partition)
@@ -425,7 +425,7 @@ def test_what_becomes_visible_while_other_partitions_are_read_is_not_waited_for(
 def test_what_was_too_little_is_not_kept_while_more_is_waited_for(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             write(broker, broker.replicas.get("a", 0), b"x" * 5000)
             later = waiting(broker, poll(most=2**20, min_bytes=10_000, max_bytes=2**20))
             gc.collect()
@@ -445,7 +445,7 @@ def test_what_was_too_little_is_not_kept_while_more_is_waited_for(tmp_path: Path
 def test_what_is_not_visible_does_not_count_as_arrived(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             partition = broker.replicas.get("a", 0)
             write(broker, partition)
             follow(broker, partition)
@@ -469,7 +469,7 @@ def test_a_peer_that_goes_before_its_fetch_waits_leaves_nothing(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a", 3)
+            await create_topic(broker, "a", 3)
             monkeypatch.setattr(fetch_handler, "AT_ONCE", 1)
             # Every look at the clock ends a slice.
             monkeypatch.setattr(broker.slicer, "_clock", itertools.count().__next__)
@@ -495,9 +495,9 @@ def test_a_peer_that_goes_before_its_fetch_waits_leaves_nothing(
     run(main)
 
 
-def among(broker: Broker, sizes: list[int], **fields: Any) -> FetchRequest:
+async def among(broker: Broker, sizes: list[int], **fields: Any) -> FetchRequest:
     """A fetch of topic `a` whose partitions have a batch each; it wants at most 200 B of each."""
-    create_topic(broker, "a", len(sizes))
+    await create_topic(broker, "a", len(sizes))
     for index, size in enumerate(sizes):
         write(broker, broker.replicas.get("a", index), b"x" * size)
     partitions = [FetchPartition(partition=index, partition_max_bytes=200) for index in range(len(sizes))]
@@ -511,7 +511,7 @@ def test_a_visible_batch_for_which_there_is_no_room_counts_up_to_the_partition_s
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            message = among(broker, [10] + [5000] * (partitions - 1), min_bytes=250)
+            message = await among(broker, [10] + [5000] * (partitions - 1), min_bytes=250)
             answer = dispatch(dispatcher_of(broker), frame_of(message), Later())
             (topic,) = response_of(answer).responses
             assert [len(one.records) for one in topic.partitions] == [len(batch([b"x" * 10]))] + [0] * (
@@ -526,7 +526,7 @@ def test_a_visible_batch_for_which_there_is_no_room_is_no_more_than_the_partitio
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            message = among(broker, [10, 5000, 0], min_bytes=400)
+            message = await among(broker, [10, 5000, 0], min_bytes=400)
             message.topics[0].partitions[2].fetch_offset = 1
             later = waiting(broker, message)
             write(broker, broker.replicas.get("a", 2), b"")
@@ -542,7 +542,7 @@ def test_a_visible_batch_for_which_there_is_no_room_is_no_more_than_the_partitio
 def test_a_response_that_is_full_does_not_wait_for_what_it_has_no_room_for(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            message = among(broker, [100, 100], min_bytes=300, max_bytes=300)
+            message = await among(broker, [100, 100], min_bytes=300, max_bytes=300)
             one, other = message.topics[0].partitions
             one.partition_max_bytes = other.partition_max_bytes = 1000
             answer = dispatch(dispatcher_of(broker), frame_of(message), Later())
@@ -558,7 +558,7 @@ def test_the_rest_of_an_older_segment_is_answered_at_once(isolation: int, tmp_pa
 
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a", configs={"segment.bytes": "300"})
+            await create_topic(broker, "a", configs={"segment.bytes": "300"})
             partition = broker.replicas.get("a", 0)
             for _ in range(3):
                 write(broker, partition, b"x" * 150)

@@ -100,7 +100,7 @@ async def read(client: Client, topic_id: bytes, version: int = 12, offset: int =
 def test_every_version_stops_at_the_last_stable_offset(tmp_path: Path, version: int) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, client):
-            topic_id = create_topic(broker, "t")
+            topic_id = await create_topic(broker, "t")
             write(broker)
             write(broker, 7)
             write(broker)
@@ -128,7 +128,7 @@ def test_every_version_stops_at_the_last_stable_offset(tmp_path: Path, version: 
 def test_only_the_aborted_transactions_of_what_is_sent_are_named(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, client):
-            topic_id = create_topic(broker, "t")
+            topic_id = await create_topic(broker, "t")
             for producer_id in range(7, 17):
                 write(broker, producer_id, values=[b"x" * 5_000])
                 end(broker, producer_id, commit=False)
@@ -165,7 +165,7 @@ def test_a_waiting_reader_is_woken_by_the_marker(
 
     async def main() -> None:
         async with serving(tmp_path) as (broker, client):
-            topic_id = create_topic(broker, "t")
+            topic_id = await create_topic(broker, "t")
             write(broker, 7, values=[b"x" * 10_000])
             await wait(client, topic_id, way, min_bytes=min_bytes)
             assert len(broker.purgatory) == 1
@@ -182,7 +182,7 @@ def test_a_waiting_reader_is_woken_by_the_marker(
 def test_what_is_not_stable_wakes_nobody(tmp_path: Path, way: str) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, client):
-            topic_id = create_topic(broker, "t")
+            topic_id = await create_topic(broker, "t")
             write(broker, 7)
             await wait(client, topic_id, way)
             write(broker)
@@ -199,7 +199,7 @@ def test_what_is_not_stable_wakes_nobody(tmp_path: Path, way: str) -> None:
 def test_a_plain_topic_still_waits_for_min_bytes(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, client):
-            topic_id = create_topic(broker, "t")
+            topic_id = await create_topic(broker, "t")
             client.send(request(topic_id, 12, max_wait_ms=LONG_MS, min_bytes=5_000), 12)
             assert await client.silent()
             write(broker, values=[b"x" * 3_000])
@@ -233,7 +233,7 @@ async def list_offset(client: Client, timestamp: int, isolation_level: int, vers
 def test_offsets_are_listed_by_isolation_level(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, client):
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             now_ms = broker.clock.now_ms()
             write(broker, timestamp=now_ms - 1_000)
             write(broker, 7, timestamp=now_ms - 500)
@@ -260,7 +260,7 @@ def test_offsets_are_listed_by_isolation_level(tmp_path: Path) -> None:
 def test_old_consumers_get_no_markers(tmp_path: Path, version: int) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, client):
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             write(broker, 7)
             end(broker, 7, commit=False)
             write(broker)

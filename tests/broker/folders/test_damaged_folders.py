@@ -24,8 +24,8 @@ RECORDS = 60
 
 async def fill(data: Path) -> None:
     async with live.running(data, log_segment_bytes=16384) as broker:
-        broker.groups.ensure_topic()
-        live.create_topic(broker, "t")
+        await broker.controller.event_queue.run(broker.groups.ensure_topic)
+        await live.create_topic(broker, "t")
         client = await live.connect(broker)
         for number in range(RECORDS // 10):
             answer = await live.append(client, "t", live.batch([b"%d" % number * 300] * 10))

@@ -27,7 +27,7 @@ from odradek.wire.messages.offset_commit import (
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 from ..apis.test_hostile import warnings_of
-from ..live import append, batch, connect, create_topic, fetch, running
+from ..live import append, batch, connect, create_topic, delete_topics, fetch, running
 from ..net import run
 
 CONFIG = {
@@ -43,7 +43,7 @@ DELETED = 2
 async def fill(data: Path) -> None:
     """A topic of three partitions with records, some deleted, and a group's offset."""
     async with running(data, **CONFIG) as broker:
-        create_topic(broker, "t", 3)
+        await create_topic(broker, "t", 3)
         client = await connect(broker)
         for index in range(3):
             for _ in range(RECORDS):
@@ -248,10 +248,10 @@ def test_a_topic_with_a_damaged_partition_is_deleted(harm: Callable[[Path], obje
 
     async def main() -> None:
         async with running(data, **CONFIG) as broker:
-            broker.controller.delete_topics(["t"])
+            await delete_topics(broker, ["t"])
             assert "t" not in broker.image.topics
             assert not [path.name for path in data.glob("t-?")]
-            create_topic(broker, "t", 3)
+            await create_topic(broker, "t", 3)
             assert not broker.replicas.offline
             assert all(one.log.log_end_offset == 0 for one in broker.replicas if one.topic == "t")
         async with running(data, **CONFIG) as broker:
@@ -300,7 +300,7 @@ def test_a_partition_in_two_data_folders_is_offline_until_one_of_them_goes(data:
             assert log.directory == data / "t-1"
         shutil.move(data.parent / "away", more / "t-1")
         async with running(both, **CONFIG) as broker:
-            broker.controller.delete_topics(["t"])
+            await delete_topics(broker, ["t"])
         async with running(both, **CONFIG) as broker:
             assert broker.image.topics.get("t") is None
         assert not {path.name for path in (*data.iterdir(), *more.iterdir())} & {"t-0", "t-1", "t-2"}

@@ -150,8 +150,8 @@ def test_whoever_changes_metadata_waits_and_nobody_else(
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
-            create_topic(broker, "there")
-            create_topic(broker, "doomed", 2)
+            await create_topic(broker, "there")
+            await create_topic(broker, "doomed", 2)
             before = broker.image
             client = await connect(broker)
             with slow(disk, monkeypatch):
@@ -265,7 +265,7 @@ def test_checkpoints_wait_beside_the_loop(tmp_path: Path, monkeypatch: pytest.Mo
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
-            create_topic(broker, "there")
+            await create_topic(broker, "there")
             await goes_on(broker)
             with slow(disk, monkeypatch):
                 broker.housekeeping.checkpoint()
@@ -305,9 +305,9 @@ def test_deleted_records_are_gone_for_good_when_that_is_answered(
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
-            create_topic(broker, "there")
-            create_topic(broker, "beside")
-            create_topic(broker, "other")
+            await create_topic(broker, "there")
+            await create_topic(broker, "beside")
+            await create_topic(broker, "other")
             clients = [await connect(broker) for _ in range(4)]
             for topic in ("there", "other"):
                 assert (await append(clients[0], topic, batch([b"x"] * 9))).error_code == 0
@@ -342,8 +342,8 @@ def test_a_peer_that_goes_while_records_are_deleted(tmp_path: Path, monkeypatch:
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
-            create_topic(broker, "there")
-            create_topic(broker, "beside")
+            await create_topic(broker, "there")
+            await create_topic(broker, "beside")
             client = await connect(broker)
             await append(client, "there", batch([b"x"] * 9))
             with slow(disk, monkeypatch):
@@ -365,7 +365,7 @@ def test_a_failure_while_records_are_deleted_is_answered(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "there")
+            await create_topic(broker, "there")
             client = await connect(broker)
             await append(client, "there", batch([b"x"] * 9))
 
@@ -392,8 +392,8 @@ def test_records_that_may_come_back_are_not_said_to_be_deleted(tmp_path: Path) -
     async def main() -> None:
         disk = FullDisk()
         async with running(tmp_path, files=disk) as broker:
-            create_topic(broker, "there")
-            create_topic(broker, "beside")
+            await create_topic(broker, "there")
+            await create_topic(broker, "beside")
             client = await connect(broker)
             await append(client, "there", batch([b"x"] * 9))
             disk.full = True

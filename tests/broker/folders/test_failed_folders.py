@@ -12,7 +12,7 @@ from odradek.log.storage.real_files import RealFileSystem
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-from ..live import append, batch, connect, create_topic, fetch, running
+from ..live import append, batch, connect, create_topic, delete_topics, fetch, running
 from ..net import run, settle
 from ..stand_ins import WatchedFile
 
@@ -74,7 +74,7 @@ def test_one_of_three_fails(tmp_path: Path) -> None:
     async def main() -> None:
         disk = BrokenDisk()
         async with running(log_dirs, files=disk) as broker:  # type: ignore[arg-type]
-            create_topic(broker, "t", 6)
+            await create_topic(broker, "t", 6)
             client, other = await connect(broker), await connect(broker)
             for index in range(6):
                 assert (await append(client, "t", batch(), index=index)).error_code == 0
@@ -146,16 +146,16 @@ def test_a_topic_in_a_failed_folder_is_deleted_when_the_folder_is_back(tmp_path:
     async def main() -> None:
         disk = BrokenDisk()
         async with running(log_dirs, files=disk) as broker:  # type: ignore[arg-type]
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             broker.logs.directories.fail(folders[1], "for the test")
             lost, queue = broker.controller, broker.controller.event_queue
             await settle(lambda: bool(lost.offline_replicas) and not queue.is_busy, "for the controller")
-            broker.controller.delete_topics(["t"])
+            await delete_topics(broker, ["t"])
             assert broker.image.topic("t") is None
-            assert "t" in broker.image.topics
+            assert "t" in broker.controller.image.topics
         async with running(log_dirs) as broker:  # type: ignore[arg-type]
             assert "t" not in broker.image.topics
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             assert all(partition.log.log_end_offset == 0 for partition in broker.replicas)
         async with running(log_dirs) as broker:  # type: ignore[arg-type]
             assert len(broker.replicas) == 2
@@ -167,7 +167,7 @@ def test_without_any_folder_the_broker_says_that_it_cannot_go_on(tmp_path: Path)
     async def main() -> None:
         disk = BrokenDisk()
         async with running(tmp_path / "a", files=disk) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             told: list[str] = []
             broker.on_fatal = told.append

@@ -8,7 +8,6 @@ import pytest
 
 from odradek.broker.app import StartError
 from odradek.broker.folders.store_file import STORE_FILE
-from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.store import Delete
 
@@ -23,8 +22,8 @@ def _folders(data: Path) -> set[str]:
 def test_a_deletion_cut_short_takes_the_logs_with_it_at_the_next_start(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "doomed", 2)
-            create_topic(broker, "kept", 1)
+            await create_topic(broker, "doomed", 2)
+            await create_topic(broker, "kept", 1)
             client = await connect(broker)
             await append(client, "doomed", batch())
             client.close()
@@ -36,7 +35,7 @@ def test_a_deletion_cut_short_takes_the_logs_with_it_at_the_next_start(tmp_path:
         async with running(tmp_path) as broker:
             assert set(broker.image.topics) == {"kept"}
             assert _folders(tmp_path) == {"kept-0"}
-            create_topic(broker, "doomed", 1)
+            await create_topic(broker, "doomed", 1)
             assert broker.replicas.get("doomed", 0).log.log_end_offset == 0
 
     run(main)
@@ -45,7 +44,7 @@ def test_a_deletion_cut_short_takes_the_logs_with_it_at_the_next_start(tmp_path:
 def test_dynamic_configs_reach_the_logs_and_survive_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", configs={"segment.bytes": "5000"})
+            await create_topic(broker, "t", configs={"segment.bytes": "5000"})
             log = broker.replicas.get("t", 0).log
             broker.controller.alter_config("brokers/<default>", {"log.retention.ms": "77"})
             broker.controller.alter_config("brokers/0", {"log.segment.bytes": "6000"})
@@ -66,7 +65,7 @@ def test_a_damaged_store_stops_the_start_with_its_name_and_is_left_alone(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
         (tmp_path / STORE_FILE).write_bytes(content)
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         with pytest.raises(StartError, match=STORE_FILE):
@@ -83,7 +82,7 @@ def test_a_damaged_store_stops_the_start_with_its_name_and_is_left_alone(
 def test_a_topic_whose_node_is_gone_leaves_its_log_and_a_new_one_is_not_mixed_into_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             await append(client, "t", batch())
             client.close()
@@ -102,7 +101,7 @@ def test_a_topic_whose_node_is_gone_leaves_its_log_and_a_new_one_is_not_mixed_in
         async with running(tmp_path) as broker:
             assert broker.image.topic("t") is None
             assert "t-0" in _folders(tmp_path), "what nobody has deleted stays"
-            broker.controller.create_topic(NewTopic("t", 1, 1))
+            await create_topic(broker, "t")
             partition = broker.replicas.find("t", 0)
             assert partition is not None
             assert partition.log.log_end_offset == 0, "another topic id: not the same topic"

@@ -17,7 +17,7 @@ from odradek.wire.messages.metadata import MetadataRequest
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest
 from waiting import until_async
 
-from ..live import Client, append, batch, connect, fetch, running
+from ..live import Client, append, batch, connect, create_topic, delete_topics, fetch, running
 from ..net import run, settle
 
 FOLDERS = [f"kafka-{version}-{how}" for version in ("2.2.2", "3.9.1") for how in ("clean", "killed")]
@@ -190,7 +190,7 @@ def test_topics_stay_as_they_were_adopted(tmp_path: Path) -> None:
             assert {name: before[name].topic_id for name in ids} == ids
             assert broker.image.topic_config("__consumer_offsets")["cleanup.policy"] == "compact"
             assert broker.image.topic_config("g-one") == {"retention.ms": "-1", "retention.bytes": "-1"}
-            broker.controller.delete_topics(["g-one"])
+            await delete_topics(broker, ["g-one"])
         async with started(golden, tmp_path) as broker:
             assert broker.image.topics.keys() == before.keys() - {"g-one"}
             assert broker.cluster_id == broker.logs.identity.stored_cluster_id()
@@ -201,10 +201,8 @@ def test_topics_stay_as_they_were_adopted(tmp_path: Path) -> None:
 def test_a_topic_of_which_a_part_is_missing_is_left_alone(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            from odradek.cluster.controller.topic_manager import NewTopic
-
             for name, count in (("whole", 2), ("part", 3)):
-                broker.controller.create_topic(NewTopic(name, count, 1))
+                await create_topic(broker, name, count)
         (tmp_path / "metadata.sqlite").unlink()
         kept = tmp_path.parent / f"{tmp_path.name}-kept"
         (tmp_path / "part-1").rename(kept)

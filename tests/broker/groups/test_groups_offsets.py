@@ -19,6 +19,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 
+from .. import live
 from ..group_client import Wire, become_member, find, running
 from ..net import run
 
@@ -77,7 +78,7 @@ def test_every_version_stores_and_finds(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as setup:
             wire = await setup.connect()
-            topic_id = setup.create_topic("t", 2)
+            topic_id = await setup.create_topic("t", 2)
             await find(wire)
             for version in range(1, 11):
                 response = await wire.ask(commit(version, 100 + version, topic_id=topic_id), version)
@@ -103,16 +104,16 @@ def test_offsets_outlive_a_restart_and_die_with_their_topic(tmp_path: Path) -> N
         async with running(tmp_path) as setup:
             clock = setup.clock
             wire = await setup.connect()
-            setup.create_topic("t", 2)
+            await setup.create_topic("t", 2)
             await find(wire)
             response = await wire.ask(commit(8, 42), 8)
             assert {p.partition_index: p.error_code for p in response.topics[0].partitions}[0] == 0
         async with running(tmp_path, clock) as setup:
             wire = await setup.connect()
             assert [p.committed_offset for p in await fetch(wire, 5)] == [42, -1]
-            setup.broker.controller.delete_topics(["t"])
+            await live.delete_topics(setup.broker, ["t"])
             assert [p.committed_offset for p in await fetch(wire, 5)] == [-1, -1]
-            setup.create_topic("t", 2)
+            await setup.create_topic("t", 2)
             assert [p.committed_offset for p in await fetch(wire, 5)] == [-1, -1]
         async with running(tmp_path, clock) as setup:
             wire = await setup.connect()
@@ -126,7 +127,7 @@ def test_version_0_keeps_offsets_in_the_store(tmp_path: Path) -> None:
         async with running(tmp_path) as setup:
             clock = setup.clock
             wire = await setup.connect()
-            setup.create_topic("t", 2)
+            await setup.create_topic("t", 2)
             nothing = await fetch(wire, 0)
             assert [(p.committed_offset, p.error_code) for p in nothing] == [(-1, 3), (-1, 3)]
             for offset in (5, 6):
@@ -175,7 +176,7 @@ def test_without_a_coordinator_errors_are_where_the_version_has_them(tmp_path: P
     async def main() -> None:
         async with running(tmp_path) as setup:
             wire = await setup.connect()
-            setup.create_topic("t", 2)
+            await setup.create_topic("t", 2)
             committed = await wire.ask(commit(5, 1), 5)
             errors = {p.partition_index: p.error_code for p in committed.topics[0].partitions}
             assert errors == {0: ErrorCode.NOT_COORDINATOR, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -199,7 +200,7 @@ def test_commits_of_members(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as setup:
             wire = await setup.connect()
-            setup.create_topic("t", 8)
+            await setup.create_topic("t", 8)
             await find(wire)
             member_id, generation = await become_member(setup, wire)
             for version in range(1, 10):

@@ -161,17 +161,19 @@ def test_a_broker_that_is_alone_may_leave(version: int, world: World) -> None:
         assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_broker_that_leads_for_others_is_told_what() -> None:
+def test_the_leads_of_a_broker_that_leaves_go_to_others() -> None:
     world = World(others=(1,))
     world.controller.create_topic(NewTopic("r", assignment={0: [0, 1], 1: [1, 0]}))
     world.controller.create_topic(NewTopic("s", assignment={0: [0]}))
     answer = world.call(ControlledShutdownRequest(broker_id=0), 3)
-    assert [(one.topic_name, one.partition_index) for one in answer.remaining_partitions] == [("r", 0)]
+    assert (answer.error_code, answer.remaining_partitions) == (0, [])
+    assert [one.leader for one in world.image.topics["r"].partitions.values()] == [1, 1]
+    assert world.image.topics["s"].partitions[0].leader == 0
 
 
 def test_only_the_controller_lets_brokers_leave(world: World) -> None:
     follower = World(broker_id=3)
-    follower.controller.context.image = follower.image._replace(controller_id=2)  # type: ignore[attr-defined]
+    follower.controller.context.is_active = False
     answer = follower.call(ControlledShutdownRequest(broker_id=3), 3)
     assert answer.error_code == STALE
 

@@ -25,7 +25,7 @@ def states(partition: Any) -> list[tuple[int, ...]]:
 def test_producers_of_a_partition(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             await append(client, "t", batch([b"plain"]))
             idempotent = batch([b"a", b"b"], producer_id=70, producer_epoch=3, base_sequence=0)
@@ -52,7 +52,7 @@ def test_producers_of_a_partition(tmp_path: Path) -> None:
 def test_topics_that_have_none_to_tell(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             client = await connect(broker)
             for name, error in (
                 ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

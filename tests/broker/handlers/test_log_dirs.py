@@ -40,8 +40,8 @@ def found(result: Any) -> set[tuple[str, int]]:
 def test_one_folder(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
-            create_topic(broker, "u", 1)
+            await create_topic(broker, "t", 2)
+            await create_topic(broker, "u", 1)
             client = await connect(broker)
             await append(client, "t", batch([b"x" * 100]))
             answer = await describe(client, version, None)
@@ -86,7 +86,7 @@ def test_several_folders_one_of_which_fails(tmp_path: Path) -> None:
     async def main() -> None:
         first, second = tmp_path / "first", tmp_path / "second"
         async with running(Path(f"{first},{second}")) as broker:
-            create_topic(broker, "t", 4)
+            await create_topic(broker, "t", 4)
             client = await connect(broker)
             results = {one.log_dir: one for one in (await describe(client, 5, None)).results}
             assert results.keys() == {str(first), str(second)}
@@ -119,7 +119,7 @@ async def alter(client: Client, version: int, *moves: tuple[Path, str, list[int]
 def test_replicas_that_lie_where_they_shall_and_others(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             long = "x" * 214
             assert await alter(
@@ -168,7 +168,7 @@ def test_a_replica_moves_while_it_is_used(tmp_path: Path) -> None:
     async def main() -> None:
         first, second = tmp_path / "first", tmp_path / "second"
         async with running(Path(f"{first},{second}")) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             client = await connect(broker)
             await append(client, "t", batch([b"x" * 900] * 1000))
             present, other = two_folders(broker)
@@ -203,7 +203,7 @@ def test_a_move_that_is_held_up_is_shown_and_given_up_and_resumed(tmp_path: Path
         folders = Path(f"{first},{second}")
         slow = {"replica.alter.log.dirs.io.max.bytes.per.second": "0"}
         async with running(folders, **slow) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             client = await connect(broker)
             present, other = two_folders(broker)
             data = batch([b"x" * 900] * 1000)
@@ -240,7 +240,7 @@ def test_the_rate_is_raised_while_a_move_waits(tmp_path: Path) -> None:
         first, second = tmp_path / "first", tmp_path / "second"
         rate = "replica.alter.log.dirs.io.max.bytes.per.second"
         async with running(Path(f"{first},{second}"), **{rate: "1"}) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             client = await connect(broker)
             _, other = two_folders(broker)
             data = batch([b"x" * 900] * 1000)
@@ -265,7 +265,7 @@ def test_a_wish_before_the_topic_is_there(tmp_path: Path) -> None:
             unavailable = ErrorCode.REPLICA_NOT_AVAILABLE
             wished = await alter(client, 2, (second, "t", [0, 1, 2, 3]))
             assert wished == {("t", index): unavailable for index in range(4)}
-            create_topic(broker, "t", 4)
+            await create_topic(broker, "t", 4)
             folders = {broker.replicas.get("t", index).log.directory.parent for index in range(4)}
             assert folders == {second}
             client.close()
@@ -277,7 +277,7 @@ def test_replicas_are_not_moved_where_a_folder_has_failed(tmp_path: Path) -> Non
     async def main() -> None:
         first, second, third = tmp_path / "first", tmp_path / "second", tmp_path / "third"
         async with running(Path(f"{first},{second},{third}")) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             client = await connect(broker)
             present = broker.replicas.get("t", 0).log.directory.parent
             failing, other = [path for path in broker.logs.data_dirs if path != present]

@@ -35,7 +35,7 @@ async def coordinated(data: Path, *topics: str) -> AsyncIterator[tuple[Setup, Wi
     async with running(data) as setup:
         wire = await setup.connect()
         for topic in topics:
-            setup.create_topic(topic, 2)
+            await setup.create_topic(topic, 2)
         await find(wire)
         yield setup, wire
 
@@ -142,7 +142,7 @@ def test_groups_that_have_no_offsets_to_delete(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as setup:
             wire = await setup.connect()
-            setup.create_topic("t", 2)
+            await setup.create_topic("t", 2)
             assert await delete(wire, ("t", [0])) == ErrorCode.NOT_COORDINATOR
             await find(wire)
             assert await delete(wire, ("t", [0])) == ErrorCode.GROUP_ID_NOT_FOUND

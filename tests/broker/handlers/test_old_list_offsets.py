@@ -34,7 +34,7 @@ async def offsets(client: Any, timestamp: int, most: int, topic: str = "t", repl
 def test_segments_before_a_time(last_is_empty: bool, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, clock=ManualClock(NOW_MS)) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             log = broker.replicas.get("t", 0).log
             assert await offsets(client, -1, 10) == [0]
@@ -67,7 +67,7 @@ def test_segments_before_a_time(last_is_empty: bool, tmp_path: Path) -> None:
 def test_consumers_see_no_more_than_is_committed(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             await append(client, "t", batch([b"a", b"b"]))
             log = broker.replicas.get("t", 0).log

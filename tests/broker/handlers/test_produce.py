@@ -24,7 +24,7 @@ from ..stand_ins import WatchedFile
 def test_every_version_appends(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            topic_id = create_topic(broker, "t", 2)
+            topic_id = await create_topic(broker, "t", 2)
             client = await connect(broker)
             for number in range(3):
                 response = await client.call(
@@ -60,7 +60,7 @@ def test_what_is_refused_leaves_nothing_behind(kind: str, tmp_path: Path) -> Non
     async def main() -> None:
         records, code = REFUSED[kind]
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             answer = await append(client, "t", records)
             assert ErrorCode(answer.error_code) == code
@@ -80,7 +80,7 @@ def test_what_is_refused_leaves_nothing_behind(kind: str, tmp_path: Path) -> Non
 def test_zstd_from_version_7(version: int, code: ErrorCode, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             answer = await append(client, "t", batch(codec=Codec.ZSTD), version=version)
             assert ErrorCode(answer.error_code) == code
@@ -92,7 +92,7 @@ def test_zstd_from_version_7(version: int, code: ErrorCode, tmp_path: Path) -> N
 def test_one_bad_partition_does_not_harm_the_others(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             request = ProduceRequest(
                 acks=1,
@@ -131,7 +131,7 @@ def test_one_bad_partition_does_not_harm_the_others(tmp_path: Path) -> None:
 def test_unknown_topic_id(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             answer = await append(client, "", batch(), version=13, topic_id=b"?" * 16)
             assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -144,7 +144,7 @@ def test_unknown_topic_id(tmp_path: Path) -> None:
 def test_strange_acks(acks: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             answer = await append(client, "t", batch(), acks=acks)
             assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
@@ -157,7 +157,7 @@ def test_strange_acks(acks: int, tmp_path: Path) -> None:
 def test_acks_0_is_silent_and_an_error_closes(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             for _ in range(3):
                 client.send(produce("t", batch(), acks=0), 9)
@@ -177,7 +177,7 @@ def test_acks_0_is_silent_and_an_error_closes(tmp_path: Path) -> None:
 def test_internal_topics_are_not_for_clients(client_id: str, code: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            broker.groups.ensure_topic()
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
             client = await connect(broker)
             response = await client.call(
                 produce("__consumer_offsets", batch(keys=[b"k"])), 9, client_id=client_id
@@ -191,7 +191,7 @@ def test_internal_topics_are_not_for_clients(client_id: str, code: int, tmp_path
 def test_log_append_time_is_told(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", configs={"message.timestamp.type": "LogAppendTime"})
+            await create_topic(broker, "t", configs={"message.timestamp.type": "LogAppendTime"})
             client = await connect(broker)
             before = broker.clock.now_ms()
             answer = await append(client, "t", batch())
@@ -204,7 +204,7 @@ def test_log_append_time_is_told(tmp_path: Path) -> None:
 def test_records_that_a_topic_refuses_are_named(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", configs={"cleanup.policy": "compact"})
+            await create_topic(broker, "t", configs={"cleanup.policy": "compact"})
             client = await connect(broker)
             answer = await append(client, "t", batch([b"a", b"b", b"c"], keys=[b"k", None, b"k"]))
             assert answer.error_code == ErrorCode.INVALID_RECORD
@@ -228,7 +228,7 @@ def numbered(producer_id: int, sequence: int, epoch: int = 0) -> bytes:
 def test_idempotence_holds_across_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             producer_id = await new_producer(client)
             for sequence in range(3):
@@ -333,7 +333,7 @@ def test_a_topic_made_on_a_full_disk_works_once_there_is_room(tmp_path: Path) ->
         files, clock = NoRoomForFolders(), ManualClock(SystemClock().now_ms())
         async with running(tmp_path, files=files, clock=clock) as broker:
             files.full = True
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             assert (await append(client, "t", batch())).error_code == ErrorCode.KAFKA_STORAGE_ERROR
             files.full = False
@@ -350,7 +350,7 @@ def test_a_full_disk_fails_the_write_and_nothing_else(tmp_path: Path) -> None:
     async def main() -> None:
         files = FullDisk()
         async with running(tmp_path, files=files) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             assert (await append(client, "t", batch([b"before"]))).base_offset == 0
             files.full = True

@@ -97,10 +97,10 @@ def test_another_order_and_fewer_replicas(version: int) -> None:
     world.controller.create_topic(NewTopic("t", assignment={0: [0, 1, 2], 1: [1, 0, 2]}))
     assert reassign(world, version, "t", 0, [2, 1, 0]) == 0
     moved = world.image.topics["t"].partitions[0]
-    assert (moved.replicas, moved.leader, moved.leader_epoch) == ((2, 1, 0), 0, 0)
+    assert (moved.replicas, moved.leader, moved.leader_epoch) == ((2, 1, 0), 0, 1)
     assert reassign(world, version, "t", 0, [2, 1]) == 0
     moved = world.image.topics["t"].partitions[0]
-    assert (moved.replicas, moved.isr, moved.leader, moved.leader_epoch) == ((2, 1), (1, 2), 2, 1)
+    assert (moved.replicas, moved.isr, moved.leader, moved.leader_epoch) == ((2, 1), (1, 2), 2, 2)
     assert world.image.topics["t"].partitions[1].replicas == (1, 0, 2)
     world.controller.writer.refresh()
     assert world.image.topics["t"].partitions[0] == moved
@@ -114,11 +114,13 @@ def test_the_number_of_replicas_may_be_kept() -> None:
     assert reassign(world, 1, "t", 0, [1, 0], allow_replication_factor_change=False) == 0
 
 
-def test_replicas_that_are_not_in_sync_are_not_left_alone() -> None:
+def test_replicas_that_are_not_in_sync_are_waited_for() -> None:
     world = World(others=(1,))
     world.controller.create_topic(NewTopic("t", assignment={0: [0, 1]}))
     world.sessions[1].close()
-    assert reassign(world, 1, "t", 0, [1]) == INVALID
+    assert reassign(world, 1, "t", 0, [1]) == 0
+    under_way = world.image.topics["t"].partitions[0]
+    assert (under_way.replicas, under_way.removing, under_way.leader) == ((1, 0), (0,), 0)
     assert reassign(world, 1, "t", 0, [0]) == 0
     moved = world.image.topics["t"].partitions[0]
     assert (moved.replicas, moved.isr, moved.leader) == ((0,), (0,), 0)

@@ -120,7 +120,7 @@ LOOKUPS = [
 def test_list_offsets(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             await append(client, "t", batch([b"x"] * 6, timestamp=NOW))
             for timestamp, first_version, offset, found_timestamp in LOOKUPS:
@@ -153,7 +153,7 @@ def test_list_offsets(version: int, tmp_path: Path) -> None:
 def test_list_offsets_errors(fields: dict[str, Any], code: ErrorCode, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             response = await client.call(list_offsets(-1, **fields), 7)
             assert ErrorCode(response.topics[0].partitions[0].error_code) == code
@@ -165,7 +165,7 @@ def test_list_offsets_errors(fields: dict[str, Any], code: ErrorCode, tmp_path: 
 def test_a_partition_named_twice_is_a_mistake(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             request = list_offsets(-1)
             request.topics[0].partitions += [
@@ -187,8 +187,8 @@ def test_a_partition_named_twice_is_a_mistake(tmp_path: Path) -> None:
 def test_delete_records(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
-            create_topic(broker, "compacted", configs={"cleanup.policy": "compact"})
+            await create_topic(broker, "t")
+            await create_topic(broker, "compacted", configs={"cleanup.policy": "compact"})
             client = await connect(broker)
             await append(client, "t", batch([b"x"] * 6))
 
@@ -220,7 +220,7 @@ def test_delete_records(version: int, tmp_path: Path) -> None:
 def test_offset_for_leader_epoch(version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             await append(client, "t", batch([b"x"] * 6))
 

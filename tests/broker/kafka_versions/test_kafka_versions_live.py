@@ -145,7 +145,7 @@ def test_versions_beyond_the_release_close_the_connection(
 
 def test_the_short_cuts_keep_to_the_release(tmp_path: Path) -> None:
     async def test(broker: Any, client: live.Client) -> None:
-        live.create_topic(broker, "t")
+        await live.create_topic(broker, "t")
         for _ in range(2):
             assert (await live.append(client, "t", live.batch(), version=7)).error_code == 0
         assert (await client.call(live.fetch("t"), 10)).responses[0].partitions[0].high_watermark == 2
@@ -161,7 +161,7 @@ def test_the_short_cuts_keep_to_the_release(tmp_path: Path) -> None:
 
 def test_the_oldest_do_not_look_at_the_version(tmp_path: Path) -> None:
     async def test(broker: Any, client: live.Client) -> None:
-        live.create_topic(broker, "t")
+        await live.create_topic(broker, "t")
         reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
         # Metadata 5 for one topic: read as version 0, with one byte too many.
         frame = b"\0\x03\0\x05\0\0\0\x09\0\x01x\0\0\0\x01\0\x01t\x01"
@@ -202,7 +202,7 @@ def test_a_topic_that_comes_into_being(tmp_path: Path, name: str, first: ErrorCo
 )
 def test_topics_are_not_deleted_before_1_0(tmp_path: Path, name: str, version: int, code: ErrorCode) -> None:
     async def test(broker: Any, client: live.Client) -> None:
-        live.create_topic(broker, "t")
+        await live.create_topic(broker, "t")
         asked = DeleteTopicsRequest(topic_names=["t", "none"], timeout_ms=1000)
         response = await client.call(asked, version)
         codes = {one.name: one.error_code for one in response.responses}
@@ -223,7 +223,7 @@ def test_topics_are_not_deleted_before_1_0(tmp_path: Path, name: str, version: i
 )
 def test_configs_of_the_age(tmp_path: Path, name: str, version: int, there: str, absent: str | None) -> None:
     async def test(broker: Any, client: live.Client) -> None:
-        live.create_topic(broker, "t")
+        await live.create_topic(broker, "t")
         topic = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None)
         me = DescribeConfigsResource(resource_type=4, resource_name="0", configuration_keys=None)
         response = await client.call(
@@ -253,7 +253,7 @@ def test_features(tmp_path: Path, version: int) -> None:
 
 def test_an_error_that_the_release_does_not_know(tmp_path: Path) -> None:
     async def test(broker: Any, client: live.Client) -> None:
-        live.create_topic(broker, "t", configs={"cleanup.policy": "compact"})
+        await live.create_topic(broker, "t", configs={"cleanup.policy": "compact"})
         answer = await live.append(client, "t", live.batch(keys=[None]), version=5)
         assert answer.error_code == (
             ErrorCode.CORRUPT_MESSAGE if broker.handlers.release.name == "2.3" else ErrorCode.INVALID_RECORD

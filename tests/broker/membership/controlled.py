@@ -82,7 +82,6 @@ class World:
             log_config=lambda topic, image: LogConfig.from_topic(image.topic_config(topic), LogConfig()),
             image=self.metadata.image,
         )
-        self.replicas.follows_image = False
         self.metadata.add_listener(self.replicas.follow_configs)
         self.fetchers = Fetchers()
         self.store: Any = MemoryStore()

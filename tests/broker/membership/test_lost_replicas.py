@@ -45,7 +45,7 @@ async def end_of(broker: Broker, index: int) -> tuple[int, int]:
 async def fill(first: Path, second: Path) -> list[int]:
     """Two partitions in each of two folders; returns those in the second."""
     async with running(f"{first},{second}") as broker:  # type: ignore[arg-type]
-        create_topic(broker, "t", 4)
+        await create_topic(broker, "t", 4)
         client = await connect(broker)
         for index in range(4):
             for _ in range(RECORDS):
@@ -87,13 +87,16 @@ def test_a_broker_that_is_alone_serves_what_it_has(
                 await check(broker, lost)
                 partitions = broker.image.topics["t"].partitions
                 assert {i for i, one in partitions.items() if one.leader < 0} == set(lost)
-                create_topic(broker, f"new{_}", 2)
+                await create_topic(broker, f"new{_}", 2)
             assert "2 partitions are lost" in caplog.text
             assert "leader-election --election-type unclean" in caplog.text
 
         async with running(folders) as broker:  # type: ignore[arg-type]
             assert await elect(broker, lost[0]) == 0
-            assert broker.image.topics["t"].partitions[lost[0]].leader_recovery_state == LEADER_RECOVERING
+            assert (
+                broker.controller.image.topics["t"].partitions[lost[0]].leader_recovery_state
+                == LEADER_RECOVERING
+            )
             assert await end_of(broker, lost[0]) == (0, 0)
             assert await end_of(broker, lost[1]) == (STORAGE, -1)
         async with running(folders) as broker:  # type: ignore[arg-type]
@@ -133,7 +136,7 @@ def test_a_damaged_replica_does_not_begin_anew(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with running(data, log_segment_bytes=1000) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             client = await connect(broker)
             for _ in range(12):
                 await append(client, "t", batch([b"x" * 300]))

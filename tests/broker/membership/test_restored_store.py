@@ -199,7 +199,7 @@ def test_a_broker_that_is_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture
 
     async def main() -> None:
         async with running(data) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
         backup = {name: (data / name).read_bytes() for name in store_files if (data / name).exists()}
         async with running(data) as broker:
             client = await connect(broker)
@@ -272,7 +272,7 @@ def test_a_topic_of_a_broker_that_is_alone_comes_back(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with running(data) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             client = await connect(broker)
             assert (await append(client, "t", batch())).error_code == 0
             client.close()
@@ -280,10 +280,10 @@ def test_a_topic_of_a_broker_that_is_alone_comes_back(tmp_path: Path) -> None:
             path.unlink()
         (data / "t-0").rename(tmp_path / "kept")
         async with running(data) as broker:
-            create_topic(broker, "before", 1)
+            await create_topic(broker, "before", 1)
         (tmp_path / "kept").rename(data / "t-0")
         async with running(data) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             assert broker.replicas.find("t", 0).log.log_end_offset == 0  # type: ignore[union-attr]
         (stray,) = data.glob("t-0.*-stray")
         (data / "t-0").rename(tmp_path / "empty")

@@ -325,6 +325,45 @@ def test_a_replica_without_a_usable_log_is_a_storage_error_and_taken_up_when_tol
     run(scenario)
 
 
+def test_a_replica_that_is_lost_gets_no_folder_in_which_the_next_start_would_find_an_empty_log() -> None:
+    async def scenario(world: World) -> None:
+        world.logs.offline.note_lost([("t", 0)])
+        assert await world.lead(state(0)) == (NONE, [STORAGE])
+        assert not world.files.exists(FOLDER / "t-0")
+
+    run(scenario)
+
+
+def test_the_log_of_another_topic_of_that_name_is_not_deleted_where_the_topics_id_is_known() -> None:
+    async def scenario(world: World) -> None:
+        assert await world.lead(state(0)) == (NONE, [NONE])
+        world.replicas.take_offline([("t", 0)], "for the test")
+        assert world.replicas.delete("t", 0, ANOTHER_ID)
+        assert world.logs.get("t", 0) is not None
+        assert world.replicas.delete("t", 0, ID)
+        assert world.logs.get("t", 0) is None
+
+    run(scenario)
+
+
+def test_who_is_alone_tries_a_replica_again_that_found_no_room() -> None:
+    async def scenario(world: World) -> None:
+        world.replicas.tries_again = True
+        fail_to_make(world, "t-0")
+        # To nobody else could it be given: the controller need not hear of it.
+        assert await world.lead(state(0, is_new=True)) == (NONE, [NONE])
+        with pytest.raises(KafkaStorageError):
+            world.replicas.get("t", 0)
+        mend(world)
+        with pytest.raises(KafkaStorageError):
+            world.replicas.get("t", 0)
+        world.clock.advance(1_000)
+        assert world.replicas.get("t", 0).is_leader
+        assert world.replicas.offline == {}
+
+    run(scenario)
+
+
 def test_metadata_alone_makes_no_leader_of_a_replica_that_was_offline() -> None:
     """A client that asks for it may be faster than the controller, which has elected somebody else."""
 

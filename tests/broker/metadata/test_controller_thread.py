@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,45 +15,18 @@ from odradek.errors import KafkaStorageError, NotControllerError
 from waiting import happened, joined
 
 
-class Replicas:
-    """Follows nothing."""
-
-    in_pieces = False
-
-    def prepare(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        pass
-
-    def apply_further(self) -> bool:
-        return False
+async def _told() -> None:
+    """Nothing is to be followed."""
 
 
-class TakenOut:
-    """Has nothing to sync."""
-
-    def sync(self) -> dict[Path, OSError]:
-        return {}
-
-
-class Logs:
-    """Has lost nothing."""
-
-    taken_out = TakenOut()
-
-
-def _thread(loop: asyncio.AbstractEventLoop, replicas: Replicas | None) -> ControllerThread:
-    anything: Any = ControllerThread
-    made: ControllerThread = anything(loop, replicas, Logs())
-    return made
-
-
-@pytest.mark.parametrize("replicas", [Replicas(), None])
+@pytest.mark.parametrize("until_told", [_told, None])
 def test_posted_work_runs_in_order_in_the_thread_and_may_publish(
-    caplog: pytest.LogCaptureFixture, replicas: Replicas | None
+    caplog: pytest.LogCaptureFixture, until_told: Any
 ) -> None:
     seen: list[tuple[str, bool]] = []
 
     async def run() -> None:
-        thread = _thread(asyncio.get_running_loop(), replicas)
+        thread = ControllerThread(asyncio.get_running_loop(), until_told)
         loop_thread = threading.get_ident()
 
         def note(what: str) -> None:
@@ -89,9 +61,7 @@ def test_what_the_metadata_store_refuses_is_told_without_a_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run() -> None:
-        replicas: Any = Replicas()
-        logs: Any = Logs()
-        thread = ControllerThread(asyncio.get_running_loop(), replicas, logs)
+        thread = ControllerThread(asyncio.get_running_loop())
 
         def fail() -> None:
             raise KafkaStorageError("the metadata store does not answer")
@@ -111,7 +81,7 @@ def test_work_that_waits_for_a_loop_which_has_ended_is_given_up() -> None:
     begun = threading.Event()
 
     async def run() -> None:
-        thread = _thread(asyncio.get_running_loop(), None)
+        thread = ControllerThread(asyncio.get_running_loop())
 
         def publish() -> None:
             begun.set()
@@ -134,7 +104,7 @@ def test_nothing_waits_for_the_loop_once_the_thread_is_let_go() -> None:
     failures: list[BaseException] = []
 
     async def run() -> None:
-        thread = _thread(asyncio.get_running_loop(), None)
+        thread = ControllerThread(asyncio.get_running_loop())
         go_on, ended = threading.Event(), threading.Event()
 
         def publish() -> None:
@@ -156,9 +126,7 @@ def test_nothing_waits_for_the_loop_once_the_thread_is_let_go() -> None:
 
 def test_what_another_controller_does_by_now_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        replicas: Any = Replicas()
-        logs: Any = Logs()
-        thread = ControllerThread(asyncio.get_running_loop(), replicas, logs)
+        thread = ControllerThread(asyncio.get_running_loop())
 
         def deposed() -> None:
             raise NotControllerError

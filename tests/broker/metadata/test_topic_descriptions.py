@@ -20,7 +20,7 @@ from seeds import each_seed
 
 from ..admin_world import Denying
 from ..dispatching import PEER, Later, dispatcher_of, plain
-from ..live import create_topic, running
+from ..live import create_topic, delete_topics, running
 from ..net import run, settle
 
 
@@ -64,17 +64,17 @@ def test_what_is_kept_is_what_would_be_said_anew(seed: int, tmp_path: Path) -> N
     async def main() -> None:
         chance = random.Random(seed)
         async with running(tmp_path, auto_create_topics_enable=False) as broker:
-            ids = {name: create_topic(broker, name, 3) for name in ("a", "b")}
+            ids = {name: await create_topic(broker, name, 3) for name in ("a", "b")}
             dispatcher = dispatcher_of(broker)
             for step in range(400):
                 frame = draw(chance, ids)
                 assert ask(dispatcher, frame) == anew(broker, dispatcher, frame)
                 what = chance.random()
                 if what < 0.03:
-                    ids[f"topic-{step}"] = create_topic(broker, f"topic-{step}", chance.randint(1, 70))
+                    ids[f"topic-{step}"] = await create_topic(broker, f"topic-{step}", chance.randint(1, 70))
                 elif what < 0.06 and len(ids) > 1:
                     name = chance.choice(list(ids))
-                    broker.controller.delete_topics([name])
+                    await delete_topics(broker, [name])
                     del ids[name]
                 elif what < 0.1:
                     offline = {(broker.broker_id, chance.choice(list(ids)), 0)}
@@ -89,7 +89,7 @@ def test_a_large_topic_is_said_again_as_it_was(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a", 300)
+            await create_topic(broker, "a", 300)
             dispatcher = dispatcher_of(broker)
             frame = frame_of(MetadataRequest(topics=None))
             answers = [ask(dispatcher, frame) for _ in range(3)]
@@ -103,7 +103,7 @@ def test_a_large_topic_is_said_again_as_it_was(tmp_path: Path) -> None:
 def test_each_listener_has_its_own_descriptions(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             dispatcher = dispatcher_of(broker)
             frame = frame_of(MetadataRequest(topics=None))
             other = Peer("127.0.0.1", 1, "c", "OTHER")
@@ -117,7 +117,7 @@ def test_each_listener_has_its_own_descriptions(tmp_path: Path) -> None:
 def test_permissions_are_asked_for_each_time(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a")
+            await create_topic(broker, "a")
             dispatcher = dispatcher_of(broker)
             frame = frame_of(MetadataRequest(topics=None))
             seen, _ = MetadataResponse.decode_from(ask(dispatcher, frame), 9, 9)
@@ -147,8 +147,8 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(topic_descriptions, "MAX_PARTITIONS", 10)
         async with running(tmp_path) as broker:
             for number in range(6):
-                create_topic(broker, f"t{number}", 3)
-            create_topic(broker, "large", 11)
+                await create_topic(broker, f"t{number}", 3)
+            await create_topic(broker, "large", 11)
             dispatcher = dispatcher_of(broker)
             frame = frame_of(MetadataRequest(topics=None))
             for _ in range(3):
@@ -161,13 +161,13 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_cluster_that_changes_meanwhile_is_not_kept(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "a", topic_descriptions.AT_ONCE)
+            await create_topic(broker, "a", topic_descriptions.AT_ONCE)
             descriptions = TopicDescriptions(broker.controller)
             image = broker.image
             assert descriptions.kept(image, "a", 9, "PLAINTEXT") is None
             steps = descriptions.describe(image, image.topics["a"], 9, "PLAINTEXT")
             next(steps)
-            create_topic(broker, "b")
+            await create_topic(broker, "b")
             with pytest.raises(StopIteration):
                 next(steps)
             assert len(descriptions) == 0

@@ -48,7 +48,7 @@ async def running(
     """A broker with a topic `t`, and quotas of client id `test`."""
     async with live.running(path, clock=time.clock, timers=time.timers, **config) as broker:
         if broker.image.topic("t") is None:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
         client = await live.connect(broker)
         if quotas:
             await set_quotas(client, {"client-id": "test"}, quotas)

@@ -258,7 +258,7 @@ async def play(model: Model, chance: random.Random) -> None:
 
 async def play_all(tmp_path: Path, count: int) -> None:
     async with running(tmp_path) as broker:
-        create_topic(broker, "t", PARTITIONS * count)
+        await create_topic(broker, "t", PARTITIONS * count)
         for number in range(count):
             await play(Model(broker, PARTITIONS * number), random.Random(seed(number)))
 
@@ -312,7 +312,7 @@ def test_three_requests_whose_waits_end_in_each_order(
 
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", PARTITIONS * 4)
+            await create_topic(broker, "t", PARTITIONS * 4)
             for early in range(4):
                 model = Model(broker, PARTITIONS * early)
                 for number in range(3):
@@ -336,7 +336,7 @@ def test_three_requests_whose_waits_end_in_each_order(
 def test_what_waits_for_replicas_holds_nothing_back(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", PARTITIONS)
+            await create_topic(broker, "t", PARTITIONS)
             model = Model(broker)
             partition = broker.replicas.get("t", 0)
             follow(broker, partition)
@@ -364,7 +364,7 @@ def test_one_question_is_enough_for_what_comes_behind_the_first_of_a_transaction
 
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", PARTITIONS)
+            await create_topic(broker, "t", PARTITIONS)
             model = Model(broker)
             for _ in range(4):
                 model.send("transactional", 0)
@@ -380,7 +380,7 @@ def test_one_question_is_enough_for_what_comes_behind_the_first_of_a_transaction
 def test_what_comes_behind_a_refused_request_is_looked_at_after_it(tmp_path: Path, error: ErrorCode) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t", PARTITIONS)
+            await create_topic(broker, "t", PARTITIONS)
             model = Model(broker)
             for _ in range(3):
                 model.send("transactional", 0)

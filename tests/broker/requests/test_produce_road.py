@@ -77,7 +77,7 @@ def test_no_produce_overtakes_a_conversion_that_has_its_offsets(
 
     async def main() -> None:
         async with running(tmp_path, **OLD_BROKER) as broker:
-            create_topic(broker, "t", 2, configs={"message.format.version": "0.10.2"})
+            await create_topic(broker, "t", 2, configs={"message.format.version": "0.10.2"})
             held = held_back(broker, monkeypatch)
             old, new = await connect(broker), await connect(broker)
             old.send(produce("t", message_set(2, Codec.NONE, LARGE)), 2)
@@ -109,7 +109,7 @@ def test_others_append_while_a_conversion_is_under_way(
 
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             held = held_back(broker, monkeypatch)
             old = await connect(broker)
             old.send(produce("t", message_set(2, Codec.NONE, LARGE)), 2)
@@ -127,7 +127,7 @@ def test_a_conversion_for_a_peer_that_goes_lets_the_next_one_come(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path, **OLD_BROKER) as broker:
-            create_topic(broker, "t", configs={"message.format.version": "0.10.2"})
+            await create_topic(broker, "t", configs={"message.format.version": "0.10.2"})
             held = held_back(broker, monkeypatch)
             old, other = await connect(broker), await connect(broker)
             old.send(produce("t", message_set(2, Codec.NONE, LARGE)), 2)
@@ -152,7 +152,7 @@ def test_an_unforeseen_failure_is_told_of_its_partition_alone(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            topic_id = create_topic(broker, "t", 3)
+            topic_id = await create_topic(broker, "t", 3)
             client = await connect(broker)
 
             def fail(key: object) -> None:
@@ -180,7 +180,7 @@ def test_an_unforeseen_failure_is_told_of_its_partition_alone(
 def test_a_disk_that_fails_on_the_way_is_told_of_the_partition(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, files=RealFileSystem()) as broker:
-            create_topic(broker, "t", 2)
+            await create_topic(broker, "t", 2)
             client = await connect(broker)
             broken = broker.replicas.get("t", 1).log.segments.active
 
@@ -235,7 +235,7 @@ def batches_written(broker: Broker) -> list[Any]:
 def test_what_is_answered_at_once_is_not_copied(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             written = batches_written(broker)
             (answer,) = answers_of(lent(broker, produce("t", batch([b"a"])), 9))
             assert answer.error_code == 0
@@ -251,7 +251,7 @@ def test_a_frame_that_is_used_again_while_the_coordinator_is_asked(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             asked: asyncio.Future[Any] = broker.loop.create_future()
             monkeypatch.setattr(broker.transactions, "verify", lambda *_: asked)
             records = batch([b"a"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
@@ -272,7 +272,7 @@ def test_a_frame_that_is_used_again_during_a_conversion(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             held = held_back(broker, monkeypatch)
             waiting = [
                 Slicer().run(lent(broker, produce("t", message_set(2, Codec.NONE, LARGE)), 2)),
@@ -292,7 +292,7 @@ def test_a_frame_that_is_used_again_during_a_conversion(
 def test_a_frame_that_is_used_again_between_the_slices_of_a_request(tmp_path: Path, version: int) -> None:
     async def main() -> None:
         async with running(tmp_path, **(OLD_BROKER if version == 2 else {})) as broker:
-            create_topic(broker, "t", AT_ONCE)
+            await create_topic(broker, "t", AT_ONCE)
             sent = [
                 batch([b"%d" % index]) if version == 9 else message_set(2, Codec.NONE, [b"%d" % index])
                 for index in range(AT_ONCE)
@@ -330,7 +330,7 @@ def test_a_frame_that_is_used_again_between_the_slices_of_a_request(tmp_path: Pa
 def test_a_frame_that_is_used_again_while_replicas_are_waited_for(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             partition = broker.replicas.get("t", 0)
             follow(broker, partition)
             request = produce("t", batch([b"a"]))
@@ -358,7 +358,7 @@ def test_a_failure_that_is_waited_for_is_told_or_closes_the_connection(
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             asked: asyncio.Future[Any] = broker.loop.create_future()
             calls: list[Any] = []
@@ -398,7 +398,7 @@ def test_a_leadership_that_is_lost_while_replicas_are_waited_for_is_told_with_th
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            topic_id = create_topic(broker, "t")
+            topic_id = await create_topic(broker, "t")
             partition = broker.replicas.get("t", 0)
             follow(broker, partition)
             client = await connect(broker)
@@ -436,7 +436,7 @@ def test_an_error_after_the_append_leaves_the_offset_in_the_answer(
 
     async def main() -> None:
         async with running(tmp_path, **(OLD_BROKER if version == 0 else {})) as broker:
-            topic_id = create_topic(broker, "t", configs={"min.insync.replicas": "2"})
+            topic_id = await create_topic(broker, "t", configs={"min.insync.replicas": "2"})
             partition = broker.replicas.get("t", 0)
             sent = [
                 message_set(0, Codec.NONE, [value]) if version == 0 else batch([value])
@@ -469,7 +469,7 @@ def test_an_error_after_the_append_leaves_the_offset_in_the_answer(
 def test_a_frame_that_is_kept_whole_is_not_copied_again(tmp_path: Path, partitions: int) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             written = batches_written(broker)
             client = await connect(broker)
             request = produce("t", batch([b"x" * 100_000]))

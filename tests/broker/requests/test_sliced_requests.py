@@ -49,7 +49,7 @@ def test_others_are_served_while_a_large_request_is_worked_on(
 ) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             every_pause(broker, monkeypatch)
             client, neighbour = await live.connect(broker), await live.connect(broker)
             client.send(many_names("t"), 8)
@@ -71,7 +71,7 @@ def test_others_are_served_while_a_large_request_is_worked_on(
 def test_answers_of_one_connection_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             every_pause(broker, monkeypatch)
             client = await live.connect(broker)
             for _ in range(2):
@@ -90,7 +90,7 @@ def test_answers_of_one_connection_keep_their_order(tmp_path: Path, monkeypatch:
 def test_a_topic_is_deleted_while_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "last")
+            await live.create_topic(broker, "last")
             every_pause(broker, monkeypatch)
             client = await live.connect(broker)
             partitions = [
@@ -100,10 +100,10 @@ def test_a_topic_is_deleted_while_it_is_asked_for(tmp_path: Path, monkeypatch: p
             request = OffsetCommitRequest(
                 group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics
             )
-            broker.groups.ensure_topic()
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
             client.send(request, 7)
             await until_async(lambda: broker.slicer.is_busy, "the first slice", every_s=0)
-            broker.controller.delete_topics(["last"])
+            await live.delete_topics(broker, ["last"])
             answer = await client.receive()
             errors = [one.error_code for topic in answer.topics for one in topic.partitions]
             assert len(errors) == 2_000
@@ -118,8 +118,8 @@ def test_a_long_commit_is_written_whole_and_the_last_word_counts(
 ) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", 300)
-            broker.groups.ensure_topic()
+            await live.create_topic(broker, "t", 300)
+            await broker.controller.event_queue.run(broker.groups.ensure_topic)
             every_pause(broker, monkeypatch)
             client = await live.connect(broker)
             partitions = [
@@ -157,7 +157,7 @@ def test_a_produce_of_many_partitions_comes_before_what_follows_it(
 ) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t", 200)
+            await live.create_topic(broker, "t", 200)
             every_pause(broker, monkeypatch)
             client = await live.connect(broker)
             values = [b"first", b"second"]
@@ -184,7 +184,7 @@ def test_a_produce_of_many_partitions_comes_before_what_follows_it(
 def test_a_large_frame_that_is_malformed_closes_its_own_connection(tmp_path: Path) -> None:
     async def main() -> None:
         async with live.running(tmp_path) as broker:
-            live.create_topic(broker, "t")
+            await live.create_topic(broker, "t")
             client, neighbour = await live.connect(broker), await live.connect(broker)
             whole = b"".join(encode_request(3, 8, 1, "x", many_names("t")))
             broken = whole[4:-20]

@@ -113,7 +113,7 @@ def test_each_record_is_processed_once(tmp_path: Path, seed: int) -> None:
         while offset < RECORDS:
             async with running(tmp_path, **SMALL) as broker:
                 if broker.image.topic("t") is None:
-                    create_topic(broker, "t", 2)
+                    await create_topic(broker, "t", 2)
                 clients = [await one.meet(broker) for one in processors]
                 for _ in range(chance.randint(1, 12)):
                     committed += await chance.choice(processors).step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -370,7 +371,7 @@ def test_a_failure_while_the_coordinator_is_asked_is_answered(
 def test_without_a_coordinator_nothing_is_appended(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, **SMALL) as broker:
-            create_topic(broker, "t", 1)
+            await create_topic(broker, "t", 1)
             producer = Transactional(await connect(broker), "id")
             producer.producer_id, producer.epoch = 5, 0
             answer = await send(producer, transactional(producer))
@@ -513,12 +514,19 @@ def test_what_the_coordinator_is_asked_is_counted(tmp_path: Path) -> None:
     run(main)
 
 
-def test_a_partition_that_is_taken_up_by_the_request_itself_is_verified(tmp_path: Path) -> None:
+def test_a_partition_that_is_taken_up_by_the_request_itself_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     async def main() -> None:
-        async with serving(tmp_path) as (broker, producer):
-            broker.replicas.in_pieces = True
-            topic_id = create_topic(broker, "many", 100)
-            broker.replicas.in_pieces = False
+        clock = ManualClock(SystemClock().now_ms())
+        async with serving(tmp_path, clock=clock) as (broker, producer):
+            with monkeypatch.context() as full:
+                full.setattr(broker.logs, "create", refuse)
+                topic_id = await create_topic(broker, "many", 100)
+            clock.advance(2_000)
             assert broker.replicas.find("many", 97) is None
             request = produce("many", transactional(producer), index=97)
             request.transactional_id = "id"

@@ -26,7 +26,7 @@ from ..transactional import (
 def test_committed_is_seen_aborted_is_not(tmp_path: Path) -> None:
     async def run() -> None:
         async with arena(tmp_path) as here:
-            create_topic(here.broker, "t", 2)
+            await create_topic(here.broker, "t", 2)
             producer = await here.producer("id")
             reader = await here.client()
             await producer.write("t", [b"a", b"b"], commit=True)
@@ -83,8 +83,8 @@ def test_who_coordinates(tmp_path: Path, version: int) -> None:
 def test_several_partitions_end_alike(tmp_path: Path, commit: bool) -> None:
     async def run() -> None:
         async with arena(tmp_path) as here:
-            create_topic(here.broker, "t", 3)
-            create_topic(here.broker, "u", 1)
+            await create_topic(here.broker, "t", 3)
+            await create_topic(here.broker, "u", 1)
             producer = await here.producer("id")
             assert await producer.add("t", 0, 2) == ErrorCode.NONE
             assert await producer.add("u", 0) == ErrorCode.NONE
@@ -104,7 +104,7 @@ def test_several_partitions_end_alike(tmp_path: Path, commit: bool) -> None:
 def test_the_former_owner_is_fenced(tmp_path: Path) -> None:
     async def run() -> None:
         async with arena(tmp_path) as here:
-            create_topic(here.broker, "t")
+            await create_topic(here.broker, "t")
             former = await here.producer("id")
             await former.write("t", [b"left"], commit=None)
             owner = await here.producer("id")
@@ -128,7 +128,7 @@ def test_a_prepared_transaction_outlives_its_producer(tmp_path: Path, commit: bo
     async def run() -> None:
         two_phase = {"transaction_two_phase_commit_enable": True}
         async with arena(tmp_path, **two_phase) as here:
-            create_topic(here.broker, "t")
+            await create_topic(here.broker, "t")
             former = await here.producer("id", two_phase=True, version=6)
             await former.write("t", [b"a", b"b"], commit=None)
         async with arena(tmp_path, **two_phase) as here:

@@ -188,7 +188,7 @@ def test_a_broker_dies_at_every_write(tmp_path: Path, version: int) -> None:
 
     async def live() -> Recorder:
         async with running(tmp_path, files=files, **SMALL) as broker:
-            create_topic(broker, "t", PARTITIONS)
+            await create_topic(broker, "t", PARTITIONS)
             client = await connect(broker)
             await client.call(FindCoordinatorRequest(key="g"), 0)
             await find_coordinator(client, "a")

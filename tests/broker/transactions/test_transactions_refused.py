@@ -39,8 +39,8 @@ def on(tmp_path: Path, test: Callable[[Arena, Transactional], Awaitable[None]]) 
 
     async def run() -> None:
         async with arena(tmp_path) as here:
-            create_topic(here.broker, "t", 2)
-            create_topic(here.broker, "secret")
+            await create_topic(here.broker, "t", 2)
+            await create_topic(here.broker, "secret")
             await test(here, await here.producer("id"))
 
     asyncio.run(run())

@@ -31,7 +31,7 @@ from odradek.wire.messages.write_txn_markers import (
 )
 from waiting import until_async
 
-from ..live import create_topic
+from ..live import create_topic, delete_topics
 from ..transactional import Arena, Transactional, arena, latest, state_of, until_state, values
 
 CLEAN, KILLED = "clean", "killed"
@@ -74,7 +74,7 @@ def hold_markers(broker: Broker, *, write: int = 0) -> None:
 
 async def two_partitions(here: Arena) -> Transactional:
     """A transaction open in two partitions, with a committed one before it."""
-    create_topic(here.broker, "t", 2)
+    await create_topic(here.broker, "t", 2)
     producer = await here.producer("id")
     await producer.write("t", [b"before"], commit=True)
     await until_state(producer.client, "id", "CompleteCommit")
@@ -165,7 +165,7 @@ def test_an_open_transaction_is_aborted_by_the_next_owner(tmp_path: Path, how: s
 @pytest.mark.parametrize("began", [False, True], ids=["Empty", "added, nothing written"])
 def test_before_anything_is_written(tmp_path: Path, how: str, began: bool) -> None:
     async def first(here: Arena) -> Transactional:
-        create_topic(here.broker, "t")
+        await create_topic(here.broker, "t")
         producer = await here.producer("id")
         if began:
             assert await producer.add("t") == ErrorCode.NONE
@@ -199,7 +199,7 @@ def test_time_outs_count_from_the_beginning_of_the_transaction(tmp_path: Path, h
     timers = ManualTimers(clock)
 
     async def first(here: Arena) -> Transactional:
-        create_topic(here.broker, "t")
+        await create_topic(here.broker, "t")
         timers.advance(0)
         producer = await here.producer("id", timeout_ms=25_000)
         await producer.write("t", [b"x"], commit=None)
@@ -261,7 +261,7 @@ def test_ids_at_rest_expire_for_good(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with arena(tmp_path, **at) as here:
-            create_topic(here.broker, "t")
+            await create_topic(here.broker, "t")
             quiet = await here.producer("quiet")
             open_one = await here.producer("open", timeout_ms=900_000)
             await advance(timers, 3_600_000 - 1)
@@ -284,7 +284,7 @@ def test_ids_at_rest_expire_for_good(tmp_path: Path) -> None:
 def test_metrics(tmp_path: Path) -> None:
     async def run() -> None:
         async with arena(tmp_path) as here:
-            create_topic(here.broker, "t")
+            await create_topic(here.broker, "t")
             producer = await here.producer("id")
             kind = "kafka.coordinator.transaction:TransactionMarkerChannelManager"
             load = "kafka.server:transaction-coordinator-metrics"
@@ -318,14 +318,14 @@ def test_partitions_that_go_are_not_waited_for(tmp_path: Path) -> None:
     async def run() -> None:
         async with arena(tmp_path) as here:
             producer = await two_partitions(here)
-            create_topic(here.broker, "u")
+            await create_topic(here.broker, "u")
             assert await producer.add("u") == ErrorCode.NONE
             assert await producer.send("u", [b"u"]) == ErrorCode.NONE
             send_markers = here.broker.transactions.send_markers
             here.broker.transactions.send_markers = lambda broker_id, markers, deliver: deliver({})
             assert await producer.end(commit=True) == ErrorCode.NONE
             await until_state(producer.client, "id", "PrepareCommit")
-            here.broker.controller.delete_topics(["t"])
+            await delete_topics(here.broker, ["t"])
             here.broker.transactions.send_markers = send_markers
             await until_state(producer.client, "id", "CompleteCommit")
             assert await values(producer.client, "u") == [b"u"]
@@ -338,8 +338,8 @@ def test_what_becomes_of_markers_by_hand(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with arena(tmp_path, inter_broker_protocol_version="2.2") as here:
-            create_topic(here.broker, "t", 2)
-            create_topic(here.broker, "old", 1, {"message.format.version": "0.10.2"})
+            await create_topic(here.broker, "t", 2)
+            await create_topic(here.broker, "old", 1, {"message.format.version": "0.10.2"})
             producer = await here.producer("id")
             await producer.write("t", [b"x"], commit=None)
             marker = WritableTxnMarker(
@@ -393,7 +393,7 @@ def test_a_marker_with_its_own_epoch_that_comes_late(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with arena(tmp_path) as here:
-            create_topic(here.broker, "t")
+            await create_topic(here.broker, "t")
             producer = await here.producer("id")
             assert await producer.send("t", [b"a"], version=12) == ErrorCode.NONE
             assert await producer.end(commit=True, version=5) == ErrorCode.NONE

@@ -11,7 +11,7 @@ from odradek.broker.upkeep.removing import RETRY_MS, STEP
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.util.clock import ManualClock
 
-from ..live import append, batch, connect, create_topic, running
+from ..live import append, batch, connect, create_topic, delete_topics, running
 from ..net import run, settle
 
 NOW_MS = 1_700_000_000_000
@@ -41,10 +41,10 @@ def test_a_deleted_topic_goes_after_its_delay_whatever_retention_does(tmp_path: 
         clock = ManualClock(NOW_MS)
         async with running(tmp_path, clock=clock, files=Disk(), log_segment_delete_delay_ms=5000) as broker:
             assert "removals" in {one.name for one in broker.housekeeping.periodic}
-            create_topic(broker, "t", STEP + 10)
+            await create_topic(broker, "t", STEP + 10)
             removals = broker.housekeeping.removals
             assert removals is not None
-            broker.controller.delete_topics(["t"])
+            await delete_topics(broker, ["t"])
             clock.advance(4999)
             removals.check()
             assert len(leftovers(tmp_path)) == STEP + 10
@@ -60,7 +60,7 @@ def test_a_deleted_topic_goes_after_its_delay_whatever_retention_does(tmp_path: 
 def test_a_start_removes_at_once_what_was_left(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             client = await connect(broker)
             await append(client, "t", batch())
             client.close()
@@ -91,9 +91,9 @@ def test_what_cannot_be_removed_is_tried_again_later(tmp_path: Path) -> None:
         async with running(tmp_path, clock=clock, files=disk, log_segment_delete_delay_ms=0) as broker:
             removals = broker.housekeeping.removals
             assert removals is not None
-            create_topic(broker, "t")
+            await create_topic(broker, "t")
             disk.refuses = True
-            broker.controller.delete_topics(["t"])
+            await delete_topics(broker, ["t"])
             removals.check()
             await settle(lambda: not removals.is_busy, "for the failure")
             disk.refuses = False

@@ -26,7 +26,7 @@ class Watched:
         self.deposed = 0
         self.done: list[str] = []
         self.fails: Exception | None = None
-        self.watchers = NodeWatchers(self.context, self._depose, at_once=True)
+        self.watchers = NodeWatchers(self.context, self._depose)
         self.store.create("/a")
         self.store.create("/b")
         self.watchers.watch("/a", self._a)

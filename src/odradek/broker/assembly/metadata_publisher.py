@@ -26,11 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class MetadataPublisher:
-    """See the module.
-
-    Attributes:
-        fetchers: follow other leaders; None while the broker is alone.
-    """
+    """See the module."""
 
     def __init__(
         self,
@@ -39,32 +35,26 @@ class MetadataPublisher:
         listening: Listening,
         dispatcher: Dispatcher,
         coordinators: Coordinators,
+        fetchers: ReplicaFetcherManager,
     ) -> None:
         self._broker = broker
         self._log_configs = log_configs
         self._listening = listening
         self._dispatcher = dispatcher
         self._coordinators = coordinators
-        self.fetchers: ReplicaFetcherManager | None = None
+        self._fetchers = fetchers
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Follow the image of a broker that is alone, leaderships included."""
-        self._follow_configs(image, delta)
-        self._broker.replicas.apply(image, delta)
-        self._follow_topics(image, delta)
-
-    def publish_told(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Follow what the controller of several has told; leaderships come by themselves."""
-        self._follow_configs(image, delta)
-        self._broker.replicas.follow_configs(image, delta)
-        self._follow_topics(image, delta)
-        check_topics(self._broker.purgatory, delta)
-
-    def _follow_configs(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Follow what the controller has told; leaderships come by themselves."""
         if delta.configs:
             self.follow_quotas(delta.configs)
         if f"brokers/{self._broker.broker_id}" in delta.configs or "brokers/<default>" in delta.configs:
             self.follow_dynamic_configs(image)
+        self._broker.replicas.follow_configs(image, delta)
+        for topic in delta.topics_gone:
+            self._broker.metrics.topics.forget(topic)
+        self._coordinators.follow(image, delta)
+        check_topics(self._broker.purgatory, delta)
 
     def follow_dynamic_configs(self, image: ClusterImage) -> None:
         """Take over what the image says of this broker's configs."""
@@ -77,8 +67,7 @@ class MetadataPublisher:
             self._log_configs.reconfigure(broker.config)
             broker.replicas.reconfigure()
             self._listening.reconfigure()
-            if self.fetchers is not None:
-                self.fetchers.resize(broker.config.num_replica_fetchers)
+            self._fetchers.resize(broker.config.num_replica_fetchers)
             self.set_replication_quotas()
         # Also when nothing has changed but the files: so Kafka is told to look at them.
         self._listening.reload_certificates()
@@ -103,8 +92,3 @@ class MetadataPublisher:
         quotas, config = self._broker.replicas.quotas, self._broker.config
         quotas.leader.bytes_per_second = config.leader_replication_throttled_rate
         quotas.follower.bytes_per_second = config.follower_replication_throttled_rate
-
-    def _follow_topics(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        for topic in delta.topics_gone:
-            self._broker.metrics.topics.forget(topic)
-        self._coordinators.follow(image, delta)

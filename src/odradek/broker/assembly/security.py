@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.assembly.metadata_access import ask_store
-
 if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.membership.lone_membership import LoneMembership
     from odradek.broker.membership.membership import Membership
     from odradek.broker.sasl.token_keeper import TokenKeeper
     from odradek.cluster.controller.controller import Controller
@@ -17,7 +16,11 @@ if TYPE_CHECKING:
 
 
 async def open_security(
-    config: BrokerConfig, controller: Controller, clock: Clock, undo: Undo, membership: Membership | None
+    config: BrokerConfig,
+    controller: Controller,
+    clock: Clock,
+    undo: Undo,
+    membership: Membership | LoneMembership,
 ) -> tuple[AclKeeper | None, TokenKeeper | None, bytes]:
     """Load ACLs, delegation tokens and the key of decoys, before anybody can ask anything; None for what
     there is not, and an empty key where nobody logs in.
@@ -31,32 +34,30 @@ async def open_security(
         from odradek.broker.authorizer.opening import make_authorizer
 
         acls = make_authorizer(config, controller, clock)
-        await _load("ACLs", acls, controller, undo, membership)
+        await _load("ACLs", acls, undo, membership)
     if config.delegation_token_secret_key or config.delegation_token_master_key:
         from odradek.broker.sasl.token_keeper import make_delegation_tokens
 
         tokens = make_delegation_tokens(config, controller, clock)
-        await _load("delegation tokens", tokens, controller, undo, membership)
+        await _load("delegation tokens", tokens, undo, membership)
     decoy_key = b""
     if any(one.security_protocol.startswith("SASL") for one in config.listener_endpoints):
         from odradek.cluster.access.scram_decoys import load_decoy_key
 
-        decoy_key = await ask_store(controller, membership, load_decoy_key)
+        decoy_key = await membership.ask_until_answered(load_decoy_key)
     return acls, tokens, decoy_key
 
 
 async def _load(
     name: str,
     keeper: AclKeeper | TokenKeeper | None,
-    controller: Controller,
     undo: Undo,
-    membership: Membership | None,
+    membership: Membership | LoneMembership,
 ) -> None:
     if keeper is None:
         return
     undo.push(name, keeper.stop)
     load = keeper.load
-    await ask_store(controller, membership, lambda _: load())
-    if membership is not None:
-        # A new session with the store has heard of nothing.
-        membership.on_session.append(load)
+    await membership.ask_until_answered(lambda _: load())
+    # A new session with the store has heard of nothing.
+    membership.on_session.append(load)

@@ -105,7 +105,7 @@ class CoordinatorShell:
         return given_up
 
     def _replica(self, index: int, state: PartitionImage) -> Partition | None:
-        found = self._replicas.find_now(self._topic, index)
+        found = self._replicas.find(self._topic, index)
         if found is None and state.leader == self._broker_id:
             # Its log could not be used; perhaps it can by now.
             with suppress(KafkaError):

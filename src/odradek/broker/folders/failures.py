@@ -11,14 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek.cluster.controller.kafka_controller import KafkaController
 from odradek.errors import OdradekError
 from odradek.util.futures import error_of
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
-    from odradek.cluster.image import ClusterDelta, ClusterImage
 
 log = logging.getLogger(__name__)
 
@@ -33,52 +31,19 @@ class FolderFailures:
         self._broker = broker
 
     def follow(self) -> None:
-        """Be told of failures from now on; those before now are noted in the metadata."""
-        broker = self._broker
-        broker.logs.on_failure = self._on_failed
-        broker.controller.add_listener(self._on_image)
-        if len(broker.logs.online_dirs) < len(broker.logs.data_dirs):
-            # What is not there may be in a folder that could not be used.
-            broker.controller.note_offline(broker.broker_id, list(broker.replicas.offline))
-        elif broker.logs.damaged or broker.logs.offline.lost:
-            logs = broker.logs
-            gone = [key for key in broker.replicas.offline if key in logs.damaged or key in logs.offline.lost]
-            broker.controller.note_offline(broker.broker_id, gone)
+        """Be told of failures from now on.
 
-    def follow_in_cluster(self) -> None:
-        """Be told of failures from now on, in a cluster of several, whose controller asks what is lost.
+        What cannot be used at the start the controller hears when it first tells this broker what it holds.
 
-        What cannot be used at the start it hears when it first tells this broker what it holds.
-
-        A folder whose disk is full is given up, as in Kafka: others lead what is in it. The workers of one
-        machine have no others: their disk is one. With a sync that fails they give it up as well: what was
-        acknowledged may be lost there, and must not count as a copy of it.
+        In a cluster of several a folder whose disk is full is given up, as in Kafka: others lead what is in
+        it. The workers of one machine have no others: their disk is one. With a sync that fails they give it
+        up as well: what was acknowledged may be lost there, and must not count as a copy of it.
         """
         logs = self._broker.logs
         logs.on_failure = self._on_failed
-        logs.directories.gives_up_failed_syncs = True
-        logs.directories.gives_up_full_disks = not self._broker.config.odradek_store_socket
-
-    def _on_image(self, _image: ClusterImage, delta: ClusterDelta) -> None:
-        """A damaged log that its topic's deletion has removed does not come back, as one on a disk may.
-
-        One that was to lead by an unclean election is offline still.
-        """
-        controller = self._broker.controller
-        refused = [
-            (topic.name, index)
-            for topic in delta.topics.values()
-            for index, partition in topic.partitions.items()
-            if (topic.name, index) in self._broker.replicas.offline
-            and (topic.name, index) in self._broker.logs.damaged
-            and partition.leader == self._broker.broker_id
-            and (self._broker.broker_id, topic.name, index) not in controller.offline_replicas
-        ]
-        if refused:
-            self._broker.loop.call_soon(self._note, refused)
-        for broker_id, topic, index in controller.offline_replicas:
-            if topic in delta.topics_marked and self._broker.logs.offline.is_gone((topic, index)):
-                controller.offline_replicas -= {(broker_id, topic, index)}
+        if self._broker.channels is not None:
+            logs.directories.gives_up_failed_syncs = True
+            logs.directories.gives_up_full_disks = not self._broker.config.odradek_store_socket
 
     def _on_failed(self, path: Path, keys: list[TopicPartition], reason: str) -> None:
         # Whatever came upon the failure ends first.
@@ -116,13 +81,14 @@ class FolderFailures:
 
     def _note_offline(self, keys: list[TopicPartition]) -> bool:
         """Tell the controller, or the store. Returns whether there is nothing left to be told."""
-        controller = self._broker.controller
+        broker, is_alone = self._broker, self._broker.channels is None
         try:
-            if isinstance(controller, KafkaController):
-                controller.notify_log_dir_failure()
+            if is_alone:
+                # The store may be in that folder.
+                broker.controller.note_offline(broker.broker_id, keys)
             else:
-                controller.note_offline(self._broker.broker_id, keys)
+                broker.controller.notify_log_dir_failure()
         except OdradekError as error:
             log.error("the loss of %d partitions could not be noted: %s", len(keys), error)
-            return not isinstance(controller, KafkaController)
+            return is_alone
         return True

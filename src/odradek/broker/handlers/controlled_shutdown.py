@@ -5,8 +5,7 @@
 - A broker that is not there is BROKER_NOT_AVAILABLE.
 - Partitions with a single replica stay where they are and are not named, as in Kafka: a broker that is alone
   may always leave.
-- In a cluster of several brokers its leads go to others first, in the controller's turn; what is named is
-  what nobody else can lead.
+- Its leads go to others first, in the controller's turn; what is named is what nobody else can lead.
 """
 
 from __future__ import annotations
@@ -15,16 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.requests.authorization import CLUSTER, Operation
-from odradek.cluster.controller.kafka_controller import KafkaController
-from odradek.errors import (
-    BrokerNotAvailableError,
-    ClusterAuthorizationError,
-    NotControllerError,
-    StaleBrokerEpochError,
-)
+from odradek.errors import ClusterAuthorizationError, NotControllerError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
-from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -33,6 +25,7 @@ from odradek.wire.messages.controlled_shutdown import (
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
+    from odradek.cluster.controller.kafka_controller import KafkaController
 
 
 @handler(ApiKey.CONTROLLED_SHUTDOWN, versions=range(4))
@@ -41,23 +34,7 @@ def handle(context: RequestContext, request: ControlledShutdownRequest) -> Any:
     if not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
     controller = context.broker.controller
-    if isinstance(controller, KafkaController):
-        return controller.event_queue.run(lambda: _leave(controller, request))
-    image = context.broker.image
-    if image.controller_id != context.broker.broker_id:
-        return ControlledShutdownResponse(error_code=int(ErrorCode.STALE_CONTROLLER_EPOCH))
-    leaving = image.brokers.get(request.broker_id)
-    if leaving is None:
-        raise BrokerNotAvailableError
-    if request.broker_epoch != NO_EPOCH and request.broker_epoch < leaving.epoch:
-        raise StaleBrokerEpochError
-    return ControlledShutdownResponse(
-        remaining_partitions=[
-            RemainingPartition(topic_name=topic.name, partition_index=index)
-            for topic, index, partition in image.partitions_of(request.broker_id)
-            if partition.leader == request.broker_id and len(partition.replicas) > 1
-        ]
-    )
+    return controller.event_queue.run(lambda: _leave(controller, request))
 
 
 def _leave(controller: KafkaController, request: ControlledShutdownRequest) -> ControlledShutdownResponse:

@@ -140,7 +140,7 @@ def _check_authorized(context: RequestContext, controller_id: int) -> ErrorCode:
 def _check_sender(
     context: RequestContext, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 ) -> ErrorCode:
-    image = context.broker.image
+    image = context.broker.controller.image
     own = image.brokers.get(context.broker.broker_id)
     if request.broker_epoch != NO_EPOCH and own is not None and request.broker_epoch < own.epoch:
         return ErrorCode.STALE_BROKER_EPOCH

@@ -209,7 +209,6 @@ class Membership:
         self._isr_changes = self._make_isr_changes(replicas)
         replicas.on_isr_wanted = self._isr_changes.want
         replicas.is_eligible = self._is_live
-        replicas.follows_image = False
         self.metadata.add_listener(self._on_metadata)
 
     def _make_isr_changes(self, replicas: ReplicaManager) -> AlterPartitionManager | ZkIsrManager:

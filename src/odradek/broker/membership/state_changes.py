@@ -1,4 +1,4 @@
-"""The orders of a controller to a broker of a cluster of several: LeaderAndIsr, StopReplica, UpdateMetadata.
+"""The orders of a controller to a broker: LeaderAndIsr, StopReplica, UpdateMetadata.
 
 One request is worked on at a time, in the order in which they came (Kafka's `replicaStateChangeLock`):
 folders are made and deletions synced beside the event loop, leaderships change in it, some partitions at a
@@ -102,6 +102,7 @@ class StateChanges:
         store: Callable[[], MetadataStore],
         fetchers: Fetchers,
         broker_epoch: Callable[[], int],
+        topic_id: Callable[[str], bytes | None] = lambda topic: None,
     ) -> None:
         """
         Args:
@@ -111,6 +112,8 @@ class StateChanges:
             store: where configs of new topics stand; read in another thread.
             fetchers: what follows leaders.
             broker_epoch: of this broker's registration; -1 while it has none.
+            topic_id: of a topic that is being deleted, which StopReplica does not say; None where it is not
+                known.
         """
         # The highest of those that were heeded: it only grows, which fences older controllers.
         self.controller_epoch = 0
@@ -123,6 +126,7 @@ class StateChanges:
         self._store = store
         self._fetchers = fetchers
         self._broker_epoch = broker_epoch
+        self._topic_id = topic_id
         self._one_at_a_time = asyncio.Lock()
         """Held by one LeaderAndIsr or StopReplica, like Kafka's `replicaStateChangeLock`: both pause."""
         self._running: set[asyncio.Task[Any]] = set()
@@ -402,8 +406,8 @@ class StateChanges:
         if not delete:
             self._replicas.stop(topic, index)
             return ErrorCode.NONE
-        self._replicas.delete(topic, index)
-        return ErrorCode.NONE if self._logs.offline.is_gone((topic, index)) else ErrorCode.KAFKA_STORAGE_ERROR
+        is_gone = self._replicas.delete(topic, index, self._topic_id(topic))
+        return ErrorCode.NONE if is_gone else ErrorCode.KAFKA_STORAGE_ERROR
 
     # ------------------------------------------------------------------ strays
 

@@ -3,9 +3,8 @@
 Invariants:
 
 - one piece of work at a time, in the order in which it was asked for;
-- the image, and everything that follows it, changes in the loop's thread while this one waits; many
-  partitions follow it piece by piece;
-- folders of new partitions are on the disk before the image names them, deletions before their nodes go.
+- the controller's image changes in the loop's thread while this one waits; where `until_told` is given, this
+  one waits as well until the broker has followed what it was told of it.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from functools import partial, wraps
-from pathlib import Path
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.errors import NotControllerError, OdradekError
 
 if TYPE_CHECKING:
-    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.requests.context import RequestContext
     from odradek.cluster.image import ClusterDelta, ClusterImage
-    from odradek.log.folders.log_manager import LogManager
 
 Result = TypeVar("Result")
+
+UntilTold = Callable[[], Coroutine[Any, Any, None]]
+"""Waits until a broker has followed what its controller has told it."""
 
 log = logging.getLogger(__name__)
 
@@ -36,19 +35,19 @@ class ControllerThread:
     """See `odradek.cluster.controller.event_queue.EventQueue`. Made in the loop's thread."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, replicas: ReplicaManager | None, logs: LogManager
+        self,
+        loop: asyncio.AbstractEventLoop,
+        until_told: UntilTold | None = None,
     ) -> None:
         """
         Args:
             loop: where the image is read.
-            replicas: what prepares folders; None where replicas do not follow the controller's image, as in a
-                cluster of several brokers.
-            logs: what syncs what was deleted.
+            until_told: waits until the brokers have followed a change; None where the controller does not
+                wait for that, as in a cluster of several brokers.
         """
         self._loop = loop
         self._loop_thread = threading.get_ident()
-        self._replicas = replicas
-        self._logs = logs
+        self._until_told = until_told
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="controller")
         self._running: set[asyncio.Future[Any]] = set()
         self._stopped = False
@@ -95,27 +94,17 @@ class ControllerThread:
             # Nobody waits for it: a bug in it must not pass in silence.
             log.exception("work for the controller failed")
 
-    def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
+    def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:  # noqa: ARG002
         """See `EventQueue.publish`."""
         if threading.get_ident() == self._loop_thread:
             change()
-        elif self._replicas is None:
-            self._in_loop(change)
-        else:
-            self._replicas.prepare(image, delta)
-            self._in_loop(partial(_change, self._replicas, change))
-            while self._in_loop(self._replicas.apply_further):
-                pass
-        if self._replicas is not None:
-            for path, failure in self._logs.taken_out.sync().items():
-                self._note(path, failure)
-
-    def _note(self, path: Path, failure: OSError) -> None:
-        """Tell the logs that a deletion is not on the disk, in their thread."""
-        if threading.get_ident() == self._loop_thread:
-            self._logs.directories.note_error(path, failure)
-        elif not self._stopped:
-            self._loop.call_soon_threadsafe(self._logs.directories.note_error, path, failure)
+            return
+        self._in_loop(change)
+        if self._until_told is not None:
+            told = self._in_turn = asyncio.run_coroutine_threadsafe(self._until_told(), self._loop)
+            if self._stopped:
+                told.cancel()
+            told.result()
 
     def _in_loop(self, work: Callable[[], Result]) -> Result:
         """Run `work` in the loop's thread, in a turn of its own, and wait for it here."""
@@ -154,14 +143,6 @@ class ControllerThread:
         if in_turn is not None:
             in_turn.cancel()
         self._executor.shutdown(wait=False)
-
-
-def _change(replicas: ReplicaManager, change: Callable[[], None]) -> None:
-    replicas.in_pieces = True
-    try:
-        change()
-    finally:
-        replicas.in_pieces = False
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""A broker's image of a cluster of several: what the controller's UpdateMetadata requests have said.
+"""A broker's image of its cluster: what the controller's UpdateMetadata requests have said.
 
 Kafka: `ZkMetadataCache`. Configs are not among it: each broker reads those from the metadata store itself.
 

@@ -24,8 +24,7 @@ Partitions = tuple[MetadataResponsePartition, ...]
 
 
 class Metadata(Protocol):
-    """The metadata that is described: the controller's image of a broker that is alone, else its
-    `MetadataCache`.
+    """The metadata that is described: a broker's `MetadataCache`.
 
     Attributes:
         offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.

@@ -1,8 +1,8 @@
 """Answers that wait until this broker's metadata shows something; they wait in the purgatory.
 
 In a cluster of several a broker hears of the cluster from the controller, a while after it has started, and
-of a topic a while after its nodes were written. One that is alone has nothing to wait for: its controller's
-image is its metadata.
+of a topic a while after its nodes were written. For one that is alone the controller itself waits
+(`ControllerThread`).
 
 Kafka: `DelayedCreatePartitions`, `DelayedDeleteTopics`.
 """

@@ -1,17 +1,14 @@
-"""The partitions on this broker: found by name, created and removed as the cluster's image says.
+"""The partitions on this broker: found by name, created and removed as the controller says.
 
-This is where the image (what should be) meets the log manager (what is on disk). A broker that is alone
-follows its image (`apply`); one of a cluster of several does what the controller's requests say (`take_up`,
-`stop`, `delete`), and its image only tells it of others.
+This is where what should be meets the log manager (what is on disk): the controller's requests say what is
+led, followed and removed (`take_up`, `stop`, `delete`), and the image only tells of others.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cluster.nodes import LEADER_RECOVERING
 from odradek.errors import (
@@ -48,20 +45,26 @@ PARTITIONS_AT_ONCE = 16
 """Partitions that are taken up or removed before others on the event loop get their turn: some 4 ms."""
 
 
+class _Refused(NamedTuple):
+    """A replica that could not be taken up, and is tried again: what it was to be."""
+
+    topic: TopicImage
+    state: PartitionImage
+    is_new: bool
+
+
 class ReplicaManager:
     """All partitions of which this broker holds a replica.
 
     Attributes:
         by_topic: the partitions here, by topic and number, only to read: every request looks here.
-        image: the cluster as of the last `apply`.
+        image: the cluster as this broker has been told of it.
         offline: partitions whose log cannot be used, with the reason.
-        in_pieces: whether `apply` takes up and removes only the first `PARTITIONS_AT_ONCE` partitions, and
-            leaves the others to `apply_further`, and to `get` when somebody asks for one.
         quotas: the throttles of copies, those of `odradek.replication.replication_quota`.
         replica_selector: says from where consumers had better read; None for the leader.
         isr_counts: how often ISRs have changed that are led here.
-        follows_image: whether leaderships are taken from the image; else they come with LeaderAndIsr alone,
-            and what is offline stays so until it does.
+        tries_again: whether what could not be taken up is tried again when it is asked for, as nobody else
+            could lead it; else it is offline until the next LeaderAndIsr.
         may_elect_unclean: whether a topic's `unclean.leader.election.enable` has it rather begin empty than
             be offline.
         on_isr_wanted, is_eligible: of the partitions that are taken up from now on; not set while this broker
@@ -87,15 +90,14 @@ class ReplicaManager:
             purgatory: told of every progress, under `Partition.key`.
             clock: time.
             log_config: `(topic, image) -> LogConfig`, with the topic's overrides over the broker's defaults.
-            image: the cluster so far; nothing is created before `apply`.
+            image: the cluster so far.
             replica_lag_time_max_ms: Kafka's `replica.lag.time.max.ms`.
             quotas: the throttles, which follow the topics' configs; those without a bound when None.
         """
         self.broker_id = broker_id
         self.quotas = quotas if quotas is not None else replication_quotas(clock)
         self.image = image
-        self.in_pieces = False
-        self.follows_image = True
+        self.tries_again = False
         self.offline: dict[tuple[str, int], str] = {}
         self._retry_at_ms: dict[tuple[str, int], float] = {}
         self._logs = logs
@@ -110,7 +112,7 @@ class ReplicaManager:
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self.by_topic: dict[str, dict[int, Partition]] = {}
         self._count = 0
-        self._due: dict[tuple[str, int], Callable[[], None]] = {}
+        self._refused: dict[tuple[str, int], _Refused] = {}
 
     def __len__(self) -> int:
         """Return how many partitions there are here (`PartitionCount`)."""
@@ -131,13 +133,6 @@ class ReplicaManager:
         partitions = self.by_topic.get(topic)
         return None if partitions is None else partitions.get(index)
 
-    def find_now(self, topic: str, index: int) -> Partition | None:
-        """As `find`, once what `apply` has left to do for the partition is done."""
-        due = self._due.pop((topic, index), None)
-        if due is not None:
-            due()
-        return self.find(topic, index)
-
     def get(self, topic: str, index: int) -> Partition:
         """The partition.
 
@@ -150,10 +145,6 @@ class ReplicaManager:
         partition = None if partitions is None else partitions.get(index)
         if partition is not None:
             return partition
-        due = self._due.pop((topic, index), None)
-        if due is not None:
-            due()
-            return self.get(topic, index)
         if (topic, index) in self.offline:
             return self._retry(topic, index)
         if self.image.partition(topic, index) is not None:
@@ -171,34 +162,19 @@ class ReplicaManager:
         """Try to use an offline log again, once a second at most: the disk may have room by now."""
         key = (topic, index)
         now_ms = self._clock.monotonic_ms()
-        if self.follows_image and now_ms >= self._retry_at_ms.get(key, 0):
+        refused = self._refused.get(key)
+        if refused is not None and now_ms >= self._retry_at_ms.get(key, 0):
             self._retry_at_ms[key] = now_ms + _RETRY_MS
-            image = self.image.topic(topic)
-            state = None if image is None else image.partitions.get(index)
-            if image is not None and state is not None:
-                self._take_up(image, index, state)
-                partition = self.find(topic, index)
-                if partition is not None:
-                    log.info("partition online again topic=%s partition=%d", topic, index)
-                    return partition
+            self._take_up(refused.topic, index, refused.state, is_new=refused.is_new)
+            partition = self.find(topic, index)
+            if partition is not None:
+                log.info("partition online again topic=%s partition=%d", topic, index)
+                return partition
         raise KafkaStorageError(
             f"{topic}-{index} is offline: {self.offline.get(key, 'its topic is being deleted')}"
         )
 
-    # ------------------------------------------------------------------ following the image
-
-    def prepare(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Make the folders of the partitions that `apply` of the same will create, and wait for the disk.
-
-        Called in another thread, while the image stands still.
-        """
-        self._logs.prepare(
-            (topic.name, index, None if topic.topic_id == ZERO_UUID else topic.topic_id)
-            for topic in delta.topics.values()
-            if topic.name not in image.marked
-            for index, partition in topic.partitions.items()
-            if self.broker_id in partition.replicas and self.image.partition(topic.name, index) is None
-        )
+    # ------------------------------------------------------------------ following the controller's requests
 
     def take_offline(self, keys: Iterable[tuple[str, int]], reason: str) -> None:
         """The disk of these partitions has failed; whoever waits for one of them learns it."""
@@ -208,51 +184,8 @@ class ReplicaManager:
             if partition is not None:
                 self._purgatory.check(partition.key)
 
-    def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Follow a change of the cluster: create, remove, lead, follow, reconfigure."""
-        before, self.image = self.image, image
-        for name in delta.topics_marked:
-            self._delete_topic(image.topics[name])
-        for gone in delta.topics_gone.values():
-            self._delete_topic(gone)
-        for topic in delta.topics.values():
-            if topic.name in image.marked:
-                continue
-            for index, partition in topic.partitions.items():
-                if self.broker_id in partition.replicas:
-                    is_new = before.partition(topic.name, index) is None
-                    take_up = partial(self._take_up, topic, index, partition, is_new=is_new)
-                    self._put_off(topic.name, index, take_up)
-                else:
-                    self._put_off(topic.name, index, partial(self._remove, topic.name, index))
-        self.apply_further(PARTITIONS_AT_ONCE if self.in_pieces else None)
-        self.follow_configs(image, delta)
-
-    def apply_further(self, most: int | None = PARTITIONS_AT_ONCE) -> bool:
-        """Go on with what `apply` has left.
-
-        Args:
-            most: of how many partitions; None for all that is left.
-
-        Returns:
-            Whether there is more.
-        """
-        due = self._due
-        for _ in range(len(due) if most is None else min(most, len(due))):
-            due.pop(next(iter(due)))()
-        return bool(due)
-
-    def _put_off(self, topic: str, index: int, change: Callable[[], None]) -> None:
-        """Have a partition changed by `apply_further`, or when it is asked for."""
-        earlier = self._due.pop((topic, index), None)
-        if earlier is not None:
-            earlier()
-        self._due[topic, index] = change
-
-    # ------------------------------------------------------------------ following the controller's requests
-
     def follow_configs(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Follow a change of the cluster whose leaderships come with LeaderAndIsr: take note, reconfigure."""
+        """Follow a change of the cluster: take note, reconfigure. Leaderships come with LeaderAndIsr."""
         self.image = image
         for entity in delta.configs:
             kind, _, name = entity.partition("/")
@@ -279,6 +212,9 @@ class ReplicaManager:
         """
         self._take_up(topic, index, state, is_new=is_new)
         partition = self.find(topic.name, index)
+        if partition is None and self._is_to_be_tried_again(topic.name, index):
+            self._refused[topic.name, index] = _Refused(topic, state, is_new)
+            return ErrorCode.NONE
         if partition is not None:
             if topic.topic_id != ZERO_UUID and partition.log.topic_id is None:
                 self._note_topic_id(partition, topic.topic_id)
@@ -287,6 +223,14 @@ class ReplicaManager:
         if partition_log is not None and partition_log.topic_id not in (None, ZERO_UUID, topic.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def _is_to_be_tried_again(self, topic: str, index: int) -> bool:
+        """Return whether a log may be of use soon. What is damaged or lost stays so until somebody repairs
+        it, and is looked at by a start, as is a folder that has failed."""
+        key, logs = (topic, index), self._logs
+        return self.tries_again and not (
+            key in logs.damaged or key in logs.offline.lost or len(logs.online_dirs) < len(logs.data_dirs)
+        )
 
     def _note_topic_id(self, partition: Partition, topic_id: bytes) -> None:
         """The topic is older than ids are, and has been given one (`TopicChanges`)."""
@@ -302,11 +246,29 @@ class ReplicaManager:
             partition.leader_id = -1
             self._purgatory.check(partition.key)
 
-    def delete(self, topic: str, index: int) -> None:
-        """Remove a partition and its log. What cannot be removed is still known to the logs afterwards."""
+    def delete(self, topic: str, index: int, topic_id: bytes | None = None) -> bool:
+        """Remove a partition and its log; that of another topic of its name stays.
+
+        Args:
+            topic, index: the partition.
+            topic_id: of the topic; None where it is not known, and any log of that name goes.
+
+        Returns:
+            Whether nothing of it is here any more. What cannot be removed is still known to the logs.
+        """
         self._remove(topic, index)
-        if not self._logs.offline.is_gone((topic, index)):
+        if topic_id is not None and self._is_of_another(topic, index, topic_id):
+            return True
+        is_gone = self._logs.offline.is_gone
+        if not is_gone((topic, index)):
             self._delete_log(topic, index)
+        return is_gone((topic, index))
+
+    def _is_of_another(self, topic: str, index: int, topic_id: bytes) -> bool:
+        left, key = self._logs.get(topic, index), (topic, index)
+        if left is not None:
+            return left.topic_id not in (None, topic_id)
+        return key in self._logs.damaged and not self._logs.damaged.may_be_of(key, topic_id)
 
     def is_idle(self, topic: str, index: int) -> bool:
         """Return whether a partition is neither led nor followed here."""
@@ -403,10 +365,7 @@ class ReplicaManager:
             partition_log = self._log_of(topic, index, is_new, is_copied, may_be_lost)
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
-            # What is damaged or lost stays so until somebody repairs it, and is looked at by a start.
-            is_to_stay = key in self._logs.damaged or key in self._logs.offline.lost
-            retry_in_ms = math.inf if is_to_stay else _RETRY_MS
-            self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + retry_in_ms)
+            self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + _RETRY_MS)
             log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
             return None
         partition = Partition(
@@ -421,6 +380,7 @@ class ReplicaManager:
             partition.on_isr_wanted, partition.is_eligible = self.on_isr_wanted, self.is_eligible
             partition.isr_counts = self.isr_counts
         self.offline.pop(key, None)
+        self._refused.pop(key, None)
         self._retry_at_ms.pop(key, None)
         self.by_topic.setdefault(topic.name, {})[index] = partition
         self._count += 1
@@ -462,21 +422,6 @@ class ReplicaManager:
         )
         return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
 
-    def _delete_topic(self, topic: TopicImage) -> None:
-        for index in {*self.by_topic.get(topic.name, ()), *topic.partitions}:
-            self._put_off(topic.name, index, partial(self._delete_partition, topic, index))
-
-    def _delete_partition(self, topic: TopicImage, index: int) -> None:
-        self._remove(topic.name, index)
-        # A deletion that a crash cut short goes on at the start, before the partition was taken up.
-        left, key = self._logs.get(topic.name, index), (topic.name, index)
-        if left is not None:
-            is_its = left.topic_id in (None, topic.topic_id)
-        else:
-            is_its = key in self._logs.damaged and self._logs.damaged.may_be_of(key, topic.topic_id)
-        if is_its:
-            self._delete_log(topic.name, index)
-
     def _remove(self, topic: str, index: int) -> None:
         partition = self._forget(topic, index)
         if partition is not None:
@@ -487,6 +432,7 @@ class ReplicaManager:
     def _forget(self, topic: str, index: int) -> Partition | None:
         """Have a partition here no more, nor one that cannot be used; return it, if it was here."""
         self.offline.pop((topic, index), None)
+        self._refused.pop((topic, index), None)
         self._retry_at_ms.pop((topic, index), None)
         return self._take_out(topic, index)
 

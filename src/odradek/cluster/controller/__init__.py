@@ -1,6 +1,6 @@
 """The controller, of parts that are handed to each other: see docs/controller.md.
 
-`kafka_controller` is that of a cluster, `lone_controller` that of a broker that is alone; `controller` is
-what brokers and handlers call of both. `decisions`, `elections`, `assignment`, `topics` are pure;
-`control_requests`, in the forms of `control_request_forms`, and `broker_queues` are what brokers are told.
+`kafka_controller` makes them; `controller` is what brokers and handlers call. `decisions`, `elections`,
+`assignment`, `topics` are pure; `control_requests`, in the forms of `control_request_forms`, and
+`broker_queues` are what brokers are told.
 """

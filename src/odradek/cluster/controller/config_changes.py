@@ -49,11 +49,11 @@ class ConfigChanges:
         """Replace the configs of `topics/<t>`, `brokers/<id>`, `brokers/<default>`, …; checked by the caller.
 
         Raises:
-            NotControllerError: this broker has just ceased to be the active one, or is alone and is not.
+            NotControllerError: this broker has just ceased to be the active one.
             KafkaStorageError: the store cannot be written.
         """
         decision = decisions.set_config(entity_path, configs)
-        if self._context.is_active or self._context.is_alone:
+        if self._context.is_active:
             self._writer.commit(decision)
             self._purge()
         else:

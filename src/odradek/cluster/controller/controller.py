@@ -1,7 +1,7 @@
-"""The face of a controller, of either kind: all that brokers and handlers call.
+"""The face of a controller: what brokers and handlers call of its parts.
 
-`kafka_controller` is that of a cluster, `lone_controller` that of a broker that is alone. They make the
-parts and hand them to each other (docs/controller.md); what is called here is done there.
+`kafka_controller` makes the parts and hands them to each other (docs/controller.md); what is called here is
+done there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.event_queue import EventQueue
 from odradek.cluster.controller.image_publisher import ImagePublisher
 from odradek.cluster.controller.isr_changes import IsrChanges
-from odradek.cluster.controller.lone_reassignment import LoneReassignment
 from odradek.cluster.controller.metadata_writer import MetadataWriter
 from odradek.cluster.controller.partition_reassignment import PartitionReassignment
 from odradek.cluster.controller.partition_state_machine import PartitionStateMachine
@@ -45,7 +44,7 @@ class Controller(ABC):
         writer: MetadataWriter,
         topics: TopicManager,
         partitions: PartitionStateMachine,
-        reassignments: PartitionReassignment | LoneReassignment,
+        reassignments: PartitionReassignment,
         isr_changes: IsrChanges,
         configs: ConfigChanges,
     ) -> None:

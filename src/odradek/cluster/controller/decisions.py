@@ -126,21 +126,6 @@ def mark_for_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
     )
 
 
-def deletable(image: ClusterImage, offline: Collection[tuple[int, str, int]] = ()) -> list[str]:
-    """The marked topics all of whose replicas are on live brokers and not `offline` there: they alone can be
-    deleted for good, because a dead broker, or a disk, would come back with its replicas."""
-    return sorted(
-        name
-        for name in image.marked
-        if name in image.topics
-        and all(
-            broker in image.brokers and (broker, name, index) not in offline
-            for index, partition in image.topics[name].partitions.items()
-            for broker in partition.replicas
-        )
-    )
-
-
 def replicas_offline(
     image: ClusterImage, epoch: int, offline: Collection[tuple[int, str, int]], unclean: Unclean
 ) -> Decision:

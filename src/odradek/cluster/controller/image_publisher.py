@@ -15,9 +15,7 @@ from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage
 
 ImageListener = Callable[[ClusterImage, ClusterDelta], None]
-"""Called with the new image and what has changed. On `topics_marked` a broker that is alone stops serving
-these topics and deletes its replicas of them before it returns; `topics_gone` then says that the nodes are
-gone as well."""
+"""Called with the new image and what has changed."""
 
 ConfigListener = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Called with changed entities (`topics/clicks`, …) and all of their configs; empty when none are left."""

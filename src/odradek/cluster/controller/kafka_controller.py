@@ -60,6 +60,7 @@ class KafkaController(Controller):
         config: defaults for new topics, and what brokers of this release understand.
         clock: for timestamps in nodes.
         rng: for topic ids, the cluster id and where round robin starts.
+        alone: whether there are no other brokers.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class KafkaController(Controller):
         config: ControllerConfig,
         clock: Clock,
         rng: RandomSource | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
-        context = ControllerContext(store, broker_id, config, clock, rng)
+        context = ControllerContext(store, broker_id, config, clock, rng, alone=alone)
         images = self._images = ImagePublisher(context, self._on_changed)
         watchers = self._watchers = NodeWatchers(context, self._end_term)
         reader = self._reader = MetadataReader(context)

@@ -20,7 +20,7 @@ from odradek.cluster.controller.node_watchers import NodeWatchers
 from odradek.cluster.image import ClusterDelta
 from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.store.store import NoNode
-from odradek.errors import OdradekError
+from odradek.errors import KafkaStorageError, OdradekError
 from odradek.util.topic_partition import TopicPartition
 from odradek.wire.epochs import NO_EPOCH
 
@@ -122,7 +122,13 @@ class LogDirEvents:
             context.image, context.epoch, context.offline_replicas, context.may_elect_unclean
         )
         if decision:
-            self._writer.commit_batched(decision)
+            try:
+                self._writer.commit_batched(decision)
+            except KafkaStorageError:
+                if not context.is_alone:
+                    raise
+                # The folder that has failed may be the store's: clients are to see it all the same.
+                self._images.apply(decision.delta)
         else:
             # Nobody leads or is in sync by it, but clients are to see that it is offline.
             self._images.replace(context.image, ClusterDelta())

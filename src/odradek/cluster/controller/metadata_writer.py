@@ -56,7 +56,6 @@ class MetadataWriter:
         watchers: wait while something is written.
         read_again: reads the image anew; None where there is nothing to compare.
         on_deposed: called when another broker is the controller, or the session is over.
-        in_one: whether a change is one transaction, however large it is.
     """
 
     def __init__(
@@ -66,15 +65,12 @@ class MetadataWriter:
         watchers: NodeWatchers,
         read_again: Callable[[], ClusterImage | None],
         on_deposed: Callable[[], None],
-        *,
-        in_one: bool = False,
     ) -> None:
         self._context = context
         self._images = images
         self._watchers = watchers
         self._read_again = read_again
         self._on_deposed = on_deposed
-        self._in_one = in_one
         self._in_doubt = False
 
     def end_term(self) -> None:
@@ -133,9 +129,6 @@ class MetadataWriter:
             NotControllerError, KafkaStorageError, StoreError: as `commit`.
         """
         if not decision:
-            return
-        if self._in_one:
-            self.commit(decision)
             return
         *first, last = _batches(decision.writes, keep_together)
         written = False

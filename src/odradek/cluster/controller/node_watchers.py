@@ -25,18 +25,14 @@ class NodeWatchers:
     Args:
         context: has the session.
         on_deposed: called when the session with the store is over.
-        at_once: whether changes are handled in the thread that reports them: nobody else is at work.
 
     Attributes:
         is_held: changes wait: a write is under way.
     """
 
-    def __init__(
-        self, context: ControllerContext, on_deposed: Callable[[], None], *, at_once: bool = False
-    ) -> None:
+    def __init__(self, context: ControllerContext, on_deposed: Callable[[], None]) -> None:
         self._context = context
         self._on_deposed = on_deposed
-        self._at_once = at_once
         self._table: dict[str, Callable[[], None]] = {}
         self._pending: dict[str, None] = {}
         self._unseen: dict[str, None] = {}
@@ -61,11 +57,8 @@ class NodeWatchers:
         self._unseen.clear()
 
     def _on_event(self, event: WatchEvent) -> None:
-        if self._at_once:
-            self.note(event.path)
-        else:
-            # On a thread of the store's.
-            self.post(event.path)
+        # On a thread of the store's.
+        self.post(event.path)
 
     def post(self, path: str) -> None:
         """Have a path looked at in a turn of its own."""

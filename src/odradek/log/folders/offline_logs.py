@@ -91,9 +91,10 @@ class OfflineLogs:
     def may_prepare(self, key: TopicPartition) -> bool:
         """Return whether a folder may be made for a log that is to come.
 
-        While a data folder is offline a log may be in it, and two of one partition refuse the next start.
+        While a data folder is offline a log may be in it, and two of one partition refuse the next start. In
+        the folder of one that is lost the next start would find an empty log, and lead it.
         """
-        return self.is_gone(key) and not self._damaged.is_missed(key)
+        return self.is_gone(key) and key not in self.lost and not self._damaged.is_missed(key)
 
     def require_none(self, key: TopicPartition, *, is_new: bool, is_copied: bool, may_be_lost: bool) -> None:
         """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log may not be made; see `LogManager.create`."""

@@ -1,0 +1,275 @@
+"""Membership in a cluster of one: a broker with a metadata store of its own, which is always the controller.
+
+What the controller says goes through the same queue to the same state changes as in a cluster of several, as
+objects instead of bytes. What differs from `membership` is what there is not: a session that could end,
+others that lead, follow or take over.
+
+- A change of the metadata is over when this broker has followed it (`until_told`): a topic can be used when
+  its creation is answered, and is gone when its deletion is.
+- A start returns when everything has been taken up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.broker.event_loop.loop_timers import Periodic
+from odradek.broker.folders.adoption import adopt_topics
+from odradek.broker.interbroker.channel import ChannelBroken
+from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
+from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
+from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
+from odradek.broker.membership.state_changes import StateChanges
+from odradek.broker.membership.unclean_return import look_for_doubts
+from odradek.broker.metadata.metadata_cache import MetadataCache
+from odradek.cluster.loading import load_image
+from odradek.cluster.producer_ids import BELIEVED_BELOW
+from odradek.util.futures import then
+from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from odradek.wire.messages.stop_replica import StopReplicaRequest
+from odradek.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.event_loop.slices import Slicer
+    from odradek.broker.interbroker.channel import InterBrokerChannel
+    from odradek.broker.replicas.replica_manager import ReplicaManager
+    from odradek.cluster.controller.kafka_controller import KafkaController
+    from odradek.cluster.nodes import BrokerRegistration
+    from odradek.cluster.store.store import MetadataStore
+    from odradek.errors.codes import ErrorCode
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.util.clock import Clock
+    from odradek.util.timers import Timers
+    from odradek.util.topic_partition import TopicPartition
+
+T = TypeVar("T")
+
+_NEWEST_IBP = "3.9"
+"""With itself a broker speaks as the newest does, whatever `inter.broker.protocol.version` is."""
+
+_LOOK_AGAIN_MS = 5_000
+_TRY_AGAIN_S = 0.01
+
+
+class LoneMembership:
+    """One broker's membership. Made and used in the event loop's thread.
+
+    Attributes:
+        metadata: the cluster as the controller tells it.
+        channels: None: there are no other brokers.
+        fetchers: follow nobody.
+        state_changes: does what the controller says; there from `begin` on.
+        is_stopped: whether `let_go` was called.
+        is_told: whether the controller has told of this broker.
+        on_session: never called, as there is one session.
+    """
+
+    channels: None = None
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        controller: KafkaController,
+        clock: Clock,
+        timers: Timers,
+        slicer: Slicer,
+    ) -> None:
+        """
+        Args:
+            config: of this broker.
+            controller: this broker's; it has opened the metadata store.
+            clock, timers: time.
+            slicer: as of `Membership`.
+        """
+        self._config = config
+        self._controller = controller
+        self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
+        self.on_session: list[Callable[[], object]] = []
+        self.is_stopped = False
+        self._transport = _OwnTransport()
+        self._to_broker = ControllerChannelManager(
+            self._transport, _NEWEST_IBP, timers, config.inter_broker_listener, controller
+        )
+        controller.add_control_listener(self._to_broker)
+        controller.add_config_listener(self.metadata.update_configs)
+        self.fetchers = ReplicaFetcherManager(
+            self._transport,
+            config,
+            clock,
+            timers,
+            slicer,
+            broker_id=config.broker_id,
+            ibp=_NEWEST_IBP,
+            endpoint_of=lambda _: None,
+        )
+        self._looking: Periodic | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether the controller has told of this broker."""
+        return self._config.broker_id in self.metadata.image.brokers
+
+    def begin(
+        self,
+        replicas: ReplicaManager,
+        logs: LogManager,
+        on_leadership: Callable[[set[str]], object],
+        on_copied: Callable[[TopicPartition, int], object] | None = None,  # noqa: ARG002
+    ) -> None:
+        """See `Membership.begin`. What is led at the start is not told: it is loaded after the start."""
+        self._logs = logs
+        self._on_leadership = on_leadership
+        self.state_changes = StateChanges(
+            broker_id=self._config.broker_id,
+            replicas=replicas,
+            logs=logs,
+            metadata=self.metadata,
+            store=lambda: self._controller.store,
+            fetchers=self.fetchers,
+            broker_epoch=lambda: self._controller.broker_epoch,
+            topic_id=self._topic_id,
+        )
+        self._transport.state_changes = self.state_changes
+        replicas.tries_again = True
+
+    async def join(self, registration: Callable[[], BrokerRegistration]) -> None:
+        """Register, be the controller, and take everything up.
+
+        Args:
+            registration: this broker as clients are to know it.
+
+        Raises:
+            StoreError: the store cannot be read or written, or another broker has this id.
+        """
+        queue = self._controller.event_queue
+        await queue.run(partial(self._start, registration))
+        # Behind what the answers to the first requests have the controller do.
+        await queue.run(_nothing)
+        self.state_changes.on_leadership = self._on_leadership
+        self._looking = Periodic(
+            asyncio.get_running_loop(),
+            "controller",
+            _LOOK_AGAIN_MS,
+            lambda: queue.post(self._controller.look_again),
+        )
+
+    def _start(self, registration: Callable[[], BrokerRegistration]) -> None:
+        logs, store, broker_id = self._logs, self._controller.store, self._config.broker_id
+        # A node that cannot be read stops the start: nobody but this broker has written it.
+        if load_image(store).topics:
+            # Without any, topics are made of the logs, and what these know is taken over.
+            epochs = {
+                (one.topic, one.partition): KnownEpoch(one.epochs.latest, one.topic_id) for one in logs.all()
+            }
+            tell_store(store, broker_id, Known(epochs, logs.largest_producer_id(BELIEVED_BELOW)))
+        doubts = look_for_doubts(store, broker_id, logs.stopped_cleanly, logs.offline.lacks)
+        logs.offline.note_lost(doubts.lost)
+        self._controller.start(registration())
+        adopt_topics(logs, self._controller, self._config)
+
+    def _topic_id(self, topic: str) -> bytes | None:
+        known = self._controller.image.topics.get(topic)
+        return None if known is None else known.topic_id
+
+    async def until_told(self) -> None:
+        """Wait until this broker has followed all that its controller has said so far."""
+        await asyncio.sleep(0)
+        while self._to_broker.unanswered(self._config.broker_id):
+            answer = self._transport.answer
+            if answer is not None and not answer.done():
+                await asyncio.wait([answer])
+            else:
+                # Sent again after a while, where it has failed.
+                await asyncio.sleep(_TRY_AGAIN_S)
+            await asyncio.sleep(0)
+
+    async def ask_until_answered(self, work: Callable[[MetadataStore], T]) -> T:
+        """Ask the store, which is here.
+
+        Raises:
+            StoreError: it refuses it, or cannot be read or written.
+        """
+        return work(self._controller.store)
+
+    async def leave(self, all_stop: Callable[[], bool]) -> None:
+        """See `Membership.leave`: nobody else could lead."""
+
+    def let_go(self) -> None:
+        """End what goes on; nothing is unregistered. Harmless twice."""
+        self.is_stopped = True
+        if self._looking is not None:
+            self._looking.stop()
+        self.fetchers.stop()
+        if self._transport.state_changes is not None:
+            self._transport.state_changes.let_go()
+        self._to_broker.stop()
+
+
+class _OwnTransport:
+    """An `InterBrokerTransport` of one: its channels hand requests to the broker of this process.
+
+    Attributes:
+        state_changes: does what they say.
+        answer: to the last request.
+    """
+
+    def __init__(self) -> None:
+        self.state_changes: StateChanges | None = None
+        self.answer: asyncio.Future[Any] | None = None
+
+    def channel(self, *_: object, **__: object) -> InterBrokerChannel:
+        """See `InterBrokerTransport.channel`."""
+        return _OwnChannel(self)
+
+
+class _OwnChannel:
+    """A channel that cannot break; who asks for another broker is told that there is none."""
+
+    def __init__(self, transport: _OwnTransport) -> None:
+        self._transport = transport
+        self.on_broken: Callable[[], object] | None = None
+
+    def send(self, request: Any, version: int) -> asyncio.Future[Any]:
+        """See `InterBrokerChannel.send`."""
+        answer = self._transport.answer = self._hand_over(request, version)
+        return answer
+
+    def _hand_over(self, request: Any, version: int) -> asyncio.Future[Any]:
+        changes = self._transport.state_changes
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if changes is None:
+            future.set_exception(ChannelBroken("the broker has not begun"))
+        elif isinstance(request, LeaderAndIsrRequest):
+            return changes.lead_or_follow(request, version)
+        elif isinstance(request, StopReplicaRequest):
+            return changes.stop_replicas(request, version)
+        elif isinstance(request, UpdateMetadataRequest):
+            taken = changes.update_metadata(request, version)
+            if isinstance(taken, asyncio.Future):
+                return then(taken, _updated)
+            future.set_result(_updated(taken))
+        else:
+            future.set_exception(ChannelBroken("there is no other broker"))
+        return future
+
+    def send_negotiated(self, request: Any, newest: int) -> asyncio.Future[Any]:
+        """See `InterBrokerChannel.send_negotiated`."""
+        return self.send(request, newest)
+
+    def reset(self, reason: str) -> None:
+        """See `InterBrokerChannel.reset`: there is no connection."""
+
+    def close(self) -> None:
+        """See `InterBrokerChannel.close`: there is no connection."""
+
+
+def _updated(error: ErrorCode) -> UpdateMetadataResponse:
+    return UpdateMetadataResponse(error_code=int(error))
+
+
+def _nothing() -> None:
+    """Be reached when everything before it is done."""
