@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from broker.net import BrokerStandIn, receive, request
 from odradek.broker.apis.registry import Handler, Handlers
+from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
@@ -163,7 +164,8 @@ class Harness:
         table = {int(key): Handler(key, range(4), function) for key, function in handlers.items()}
         table[17] = Handler(ApiKey.SASL_HANDSHAKE, range(2), sasl.handshake)
         table[36] = Handler(ApiKey.SASL_AUTHENTICATE, range(3), sasl.authenticate)
-        self.dispatcher = Dispatcher(broker, Handlers({}, table))
+        # No loop runs here, which could give others their turn: time stands.
+        self.dispatcher = Dispatcher(broker, Handlers({}, table), Slicer(lambda: 0.0))
         mechanisms = {
             "PLAIN": lambda: PlainServer(USERS),
             "SCRAM-SHA-256": lambda: ScramServer(
