@@ -69,8 +69,11 @@ def update_dynamic(config: BrokerConfig, default: Layer, own: Layer) -> set[str]
     Returns:
         The names whose values have changed.
     """
-    decode = config.dynamic_passwords.decode
-    default, own, refused = _usable_layers(config, decode(default), decode(own))
+    if default or own:
+        # Else nothing has to be decoded, and most brokers need not load what does.
+        decode = config.dynamic_passwords.decode
+        default, own = decode(default), decode(own)
+    default, own, refused = _usable_layers(config, default, own)
     for name, why in sorted(refused.items()):
         if config.passed_over.get(name) != why:
             log.error("a dynamic config is passed over name=%s: %s", name, why)
