@@ -32,70 +32,76 @@ INTRODUCTION = """# Configuration
 <!-- Made by tests/broker/config/test_configuration_doc.py of the code's tables; UPDATE_DOCS=1 writes it. -->
 
 This page lists every config of topics and brokers, for those who set up a broker or look up a name. A
-`server.properties` of Kafka can be used as it is, but for what asks for a login, authorization or a quorum of KRaft. If
-a broker does not start, its last line says why ([tools.md](tools.md#troubleshooting-a-broker-that-does-not-start)).
+`server.properties` of Kafka can be used as it is, but for what asks for a login, authorization or a quorum
+of KRaft. If a broker does not start, its last line says why
+([tools.md](tools.md#troubleshooting-a-broker-that-does-not-start)).
 
 ## Where configs come from
 
-- The start gives them: `odradek server --config FILE` (Java's properties format) and `--set name=value`, which wins
-  over the file.
+- The start gives them: `odradek server --config FILE` (Java's properties format) and `--set name=value`,
+  which wins over the file.
 - In tests they are keywords of `odradek.testing.Broker`, with underscores: `num_partitions=3`.
-- The metadata store has those that were changed while the broker runs (AlterConfigs), for this broker or for all
-  brokers.
+- The metadata store has those that were changed while the broker runs (AlterConfigs), for this broker or
+  for all brokers.
 
-The strongest wins, in this order: set for this broker while it runs, set for all brokers while they run, given at the
-start, default. A topic's own configs win over the broker's. The broker warns of names that Kafka does not know and
-otherwise ignores them. A value that its config cannot have stops the start.
+The strongest wins, in this order: set for this broker while it runs, set for all brokers while they run,
+given at the start, default. A topic's own configs win over the broker's. The broker warns of names that
+Kafka does not know and otherwise ignores them. A value that its config cannot have stops the start.
 
-The names, types and defaults are those of Apache Kafka 4.4, and of older releases for configs that 4.4 does not have.
-The limits are the widest that any release has. A broker that is told to be a release (`odradek.kafka.version`) has that
-release's defaults ([kafka_versions.md](kafka_versions.md)).
+The names, types and defaults are those of Apache Kafka 4.4, and of older releases for configs that 4.4 does
+not have. The limits are the widest that any release has. A broker that is told to be a release
+(`odradek.kafka.version`) has that release's defaults ([kafka_versions.md](kafka_versions.md)).
 
-**Where to listen.** `--host` and `--port` say where to listen *and* what to advertise, whatever the file says of
-either. What they leave open is taken from the file. `--set advertised.listeners=…` has the last word. The broker can
-listen on 0.0.0.0, but never advertises it. With `--host 0.0.0.0` it advertises the host of the file's
-`advertised.listeners`, else this machine's name. 0.0.0.0 in `listeners` alone is refused, as by Kafka.
+**Where to listen.** `--host` and `--port` say where to listen *and* what to advertise, whatever the file
+says of either. What they leave open is taken from the file. `--set advertised.listeners=…` has the last
+word. The broker can listen on 0.0.0.0, but never advertises it. With `--host 0.0.0.0` it advertises the
+host of the file's `advertised.listeners`, else this machine's name. 0.0.0.0 in `listeners` alone is
+refused, as by Kafka.
 
-**Security.** [security.md](security.md) says what is there. A broker does not start when its configs ask for protection
-that it does not have, because it would serve everybody everything. The message names the configs. They are an
-`authorizer.class.name` that is not Kafka's, `super.users` without an authorizer, a class of Java's to log in by, logins
-or keys of delegation tokens without a listener that has SASL, classes of policies, and several KRaft voters. Remove
-them, or say `--insecure` (`odradek.insecure=true`) if the broker may do without; it then warns of each. Passwords in
-dynamic configs need `password.encoder.secret`. Quotas are in [quotas.md](quotas.md).
+**Security.** [security.md](security.md) says what is there. A broker does not start when its configs ask
+for protection that it does not have, because it would serve everybody everything. The message names the
+configs. They are an `authorizer.class.name` that is not Kafka's, `super.users` without an authorizer, a
+class of Java's to log in by, logins or keys of delegation tokens without a listener that has SASL, classes
+of policies, and several KRaft voters. Remove them, or say `--insecure` (`odradek.insecure=true`) if the
+broker may do without; it then warns of each. Passwords in dynamic configs need `password.encoder.secret`.
+Quotas are in [quotas.md](quotas.md).
 
 ## What can change while the broker runs
 
-The column *update* says `read-only` for a config that is read at the start only, and `per-broker` or `cluster-wide` for
-one that can change while the broker runs.
+The column *update* says `read-only` for a config that is read at the start only, and `per-broker` or
+`cluster-wide` for one that can change while the broker runs.
 
-The broker judges such a change as a start would, by all configs as they would be then. It also looks at what holds
-while it runs: bounds of connections must leave room for somebody, and pools of threads grow to their double at most.
-What does not pass is INVALID_REQUEST, as from Kafka's brokers. `listeners`, and the protocols of the listeners that
-there are, stay what they were at the start: give new ones in `server.properties`.
+The broker judges such a change as a start would, by all configs as they would be then. It also looks at
+what holds while it runs: bounds of connections must leave room for somebody, and pools of threads grow to
+their double at most. What does not pass is INVALID_REQUEST, as from Kafka's brokers. `listeners`, and the
+protocols of the listeners that there are, stay what they were at the start: give new ones in
+`server.properties`.
 
-A tool that asks ZooKeeper, or another release, can still write values into the store that do not pass. The broker
-passes over them, at a start too, and the log says so with the reason (`a dynamic config is passed over name=…`).
+A tool that asks ZooKeeper, or another release, can still write values into the store that do not pass. The
+broker passes over them, at a start too, and the log says so with the reason (`a dynamic config is passed
+over name=…`).
 
 ## Which configs have an effect
 
-**●** marks the configs that this release acts upon. The others are read, checked, kept and shown to tools, and change
-nothing yet. The broker warns when such a config is given, at the start or while it runs (`config has no effect here`).
+**●** marks the configs that this release acts upon. The others are read, checked, kept and shown to tools,
+and change nothing yet. The broker warns when such a config is given, at the start or while it runs (`config
+has no effect here`).
 
-DescribeConfigs lists the configs of the release that the broker is, else those of 4.3, and whatever else was given.
-Names, values, types, sources and order are Kafka's; they are compared with recorded answers of each release from 0.11
-on. So configs are listed too that change nothing here. To have them is harmless, and at their defaults they promise
-nothing. These things differ:
+DescribeConfigs lists the configs of the release that the broker is, else those of 4.3, and whatever else
+was given. Names, values, types, sources and order are Kafka's; they are compared with recorded answers of
+each release from 0.11 on. So configs are listed too that change nothing here. To have them is harmless, and
+at their defaults they promise nothing. These things differ:
 
 - A broker that is alone has the defaults [below](#brokers).
 - Configs that came with 4.4 are not known.
 - Releases before 2.6 may have a few names in another order.
-- From 4.1 on `min.insync.replicas` is one for all brokers from the start (KIP-966), as in Kafka, though nothing is
-  stored for it.
+- From 4.1 on `min.insync.replicas` is one for all brokers from the start (KIP-966), as in Kafka, though
+  nothing is stored for it.
 
-`num.recovery.threads.per.data.dir` changes nothing on purpose. Threads share one interpreter, and most of a recovery is
-many short steps. To read 10,000 unflushed segments of 1,000 partitions (90 MB) takes 0.9 s of CPU without threads, and
-1.8 to 2.0 s with a pool of one or two. Where batches are large there is little to win: 1.1 GB in batches of 0.9 MB take
-0.3 s of CPU, less than most disks take to read them.
+`num.recovery.threads.per.data.dir` changes nothing on purpose. Threads share one interpreter, and most of a
+recovery is many short steps. To read 10,000 unflushed segments of 1,000 partitions (90 MB) takes 0.9 s of
+CPU without threads, and 1.8 to 2.0 s with a pool of one or two. Where batches are large there is little to
+win: 1.1 GB in batches of 0.9 MB take 0.3 s of CPU, less than most disks take to read them.
 """
 
 

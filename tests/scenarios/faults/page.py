@@ -19,17 +19,17 @@ from scenarios.faults.elsewhere import ELSEWHERE
 
 HEAD = """# Fault tests
 
-This page shows what became of acknowledged records while brokers were killed, paused, cut off or restarted. It is for
-those who want to know what a cluster survives, and is written by `make faults`. A number above 0 under *anomalies*
-would mean that a promise was broken.
+This page shows what became of acknowledged records while brokers were killed, paused, cut off or restarted.
+It is for those who want to know what a cluster survives, and is written by `make faults`. A number above 0
+under *anomalies* would mean that a promise was broken.
 
 Unless the row says otherwise, three brokers and a ZooKeeper run as processes, with replication factor 3,
-`min.insync.replicas=2` and `acks=all`. Producers write all the while and a consumer reads beside them. At the end
-another consumer reads everything, and the checker judges the history ([checker.md](checker.md)).
+`min.insync.replicas=2` and `acks=all`. Producers write all the while and a consumer reads beside them. At
+the end another consumer reads everything, and the checker judges the history ([checker.md](checker.md)).
 
-An operation is a batch of records, or a transaction. An operation that ended without an answer does not count as
-acknowledged, and its records may be there or not. Producers without idempotence may write a record twice when they send
-it again; that is no anomaly.
+An operation is a batch of records, or a transaction. An operation that ended without an answer does not
+count as acknowledged, and its records may be there or not. Producers without idempotence may write a record
+twice when they send it again; that is no anomaly.
 
 """
 COLUMNS = ("fault", "workload", "operations", "acknowledged records", "anomalies", "noted")
