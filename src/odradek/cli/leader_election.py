@@ -43,7 +43,7 @@ def command(
     partition: int | None,
     plan: Path | None,
 ) -> None:
-    """Have leaders elected for partitions."""
+    """Elect leaders for partitions."""
     if [everything, topic is not None, plan is not None].count(True) != 1:
         raise click.UsageError(
             "One and only one of the following options is required: "

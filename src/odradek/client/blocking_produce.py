@@ -112,7 +112,7 @@ class PipelinedProduce:
 
     @contextlib.contextmanager
     def whole_or_not(self) -> Iterator[None]:
-        """Have the transaction never be committed if the block raises: it may have sent a part."""
+        """Keep the transaction from ever being committed if the block raises: it may have sent a part."""
         try:
             yield
         except BaseException as problem:

@@ -213,7 +213,7 @@ def spark_session(folder: Path) -> Iterator["SparkSession"]:
 
 @contextlib.contextmanager
 def standard_error_to(path: Path) -> Iterator[None]:
-    """Have what is started in this block write its standard error to `path`."""
+    """Send the standard error of what is started in this block to `path`."""
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("ab") as file:

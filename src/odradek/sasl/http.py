@@ -69,4 +69,4 @@ def path_of(url: str) -> str:
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        """Have the redirect raised as an error."""
+        """Refuse to follow the redirect, which is then raised as an error."""

@@ -266,6 +266,6 @@ class Broker(InBlock):
 def create_topic(
     broker: AppBroker, name: str, partitions: int, configs: dict[str, str], replication_factor: int = 1
 ) -> Any:
-    """Have a broker that is the controller create a topic; a future of it."""
+    """Create a topic on a broker that is the controller; a future of it."""
     wanted = NewTopic(name, partitions, replication_factor, configs=configs)
     return broker.controller.event_queue.run(lambda: broker.controller.create_topic(wanted))

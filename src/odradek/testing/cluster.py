@@ -155,7 +155,7 @@ class Cluster(InBlock):
         self._add_users([] if self.security is None else self.security.scram_users())
 
     def _add_users(self, users: Sequence[NewUser]) -> None:
-        """Have the controller write users' credentials, and wait until every broker knows them."""
+        """Write users' credentials by the controller, and wait until every broker knows them."""
         if not users:
             return
         self.brokers[self.controller].call(
@@ -327,7 +327,7 @@ class Cluster(InBlock):
         self.brokers[broker_id].start_again()
 
     def pause(self, broker_id: int) -> None:
-        """Have a broker do nothing, as SIGSTOP does: connections to it are taken and stay silent."""
+        """Pause a broker, as SIGSTOP does: connections to it are taken and stay silent."""
         self.brokers[broker_id].pause()
 
     def resume(self, broker_id: int) -> None:
@@ -350,7 +350,7 @@ class Cluster(InBlock):
             self._cuts.add((other, one))
 
     def refuse(self, one: int, other: int) -> None:
-        """Have a broker refuse another one's connections, as a packet filter does. Those open now break.
+        """Refuse a broker the connections of another one, as a packet filter does. Those open now break.
 
         Args:
             one: who wants to connect.

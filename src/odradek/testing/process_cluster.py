@@ -317,7 +317,7 @@ class ProcessCluster(InBlock):
         member.await_ready()
 
     def pause(self, broker_id: int) -> None:
-        """Have a broker do nothing (SIGSTOP): connections to it are taken and stay silent."""
+        """Pause a broker (SIGSTOP): connections to it are taken and stay silent."""
         self._members[broker_id].send(signal.SIGSTOP)
 
     def resume(self, broker_id: int) -> None:

@@ -69,7 +69,7 @@ class Promise:
         return self._loop
 
     def add_done_callback(self, callback: Callable[[Any], object]) -> None:
-        """Have a function called with this when it ends; at once, if it has."""
+        """Call a function with this promise when it ends; at once, if it has ended."""
         if self._callbacks is None:
             self._call(callback)
         else:

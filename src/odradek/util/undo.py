@@ -19,7 +19,7 @@ class Undo:
         self._actions: list[tuple[str, Action]] = []
 
     def push(self, name: str, action: Action) -> None:
-        """Have `action` called before all that were pushed earlier."""
+        """Add `action`, to be called before all that were pushed earlier."""
         self._actions.append((name, action))
 
     def drop(self, *names: str) -> None:

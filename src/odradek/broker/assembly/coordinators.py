@@ -61,7 +61,7 @@ class Coordinators:
             _ = self.transactions
 
     def follow(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Have those that there are follow a new image."""
+        """Hand a new image to the coordinators that there are."""
         if self._groups is not None:
             self._groups.follow(image, delta)
         if self._transactions is not None:

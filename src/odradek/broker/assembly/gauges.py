@@ -27,7 +27,7 @@ def count_copied(broker: BrokerServices, key: TopicPartition, size: int) -> None
 
 
 def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> None:
-    """Have `broker.metrics` show the state of a broker that starts; its listeners are bound."""
+    """Add gauges for the state of a broker that starts to `broker.metrics`; its listeners are bound."""
     gauge = broker.metrics.gauge
     kind = "kafka.server:ReplicaManager"
     gauge(kind, "PartitionCount", lambda: len(broker.replicas))
@@ -70,7 +70,7 @@ def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> No
 
 
 def register_fetcher_gauges(metrics: Metrics, fetchers: ReplicaFetcherManager) -> None:
-    """Have `metrics` show how far this broker is behind those that it follows."""
+    """Add gauges to `metrics` of how far this broker is behind the leaders that it follows."""
     kind = "kafka.server:ReplicaFetcherManager"
     gauge = metrics.gauge
     gauge(kind, "MaxLag", lambda: fetchers.max_lag, clientId="Replica")

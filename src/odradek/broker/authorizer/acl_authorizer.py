@@ -56,14 +56,14 @@ class AclAuthorizer:
         self._grants: dict[tuple[str, str], Grants] = {}
 
     def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> None:
-        """Have a pattern have these entries, from now on."""
+        """Replace a pattern's entries by these, from now on."""
         if self.index.replace(pattern, entries):
             # Whoever decides right now by the ACLs before puts that into the table that nobody uses any more.
             self._decisions = {}
             self._take_back()
 
     def _take_back(self) -> None:
-        """Have nobody rely on what was granted before."""
+        """Invalidate all grants that connections remember."""
         grants, self._grants = self._grants, {}
         for one in list(grants.values()):
             one.valid = False
@@ -81,8 +81,8 @@ class AclAuthorizer:
         return grants
 
     def look_at_audit(self) -> None:
-        """Have every question asked again once what is granted is to be logged. To be called from time to
-        time."""
+        """Take remembered grants back once what is granted is to be logged, so that every question is asked
+        again. To be called from time to time."""
         if self._grants and audit.logger.isEnabledFor(logging.DEBUG):
             self._take_back()
 

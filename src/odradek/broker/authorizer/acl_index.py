@@ -97,7 +97,7 @@ class AclIndex:
         self._names: dict[_About, set[str]] = {}
 
     def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> bool:
-        """Have a pattern have these entries. Returns whether that is a change."""
+        """Replace a pattern's entries by these. Returns whether that is a change."""
         table = self._entries[pattern.pattern_type][pattern.resource_type]
         before = table.get(pattern.name)
         present = before.all if before is not None else frozenset()

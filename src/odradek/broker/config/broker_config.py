@@ -402,7 +402,7 @@ class BrokerConfig(ConfigAttributes):
         )
 
     def put_layers(self, default: Mapping[str, str], own: Mapping[str, str]) -> set[str]:
-        """Have these be the dynamic configs of all brokers, and of this one; return the names whose values
+        """Replace the dynamic configs of all brokers, and of this one; return the names whose values
         have changed. `reconfiguration.update_dynamic` chooses them."""
         before = self._effective
         self._dynamic_default, self._dynamic_broker = trimmed(default), trimmed(own)

@@ -43,7 +43,7 @@ class Conversions:
             yield running
 
     def take_turn(self, key: TopicPartition) -> None:
-        """Have all others wait in `come` until `give_turn` is called for the same partition."""
+        """Make all others wait in `come` until `give_turn` is called for the same partition."""
         assert key not in self.latest, key
         self.latest[key] = asyncio.get_running_loop().create_future()
 

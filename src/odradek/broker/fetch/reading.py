@@ -347,7 +347,7 @@ class FetchReading:
     def _bring_to_old_format(
         self, partition: FetchedPartition, replica: Partition, answer: PartitionData, room: int
     ) -> None:
-        """Have an answer of versions 0 to 3 converted, or cut off what is too large for its reader.
+        """Convert an answer of versions 0 to 3, or cut off what is too large for its reader.
 
         Raises:
             UnsupportedVersionError: the records may be too new, and must not be converted.

@@ -139,7 +139,7 @@ def _says_unknown(context: RequestContext, asked: Sequence[Any], *names: str) ->
 
 
 def _in_turn(context: RequestContext, work: Callable[[], T]) -> Steps[T]:
-    """Have work done in the controller's turn, which waits for the disk, and wait for it."""
+    """Run work in the controller's turn, which waits for the disk, and wait for it."""
     result: T = yield from wait(context.broker.controller.event_queue.run(work))
     return result
 

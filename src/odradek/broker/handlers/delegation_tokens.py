@@ -219,7 +219,7 @@ def _change(context: RequestContext, change: Callable[[TokenKeeper], int]) -> St
 
 
 def _in_turn(context: RequestContext, work: Callable[[], T]) -> Steps[T]:
-    """Have work done in the controller's turn, which waits for the disk, and wait for it."""
+    """Run work in the controller's turn, which waits for the disk, and wait for it."""
     try:
         result: T = yield from wait(context.broker.controller.event_queue.run(work))
     except StoreError as error:

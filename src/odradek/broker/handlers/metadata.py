@@ -113,7 +113,7 @@ def _untold(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
 def _create(
     context: RequestContext, missing: list[str], topics: Iterable[MetadataResponseTopic]
 ) -> Steps[None]:
-    """Have topics created, and say in their answers what came of it."""
+    """Create topics, and say in their answers what came of it."""
     # The controller may have created them by the time that it is this one's turn; that is no error.
     # What comes into being by being asked for counts, and is not refused.
     quota = mutation_quota(context, strict_from=None)

@@ -51,7 +51,7 @@ def _error_response(refused: Refused[TxnOffsetCommitRequest]) -> TxnOffsetCommit
 
 @handler(ApiKey.TXN_OFFSET_COMMIT, versions=range(7), error_response=_error_response)
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
-    """Have the offsets written, and answer when they are committed to the log."""
+    """Write the offsets, and answer when they are committed to the log."""
     if not context.may_write_with(request.transactional_id):
         return transactional_commit_error(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.authorize(Operation.READ, group_resource(request.group_id)):

@@ -296,7 +296,7 @@ class Membership:
             self._logs.offline.note_lost(lost)
 
     async def _tell_store(self) -> None:
-        """Have the metadata store know at least what this broker knows; it may be a restored one."""
+        """Tell the metadata store what this broker knows and the store does not; it may be a restored one."""
         tell = partial(tell_store, broker_id=self._config.broker_id, known=self._known())
         await self.ask_until_answered(tell)
 
@@ -531,7 +531,7 @@ class Membership:
     # ------------------------------------------------------------------ the end
 
     async def leave(self, all_stop: Callable[[], bool] = lambda: False) -> None:
-        """Have what this broker leads moved away, as far as somebody else can lead it.
+        """Move the leadership of this broker's partitions away, as far as somebody else can lead them.
 
         From here on a session that ends is not replaced: others take over by that.
 

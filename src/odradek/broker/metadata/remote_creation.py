@@ -43,7 +43,7 @@ _UNDER_WAY = {
 
 
 def have_created(broker: BrokerServices, names: list[str], admit: Admit | None = None) -> Any:
-    """Have the controller create topics that were asked for; see `auto_create`, whose answer this has.
+    """Ask the controller to create topics that were asked for; the answer is that of `auto_create`.
 
     Args:
         broker: this one.
@@ -60,7 +60,7 @@ def have_created(broker: BrokerServices, names: list[str], admit: Admit | None =
 
 
 def have_internal_created(broker: BrokerServices, name: str) -> Any:
-    """Have the controller create an internal topic; see `create_internal`, whose answer this has.
+    """Ask the controller to create an internal topic; the answer is that of `create_internal`.
 
     Returns:
         The error, or a future of it.

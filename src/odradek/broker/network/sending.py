@@ -182,7 +182,7 @@ class FileSender:
         return True
 
     def _watch(self, wanted: bool) -> None:
-        """Have the loop call when the socket takes more, or not any more."""
+        """Ask the loop to call when the socket takes more, or to stop that."""
         if wanted != self._waits:
             self._waits = wanted
             if wanted:

@@ -20,7 +20,7 @@ _WHERE_THE_HARD_LIMIT_IS_NONE = 10_240
 
 
 def raise_limit() -> None:
-    """Have the soft limit as high as the hard one, as a JVM does; harmless where that cannot be."""
+    """Raise the soft limit to the hard one, as a JVM does; harmless where that cannot be."""
     try:
         import resource
     except ImportError:  # not on Windows

@@ -14,7 +14,7 @@ OWNER_ALONE = 0o077
 
 
 def keep_others_out() -> None:
-    """Have this process make nothing that others may read or write, whatever umask it was started with."""
+    """Set a umask by which others may neither read nor write what this process makes, whatever it was."""
     os.umask(os.umask(OWNER_ALONE) | OTHERS)
 
 

@@ -276,7 +276,7 @@ class ReplicaManager:
         return partition is None or partition.leader_id < 0
 
     def set_aside(self, topic: str, index: int) -> None:
-        """Have a partition here no more, and keep its log under a `-stray` name; see `membership.strays`.
+        """Remove a partition, and keep its log under a `-stray` name; see `membership.strays`.
 
         Raises:
             KafkaStorageError: its folder cannot be renamed.
@@ -430,7 +430,7 @@ class ReplicaManager:
             self._purgatory.check(partition.key)
 
     def _forget(self, topic: str, index: int) -> Partition | None:
-        """Have a partition here no more, nor one that cannot be used; return it, if it was here."""
+        """Forget a partition, one that cannot be used too; return it, if it was here."""
         self.offline.pop((topic, index), None)
         self._refused.pop((topic, index), None)
         self._retry_at_ms.pop((topic, index), None)

@@ -61,7 +61,7 @@ class Later(Protocol):
         ...
 
     def hold(self, held: bool) -> None:
-        """Have the connection's next requests wait until this one has been handled."""
+        """Make the connection's next requests wait until this one has been handled."""
         ...
 
     def mute(self, timers: Timers, mute_ms: float, answer: Answer | None) -> None:

@@ -218,7 +218,7 @@ class TokenKeeper:
         return self._put_off(information, self._expiry_ms if period_ms < 0 else period_ms)
 
     def expire(self, principal: str, secret: bytes, period_ms: int) -> int:
-        """Have a token end after `period_ms`, at once where that is negative; returns when.
+        """Let a token end after `period_ms`, at once where that is negative; returns when.
 
         Raises:
             KafkaError, StoreError: see `renew`.

@@ -110,8 +110,8 @@ class PlacementAdmin(AdminBase):
         election_type: str = "preferred",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Have partitions (None: all) led by their preferred replicas or, `unclean`, by anybody alive where
-        nobody leads, which may lose records.
+        """Elect the preferred replicas of partitions (None: all) or, `unclean`, anybody alive where nobody
+        leads, which may lose records.
 
         Args:
             partitions: (topic, number) pairs; None: all.

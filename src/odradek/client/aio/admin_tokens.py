@@ -18,7 +18,7 @@ class TokenAdmin(AdminBase):
     async def create_delegation_token(
         self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int = -1
     ) -> DelegationToken:
-        """Have a token made, by which one can log in with SCRAM: its id is the name, its HMAC the password.
+        """Create a token to log in with by SCRAM: its id is the name, its HMAC the password.
 
         Args:
             owner: as whom, such as 'User:alice'; oneself if None (KIP-373).
@@ -72,7 +72,7 @@ class TokenAdmin(AdminBase):
         return int(response.expiry_timestamp_ms)
 
     async def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1) -> int:
-        """Have a token end after `period_ms`, at once if that is negative; returns when.
+        """Let a token end after `period_ms`, at once if that is negative; returns when.
 
         Args:
             hmac: the token's.

@@ -294,7 +294,7 @@ class Cluster:
             self.metadata.forget(topic)
 
     def request_update(self) -> None:
-        """Have the metadata refreshed soon; calls while that is under way count for one more round."""
+        """Refresh the metadata soon; calls while that is under way count for one more round."""
         if self.closed:
             return
         if self._refresh is None:

@@ -215,7 +215,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def _in_a_hurry(self) -> Iterator[None]:
-        """Have what waits for company leave at once; what is sent from here on takes the way that looks."""
+        """Send batches that wait for company at once; records sent from here on take the way that looks."""
         with self._lock:
             self._accumulator.appender.forget()
             self._accumulator.flushing += 1

@@ -276,7 +276,7 @@ class Appender:
             return future
 
     def forget(self) -> None:
-        """Have every record take the long way from here on, also those that are on it: what they found out
+        """Make every record take the long way from here on, also those that are on it: what they found out
         counts no more. Inside the gate.
         """
         self.topics.clear()

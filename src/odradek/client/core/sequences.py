@@ -90,7 +90,7 @@ class PartitionSequence:
         self.renumber()
 
     def renumber(self) -> None:
-        """Have what is in flight follow what was acknowledged last."""
+        """Number the batches in flight anew, from the last acknowledged sequence on."""
         self.hole = None
         sequence = self.expected
         for batch in self.in_flight:

@@ -207,8 +207,7 @@ class ConsumerThread:
     # Closing
 
     def begin_close(self, timeout_s: float) -> bool:
-        """Have what waits in other threads end. Returns whether the caller is to close: nobody does so before
-        it.
+        """End the waits of other threads. Returns whether the caller is to close: nobody does so before it.
 
         Where another thread does, its end is waited for, at most `timeout_s` seconds.
         """

@@ -122,7 +122,7 @@ class Producer:
         return self._thread.run(coroutine, timeout)
 
     def _be_left(self) -> None:
-        """Have `send` refuse in a process that was forked: the lock may be held there by nobody, for ever.
+        """Make `send` refuse in a process that was forked: the lock may be held there by nobody, for ever.
         What was sent before is not known there to be delivered.
         """
 

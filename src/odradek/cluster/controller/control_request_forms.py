@@ -97,7 +97,7 @@ class ControlRequestForms:
         self._stop_version = request_version(ApiKey.STOP_REPLICA, ibp)
 
     def leader_and_isr(self, image: ClusterImage, broker: int, led: list[Led]) -> list[ControlRequest]:
-        """Have a broker lead or follow these partitions."""
+        """Tell a broker to lead or follow these partitions."""
         version = self._leader_version
         requests: list[ControlRequest] = []
         for part in _parts(led):
@@ -166,7 +166,7 @@ class ControlRequestForms:
         return requests
 
     def stop_replica(self, image: ClusterImage, broker: int, stops: list[Stop]) -> list[ControlRequest]:
-        """Have a broker stop these replicas."""
+        """Tell a broker to stop these replicas."""
         if self._stop_version >= 3:
             groups = [stops]
         else:

@@ -144,7 +144,7 @@ class Controller(ABC):
 
     @abstractmethod
     def note_offline(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """Have others lead what a live broker cannot use its replicas of, or nobody.
+        """Elect others for partitions whose replicas a live broker cannot use, or nobody.
 
         Raises:
             NotControllerError: this broker is not the active controller.

@@ -180,7 +180,7 @@ class ControllerElection:
         self._refused_controller = controller_id
 
     def leave_out_refused(self) -> BrokerImage | None:
-        """Have the controller before count as dead, if it refused in the life in which it was elected.
+        """Count the controller before as dead, if it refused in the life in which it was elected.
 
         Returns:
             That broker, if it does.

@@ -25,7 +25,7 @@ class EventQueue(Protocol):
         ...
 
     def post(self, work: Callable[[], object]) -> None:
-        """Have a piece of work run, from whatever thread; nobody waits for it. Errors are logged.
+        """Queue a piece of work, from whatever thread; nobody waits for it. Errors are logged.
 
         Dropped once the queue has been stopped.
         """

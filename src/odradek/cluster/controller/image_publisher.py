@@ -65,15 +65,15 @@ class ImagePublisher:
         self._config_listeners: list[ConfigListener] = []
 
     def add_listener(self, listener: ImageListener) -> None:
-        """Have `listener` called with everything when it is first told, then with every change, in order."""
+        """Add `listener`, which is called with everything at first, then with every change, in order."""
         self._listeners.append(listener)
 
     def add_control_listener(self, listener: ControlListener) -> None:
-        """Have `listener` tell the brokers, while this one is the active controller."""
+        """Add `listener`, which tells the brokers, while this one is the active controller."""
         self._control_listeners.append(listener)
 
     def add_config_listener(self, listener: ConfigListener) -> None:
-        """Have `listener` called with all configs at `start`, and then with those that change."""
+        """Add `listener`, which is called with all configs at `start`, and then with those that change."""
         self._config_listeners.append(listener)
 
     def start(self, image: ClusterImage, awaited: BrokerImage | None = None) -> None:
@@ -118,7 +118,7 @@ class ImagePublisher:
             self.replace(self._context.image.apply(delta), delta)
 
     def resend(self, brokers: Iterable[int]) -> None:
-        """Have brokers asked for the state of all of their replicas."""
+        """Ask brokers for the state of all of their replicas."""
 
         def ask() -> None:
             for listener in self._control_listeners:

@@ -239,7 +239,7 @@ class KafkaController(Controller):
         self._images.start(context.image, refused)
 
     def _set_feature_status(self) -> None:
-        """Have `/feature` say whether features have versions; Kafka: `setupFeatureVersioning`."""
+        """Write to `/feature` whether features have versions; Kafka: `setupFeatureVersioning`."""
         enabled = has_features(self.context.config.inter_broker_protocol_version)
         data = nodes.dump({"features": {}, "version": 2, "status": int(enabled)})
         try:
@@ -300,7 +300,7 @@ class KafkaController(Controller):
             self._watchers.note(paths.BROKER_IDS)
 
     def on_broker_reachable(self, broker_id: int) -> None:
-        """Have a broker that was refused, and is reached again, be live if it is still registered."""
+        """Count a broker that was refused, and is reached again, as live if it is still registered."""
         if self.is_active and self.context.refused.pop(broker_id, None) is not None:
             self._watchers.note(paths.BROKER_IDS)
 

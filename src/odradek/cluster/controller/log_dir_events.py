@@ -49,7 +49,7 @@ class LogDirEvents:
         self._unheard.clear()
 
     def notify_failure(self) -> None:
-        """Have the active controller ask this broker which replicas it can still use.
+        """Leave a notice, so that the active controller asks this broker which replicas it can still use.
 
         Safe in any thread that may use the store.
 
@@ -60,7 +60,7 @@ class LogDirEvents:
         self._context.store.create(paths.LOG_DIR_EVENT_PREFIX, data, sequence=True)
 
     def follow_notices(self) -> None:
-        """Have the brokers asked that have left notices, and remove these.
+        """Ask the brokers that have left notices, and remove the notices.
 
         Raises:
             NotControllerError, KafkaStorageError, StoreError: as `MetadataWriter.commit`.
@@ -86,7 +86,7 @@ class LogDirEvents:
     def note_offline(
         self, broker_id: int, partitions: Iterable[TopicPartition], broker_epoch: int = NO_EPOCH
     ) -> None:
-        """Have others lead what a live broker cannot use its replicas of, or nobody.
+        """Elect others for partitions whose replicas a live broker cannot use, or nobody.
 
         Args:
             broker_id: the broker.

@@ -214,8 +214,8 @@ class MetadataWriter:
                 self._images.replace(image, delta)
 
     def doubt(self) -> None:
-        """Have the next `look_again` compare everything with the store: something was not written, or nobody
-        knows whether it was."""
+        """Make the next `look_again` compare everything with the store: something was not written, or
+        nobody knows whether it was."""
         if self._context.is_active:
             self._in_doubt = True
             self._watchers.note_unseen(paths.BROKER_IDS)

@@ -40,7 +40,7 @@ class NodeWatchers:
         self.is_held = False
 
     def watch(self, path: str, handler: Callable[[], None]) -> None:
-        """Have `handler` called when something changes at a path, or directly below it."""
+        """Watch a path: `handler` is called when something changes at it, or directly below it."""
         self._table[path] = handler
         self._context.store.watch_persistent(path, self._on_event)
 
@@ -61,7 +61,7 @@ class NodeWatchers:
         self.post(event.path)
 
     def post(self, path: str) -> None:
-        """Have a path looked at in a turn of its own."""
+        """Queue a look at a path, in a turn of its own."""
         self._context.event_queue.post(partial(self.note, path))
 
     def note(self, path: str) -> None:
@@ -70,7 +70,7 @@ class NodeWatchers:
         self.handle_pending()
 
     def note_unseen(self, path: str) -> None:
-        """Have the next `look_again` look at a path."""
+        """Note that the next `look_again` is to look at a path."""
         self._unseen[path] = None
 
     def look_again(self) -> None:

@@ -86,7 +86,7 @@ class TopicDeletionManager:
                 context.offline_replicas = offline
 
     def follow_marks(self) -> None:
-        """Have topics deleted that tools have marked.
+        """Delete the topics that tools have marked.
 
         Raises:
             NotControllerError, KafkaStorageError, StoreError: as `MetadataWriter.commit`.

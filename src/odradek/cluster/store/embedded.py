@@ -226,7 +226,7 @@ def _only_children_changed(row: _NodeRow, tree: NodeTree) -> bool:
 
 
 def _keep_others_out(path: Path) -> None:
-    """Have the file for its owner only: credentials of users stand in it. Its journal gets the same mode."""
+    """Make the file its owner's alone: credentials of users stand in it. Its journal gets the same mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         mode = path.stat().st_mode

@@ -240,7 +240,7 @@ class ZooKeeperConnection:
     # --- events and the end -------------------------------------------------------------------------------
 
     def dispatch(self, call: Callable[[], None]) -> None:
-        """Have kazoo's thread for events call this after the events that have arrived."""
+        """Call this in kazoo's thread for events, after the events that have arrived."""
         self._client.handler.dispatch_callback(Callback("session", call, ()))
 
     def _state_changed(self, state: str) -> None:

@@ -100,7 +100,7 @@ class ZooKeeperWatchers:
         return None if watcher is None else _Once(self, path, watcher, of_children)
 
     def later(self, call: Callable[[], None]) -> None:
-        """Have the thread that calls watchers call this, too."""
+        """Call this in the thread that calls watchers."""
         self._calling.later(call)
 
     def reconnected(self) -> None:

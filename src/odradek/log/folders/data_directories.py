@@ -73,7 +73,7 @@ class DataDirectories:
             directory.unlock()
 
     def note_boot(self) -> None:
-        """Have the next start know that nothing was lost, unless the machine boots before.
+        """Tell the next start that nothing was lost, unless the machine boots before.
 
         To be called when others know by the in-sync sets what may have been lost so far.
         """

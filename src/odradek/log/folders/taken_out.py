@@ -54,7 +54,7 @@ class TakenOut:
         """Up to which change each data folder is synced, at least. Only who syncs writes here."""
 
     def take(self, log: PartitionLog, name: str, *, sync: bool) -> Path:
-        """Have a log's folder go by another name, and forget the log. Returns where the folder is.
+        """Rename a log's folder, and forget the log. Returns where the folder is.
 
         Without `sync` it may come back after a loss of power. Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
@@ -79,7 +79,7 @@ class TakenOut:
         return target
 
     def take_damaged(self, key: TopicPartition) -> bool:
-        """Have the folders of a damaged log go, all or none; whether there is one that can.
+        """Take the folders of a damaged log out, all or none. Returns whether any can be taken out.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """

@@ -41,7 +41,7 @@ class Brokers(Protocol):
         """Return when clients are served."""
 
     async def strike(self, rng: random.Random) -> str:
-        """Have something fail, and undo it. Returns what it was, for the round's numbers."""
+        """Make something fail, and undo it. Returns what it was, for the round's numbers."""
 
     async def kill(self) -> None:
         """End it."""
