@@ -1,4 +1,4 @@
-"""A docstring opens with a verb or noun ("Return whether …", "The log of …"), not a clause ("Whether …")."""
+"""A docstring opens with a verb or noun ("Return …", "The log of …"), not with "Whether …" or "Have …"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from .blocks import ROOT
 
 SOURCE = ROOT / "src" / "odradek"
-_CLAUSE = re.compile(r"(What|Whether|Where|Which|Who|Whom|Whose|When|How|Why)\b")
+_CLAUSE = re.compile(r"(What|Whether|Where|Which|Who|Whom|Whose|When|How|Why|Have)\b")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -28,5 +28,5 @@ def test_docstrings_open_with_a_verb_or_a_noun(package: str) -> None:
 
 
 def test_clauses_are_found() -> None:
-    source = '"""What is here."""\ndef f():\n    """Whether it is."""\nclass A:\n    """However it is."""\n'
-    assert _clauses(source) == ["What is here.", "Whether it is."]
+    source = '"""What is here."""\ndef f():\n    """Have it done."""\nclass A:\n    """However it is."""\n'
+    assert _clauses(source) == ["What is here.", "Have it done."]
