@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-def then(first: asyncio.Future[T], function: Callable[[T], Any]) -> asyncio.Future[Any]:
+class Awaited(Protocol[T_co]):
+    """What a future of asyncio's and a `odradek.util.promise.Promise` have in common."""
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop in whose thread it is used."""
+        ...
+
+    def result(self) -> T_co:
+        """Return what came of it, or raise what did."""
+        ...
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> object:
+        """Have a function called when it has ended."""
+        ...
+
+
+def then(first: Awaited[T], function: Callable[[T], Any]) -> asyncio.Future[Any]:
     """Return a future of what `function` makes of the result of `first`.
 
     Nothing that happens on the way leaves the returned future undone:
@@ -22,7 +39,7 @@ def then(first: asyncio.Future[T], function: Callable[[T], Any]) -> asyncio.Futu
     """
     after: asyncio.Future[Any] = first.get_loop().create_future()
 
-    def go_on(done: asyncio.Future[T]) -> None:
+    def go_on(done: Any) -> None:
         if _failed(done, after) or after.done():
             return
         _end_as(lambda: function(done.result()), after)

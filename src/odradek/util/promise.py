@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 from odradek.util.futures import pass_on
 
+R = TypeVar("R")
+
 
 @final
-class Promise:
+class Promise(Generic[R]):
     """A future like asyncio's, but that its callbacks are called at once, not in the loop's next turn.
 
     Answers that one event makes possible are made while it is being worked on, and can leave together; a
@@ -43,7 +45,7 @@ class Promise:
         """Return whether it was cancelled."""
         return self._is_cancelled
 
-    def result(self) -> Any:
+    def result(self) -> R:
         """Return what came of it.
 
         Raises:
@@ -54,7 +56,8 @@ class Promise:
         error = self.exception()
         if error is not None:
             raise error
-        return self._result
+        result: R = self._result
+        return result
 
     def exception(self) -> BaseException | None:
         """The error that it ended with, if any. Raises as `result` does, but for that error."""
@@ -75,7 +78,7 @@ class Promise:
         else:
             self._callbacks.append(callback)
 
-    def set_result(self, result: Any) -> None:
+    def set_result(self, result: R) -> None:
         """End with a result. Raises `asyncio.InvalidStateError` where it has ended."""
         self._require_open()
         self._result = result
@@ -95,9 +98,9 @@ class Promise:
         self._end()
         return True
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, R]:
         """Wait as for a future, which takes a turn of the loop."""
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future: asyncio.Future[R] = self._loop.create_future()
         pass_on(self, future)
         return future.__await__()
 
@@ -119,3 +122,19 @@ class Promise:
             self._loop.call_exception_handler(
                 {"message": "a callback of a promise failed", "exception": error}
             )
+
+
+def promised(future: asyncio.Future[R]) -> Promise[R]:
+    """Return a promise that ends as a future does, in the turn of the loop in which its callbacks are called.
+
+    By this the futures and tasks of asyncio become what a handler may return
+    (`odradek.broker.requests.handler_types.Handled`).
+    """
+    promise: Promise[R] = Promise(future.get_loop())
+    pass_on(future, promise)
+    return promise
+
+
+def promised_if_future(outcome: Any) -> Any:
+    """Return what has come at once as it is, and a future of it as a promise; see `promised`."""
+    return promised(outcome) if isinstance(outcome, asyncio.Future) else outcome

@@ -16,6 +16,7 @@ from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.server import AddressInUse, Listener
 from odradek.errors import UnknownMemberIdError
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -57,13 +58,13 @@ def test_pipelined_requests_are_answered_in_order(loop: str) -> None:
 @LOOPS
 def test_a_slow_request_holds_back_answers_but_not_processing(loop: str) -> None:
     async def main() -> None:
-        waiting: dict[str, asyncio.Future[Any]] = {}
+        waiting: dict[str, Promise[Any]] = {}
         seen: list[str] = []
 
         def handle(context: Any, message: HeartbeatRequest) -> Any:
             seen.append(message.group_id)
             if message.group_id.startswith("slow"):
-                waiting[message.group_id] = asyncio.get_running_loop().create_future()
+                waiting[message.group_id] = Promise(asyncio.get_running_loop())
                 return waiting[message.group_id]
             return HeartbeatResponse(error_code=0)
 
@@ -202,7 +203,7 @@ def test_a_handler_that_breaks_is_answered_and_the_connection_lives(
                 return HeartbeatResponse()
             if not later:
                 raise error
-            future = asyncio.get_running_loop().create_future()
+            future: Promise[Any] = Promise(asyncio.get_running_loop())
             asyncio.get_running_loop().call_soon(future.set_exception, error)
             return future
 
@@ -222,7 +223,7 @@ def test_a_handler_that_breaks_is_answered_and_the_connection_lives(
 def test_a_cancelled_answer_closes_the_connection(later: bool) -> None:
     async def main() -> None:
         def handle(context: Any, message: HeartbeatRequest) -> Any:
-            future = asyncio.get_running_loop().create_future()
+            future: Promise[Any] = Promise(asyncio.get_running_loop())
             if later:
                 asyncio.get_running_loop().call_soon(future.cancel)
             else:
@@ -300,7 +301,7 @@ def test_who_waits_for_nobody_is_told() -> None:
 
         def handle(context: Any, message: HeartbeatRequest) -> Any:
             context.on_disconnect = lambda: gone.append(message.group_id)
-            return asyncio.get_running_loop().create_future()
+            return Promise(asyncio.get_running_loop())
 
         async with listening({ApiKey.HEARTBEAT: handle}) as listener:
             _, writer = await connect(listener)

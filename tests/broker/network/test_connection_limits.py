@@ -17,6 +17,7 @@ from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits, network_limits
 from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.server import Listener
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -36,10 +37,10 @@ from ..net import (
 
 def test_requests_in_work_are_bounded_per_connection() -> None:
     async def main() -> None:
-        waiting: list[asyncio.Future[Any]] = []
+        waiting: list[Promise[Any]] = []
 
         def handle(context: Any, message: HeartbeatRequest) -> Any:
-            waiting.append(asyncio.get_running_loop().create_future())
+            waiting.append(Promise(asyncio.get_running_loop()))
             return waiting[-1]
 
         async with listening({ApiKey.HEARTBEAT: handle}) as listener:
@@ -63,10 +64,10 @@ def test_requests_in_work_are_bounded_per_connection() -> None:
 
 def test_queued_max_request_bytes_holds_other_connections_back() -> None:
     async def main() -> None:
-        waiting: list[asyncio.Future[Any]] = []
+        waiting: list[Promise[Any]] = []
 
         def handle(context: Any, message: HeartbeatRequest) -> Any:
-            waiting.append(asyncio.get_running_loop().create_future())
+            waiting.append(Promise(asyncio.get_running_loop()))
             return waiting[-1]
 
         size = len(heartbeat(0)) - 4
@@ -239,10 +240,10 @@ def test_listeners_of_a_broker_share_its_slots() -> None:
 
 def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> None:
     async def main() -> None:
-        waiting: list[asyncio.Future[Any]] = []
+        waiting: list[Promise[Any]] = []
 
         def handle(context: Any, message: HeartbeatRequest) -> Any:
-            waiting.append(asyncio.get_running_loop().create_future())
+            waiting.append(Promise(asyncio.get_running_loop()))
             return waiting[-1]
 
         async with listening({ApiKey.HEARTBEAT: handle}, NetworkLimits(idle_ms=100)) as listener:

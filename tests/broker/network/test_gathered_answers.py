@@ -67,14 +67,14 @@ def answer_heartbeat(context: Any, message: HeartbeatRequest) -> Any:
     if message.group_id == "close silently":
         return None
     if message.group_id == "kept":
-        promise = Promise(asyncio.get_running_loop())
+        promise: Promise[Any] = Promise(asyncio.get_running_loop())
         KEPT.append(promise)
         return promise
     if message.group_id == "answer what is kept":
         while KEPT:
             KEPT.pop(0).set_result(HeartbeatResponse(error_code=0))
     if message.group_id == "later":
-        future = asyncio.get_running_loop().create_future()
+        future: Promise[Any] = Promise(asyncio.get_running_loop())
         asyncio.get_running_loop().call_soon(future.set_result, HeartbeatResponse(error_code=0))
         return future
     return HeartbeatResponse(error_code=0)

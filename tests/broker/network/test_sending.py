@@ -24,6 +24,7 @@ from odradek.broker.network.send_parts import send_parts
 from odradek.broker.network.server import Listener
 from odradek.log.storage.files import FileRange
 from odradek.log.storage.real_files import RealFileSystem
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from seeds import each_seed
@@ -73,7 +74,7 @@ class FetchesOfAFile:
         response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=data)])
         if message.max_wait_ms < 2:
             return response
-        future = asyncio.get_running_loop().create_future()
+        future: Promise[Any] = Promise(asyncio.get_running_loop())
         asyncio.get_running_loop().call_soon(lambda: future.done() or future.set_result(response))
         return future
 

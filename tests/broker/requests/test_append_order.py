@@ -29,6 +29,7 @@ from odradek.log.producers.producer_state import Origin
 from odradek.records.batch import batch_records, iter_batches
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
+from odradek.util.promise import Promise
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse
 from seeds import seed
@@ -113,7 +114,7 @@ class Model:
         broker.unpacking.run = self._convert  # type: ignore[method-assign, assignment]
 
     def _ask(self, name: str, producer: int, epoch: int, partitions: list[tuple[str, int]]) -> Any:
-        answer: asyncio.Future[Any] = self.broker.loop.create_future()
+        answer: Promise[Any] = Promise(self.broker.loop)
         self.asked.append(lambda error: answer.set_result(dict.fromkeys(partitions, error)))
         return answer
 

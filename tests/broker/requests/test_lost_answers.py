@@ -12,6 +12,7 @@ from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.event_loop.slices import Slicer, Steps, wait
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.requests.answer import Answer
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatResponse
 
@@ -85,7 +86,7 @@ def test_a_failure_that_cannot_be_told_closes_the_connection(
         raise RuntimeError("no response can be made")
 
     async def main() -> None:
-        awaited = asyncio.get_running_loop().create_future()
+        awaited: Promise[Any] = Promise(asyncio.get_running_loop())
 
         def handle(context: Any, message: Any) -> Any:
             return in_steps(awaited) if sliced else awaited
@@ -100,17 +101,20 @@ def test_a_failure_that_cannot_be_told_closes_the_connection(
     assert "no response can be made" in caplog.text
 
 
-def test_a_response_in_steps_that_fails_later_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+def test_steps_behind_a_promise_that_fail_are_answered_with_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def told(response: Any) -> Steps[Any]:
         yield
         raise RuntimeError(f"of no use: {response}")
 
     async def main() -> None:
-        awaited = asyncio.get_running_loop().create_future()
+        awaited: Promise[Any] = Promise(asyncio.get_running_loop())
         later = begin(lambda context, message: awaited)
         awaited.set_result(told("response"))
         await turns()
-        assert (later.answers, later.refusals, later.held) == ([], ["unforeseen failure"], 0)
+        assert [one.close for one in later.answers] == [False]
+        assert (later.refusals, later.held) == ([], 0)
 
     with caplog.at_level(logging.ERROR):
         run(main)
@@ -122,7 +126,7 @@ def test_a_future_with_the_error_of_a_cancelled_one_closes_the_connection(sliced
     """Asyncio makes this of work in a thread that was let go: not cancelled, and raising all the same."""
 
     async def main() -> None:
-        awaited = asyncio.get_running_loop().create_future()
+        awaited: Promise[Any] = Promise(asyncio.get_running_loop())
 
         def handle(context: Any, message: Any) -> Any:
             return in_steps(awaited) if sliced else awaited

@@ -21,6 +21,7 @@ from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.batch import iter_records
 from odradek.records.compression import Codec
 from odradek.util.clock import ManualClock
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import RequestHeader
 from odradek.wire.messages.produce import (
@@ -252,7 +253,7 @@ def test_a_frame_that_is_used_again_while_the_coordinator_is_asked(
     async def main() -> None:
         async with running(tmp_path) as broker:
             await create_topic(broker, "t")
-            asked: asyncio.Future[Any] = broker.loop.create_future()
+            asked: Promise[Any] = Promise(broker.loop)
             monkeypatch.setattr(broker.transactions, "verify", lambda *_: asked)
             records = batch([b"a"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
             request = produce("t", records)
@@ -360,7 +361,7 @@ def test_a_failure_that_is_waited_for_is_told_or_closes_the_connection(
         async with running(tmp_path) as broker:
             await create_topic(broker, "t")
             client = await connect(broker)
-            asked: asyncio.Future[Any] = broker.loop.create_future()
+            asked: Promise[Any] = Promise(broker.loop)
             calls: list[Any] = []
 
             def verify(*arguments: Any) -> Any:

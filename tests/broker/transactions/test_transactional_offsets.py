@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -100,7 +100,7 @@ def test_commits_of_one_connection_keep_their_order_whatever_the_coordinator_tak
             original, asked = broker.transactions.verify, []
 
             def verify(*arguments: Any) -> Any:
-                answer: asyncio.Future[Any] = broker.loop.create_future()
+                answer: Promise[Any] = Promise(broker.loop)
                 asked.append(lambda: answer.set_result(original(*arguments)))
                 return answer
 
@@ -236,7 +236,7 @@ def test_a_failure_behind_the_coordinators_answer_is_answered(
     async def main() -> None:
         async with serving(tmp_path) as (broker, producer):
             await add_offsets(producer)
-            answer: asyncio.Future[Any] = broker.loop.create_future()
+            answer: Promise[Any] = Promise(broker.loop)
             monkeypatch.setattr(broker.transactions, "verify", lambda *args: answer)
             client = producer.client
             client.send(request(producer, 42), 3)

@@ -13,6 +13,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.records.builder import BatchBuilder
 from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 from odradek.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -313,7 +314,7 @@ def test_an_answer_is_worth_nothing_after_a_marker(tmp_path: Path, stale: bool) 
     async def main() -> None:
         async with serving(tmp_path) as (broker, producer):
             assert await producer.add("t", 0, 1) == ErrorCode.NONE
-            answer: asyncio.Future[Any] = broker.loop.create_future()
+            answer: Promise[Any] = Promise(broker.loop)
             broker.transactions.verify = lambda *args: answer  # type: ignore[method-assign]
             request = produce("t", transactional(producer))
             request.transactional_id = "id"
@@ -343,7 +344,7 @@ def test_a_failure_while_the_coordinator_is_asked_is_answered(
     async def main() -> None:
         async with serving(tmp_path) as (broker, producer):
             assert await producer.add("t") == ErrorCode.NONE
-            answer: asyncio.Future[Any] = broker.loop.create_future()
+            answer: Promise[Any] = Promise(broker.loop)
             monkeypatch.setattr(broker.transactions, "verify", lambda *args: answer)
             request = produce("t", transactional(producer))
             request.transactional_id = "id"
@@ -565,7 +566,7 @@ def test_a_partition_that_comes_while_others_are_verified_is_not_written_to(
 
             def verify(*arguments: Any) -> Any:
                 calls.append(arguments)
-                return then(waiting, lambda _: original(*arguments))
+                return promised(then(waiting, lambda _: original(*arguments)))
 
             monkeypatch.setattr(broker.transactions, "verify", verify)
             request = produce("t", transactional(producer, 1 if beside else 0), index=0)

@@ -17,6 +17,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
 from odradek.records.builder import build_batch
 from odradek.records.control import ControlType, end_marker_batch
+from odradek.util.promise import Promise
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from odradek.wire.messages.txn_offset_commit import (
@@ -313,7 +314,7 @@ async def test_a_transaction_is_verified_by_the_broker_that_coordinates_it() -> 
     cluster = Cluster(**{TRANSACTIONS: 1, "a": 2})
     producer = begun(cluster, A)
     asked = cluster[SECOND].transactions.verify("x", producer.producer_id, producer.epoch, [A, ("a", 1)])
-    assert isinstance(asked, asyncio.Future)
+    assert isinstance(asked, Promise)
     sent = await cluster[SECOND].channels.take_one()
     assert sent.broker_id == FIRST
     await serve(cluster, sent)
@@ -327,8 +328,8 @@ async def test_partitions_join_by_way_of_another_broker() -> None:
     producer = begun(cluster, A)
     joining = cluster[SECOND].transactions.add("x", producer.producer_id, producer.epoch, [("a", 1)])
     refused = cluster[SECOND].transactions.add("unknown", 5, 0, [A])
-    assert isinstance(joining, asyncio.Future)
-    assert isinstance(refused, asyncio.Future)
+    assert isinstance(joining, Promise)
+    assert isinstance(refused, Promise)
     sent = await cluster[SECOND].channels.take_one()
     await serve(cluster, sent)
     assert not sent.answer.done(), "what was written is not committed"

@@ -19,6 +19,7 @@ from odradek.records.batch import MAGIC_V2
 from odradek.records.conversion.down_conversion import PIECE_BYTES, Budget, DownConversion, overflow_message
 from odradek.records.message_sets.message_set import iter_entries
 from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
 
@@ -81,13 +82,13 @@ def cut_off(records: Any, size: int, converting: bool) -> Any:
 
 
 def convert_answers(
-    broker: BrokerServices, peer: Peer, work: list[ToConvert], done: Callable[[], Any]
-) -> Any | asyncio.Future[Any]:
+    broker: BrokerServices, peer: Peer, work: list[ToConvert], done: Callable[[], T]
+) -> T | Promise[T]:
     """Convert the records of some answers to a peer, in place or as they will be sent; then return the result
     of `done`.
 
     Returns:
-        The result, or a future of it.
+        The result, or a promise of it.
     """
     budget = Budget(MOST_UNPACKED_BYTES)
     if sum(len(conversion.answer.records) for conversion in work) <= AT_ONCE_BYTES and not any(
@@ -108,7 +109,7 @@ def convert_answers(
             else:
                 conversion.answer.records = b""
 
-    return then(threads.run(convert_all), lambda _: done())
+    return promised(then(threads.run(convert_all), lambda _: done()))
 
 
 class _ChargedThreads:

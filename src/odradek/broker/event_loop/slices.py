@@ -22,7 +22,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.util.futures import once_done
+from odradek.util.futures import pass_on
+from odradek.util.promise import Promise
 
 if TYPE_CHECKING:
     from odradek.wire.structs import Struct
@@ -118,26 +119,43 @@ def take_all(steps: Steps[R]) -> R:
         return end.value  # type: ignore[no-any-return]
 
 
-def take_or_wait(steps: Steps[R]) -> R | asyncio.Future[Any]:
-    """Take steps without a pause; where they wait for something, return a future of what comes of them.
+def take_or_wait(steps: Steps[R]) -> R | Promise[Any]:
+    """Take steps without a pause; where they wait for something, return a promise of what comes of them.
 
-    The steps go on when that has ended, be it with an error. Where they end with `NobodyWaits`, the future is
-    cancelled.
+    The steps go on when that has ended, be it with an error. Where they end with `NobodyWaits`, the promise
+    is cancelled; where with a promise, it ends as that does.
     """
-
-    def go_on() -> R | asyncio.Future[Any]:
-        try:
-            return take_or_wait(steps)
-        except NobodyWaits:
-            raise asyncio.CancelledError from None
-
     try:
-        while True:
-            awaited = next(steps)
-            if awaited is not None and not awaited.done():
-                return once_done(awaited, go_on)
+        awaited = _take_to_wait(steps)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+    promise: Promise[Any] = Promise(awaited.get_loop())
+
+    def go_on(_done: object) -> None:
+        try:
+            further = _take_to_wait(steps)
+        except StopIteration as end:
+            if isinstance(end.value, Promise):
+                pass_on(end.value, promise)
+            else:
+                promise.set_result(end.value)
+        except (NobodyWaits, asyncio.CancelledError):
+            promise.cancel()
+        except Exception as error:
+            promise.set_exception(error)
+        else:
+            further.add_done_callback(go_on)
+
+    awaited.add_done_callback(go_on)
+    return promise
+
+
+def _take_to_wait(steps: Steps[R]) -> asyncio.Future[Any]:
+    """Take steps until they wait for something. Raises `StopIteration` where they have ended."""
+    while True:
+        awaited: asyncio.Future[Any] | None = next(steps)
+        if awaited is not None and not awaited.done():
+            return awaited
 
 
 def wait(answer: Any) -> Steps[Any]:

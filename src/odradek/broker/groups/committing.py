@@ -8,7 +8,6 @@ more partitions than that may succeed for some of them and fail for others, each
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Container, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -18,6 +17,7 @@ from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.coordinators.groups.commit_answers import PartitionError, answer_topic
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -95,13 +95,13 @@ def _look(context: RequestContext, topic: Any, by_id: bool) -> tuple[ErrorCode, 
 
 
 def commit_in_pieces(
-    request: Request, commit: Callable[[Request], Any | asyncio.Future[Any]], refused: list[ResponseTopic]
+    request: Request, commit: Callable[[Request], Any | Promise[Any]], refused: list[ResponseTopic]
 ) -> Steps[list[ResponseTopic]]:
     """Commit what a request names, piece by piece.
 
     Args:
         request: what is left of it.
-        commit: commits a request, and returns the response or a future of it.
+        commit: commits a request, and returns the response or a promise of it.
         refused: what is answered of the partitions that were taken out.
 
     Returns:

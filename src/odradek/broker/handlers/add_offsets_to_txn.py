@@ -6,7 +6,6 @@ INVALID_PRODUCER_EPOCH.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
@@ -17,6 +16,7 @@ from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import PartitionErrors, error_for_version
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @handler(ApiKey.ADD_OFFSETS_TO_TXN, versions=range(5))
 def handle(
     context: RequestContext, request: AddOffsetsToTxnRequest
-) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
+) -> AddOffsetsToTxnResponse | Promise[AddOffsetsToTxnResponse]:
     """Let the group's partition join."""
     broker, version = context.broker, context.api_version
     if not context.may_write_with(request.transactional_id):

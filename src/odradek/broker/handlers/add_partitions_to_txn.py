@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import Added, PartitionErrors, error_for_version
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.messages.add_partitions_to_txn import (
@@ -57,7 +57,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps
     from_client = version < FIRST_VERSION_OF_BROKERS
     if not from_client and not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
-    asked: list[tuple[Added, PartitionErrors | asyncio.Future[PartitionErrors]]] = []
+    asked: list[tuple[Added, PartitionErrors | Promise[PartitionErrors]]] = []
     for added in (yield from _wanted(request, from_client)).values():
         errors = yield from _refusals(context, added, from_client)
         # All of them before the first is waited for: each may have to be committed to the log.
@@ -78,7 +78,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
-def _ask(context: RequestContext, added: Added) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+def _ask(context: RequestContext, added: Added) -> PartitionErrors | Promise[PartitionErrors]:
     answer: ResponseFuture[PartitionErrors] = ResponseFuture()
     context.broker.transactions.coordinator.add_partitions(
         added.transactional_id,

@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import ClusterAuthorizationError, NotControllerError
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise, promised_if_future
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 
 
 @handler(ApiKey.CONTROLLED_SHUTDOWN, versions=range(4))
-def handle(context: RequestContext, request: ControlledShutdownRequest) -> Any:
+def handle(
+    context: RequestContext, request: ControlledShutdownRequest
+) -> ControlledShutdownResponse | Promise[ControlledShutdownResponse]:
     """Name the replicated partitions that the broker leads."""
     if not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
     controller = context.broker.controller
-    return controller.event_queue.run(lambda: _leave(controller, request))
+    left: ControlledShutdownResponse | Promise[ControlledShutdownResponse]
+    left = promised_if_future(controller.event_queue.run(lambda: _leave(controller, request)))
+    return left
 
 
 def _leave(controller: KafkaController, request: ControlledShutdownRequest) -> ControlledShutdownResponse:

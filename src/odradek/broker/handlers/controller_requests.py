@@ -26,6 +26,7 @@ from odradek.broker.membership.control_messages import leader_and_isr_response, 
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 from odradek.wire.api import ApiKey
 from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.leader_and_isr import (
@@ -48,12 +49,12 @@ if TYPE_CHECKING:
 @handler(ApiKey.LEADER_AND_ISR, versions=range(8))
 def leader_and_isr(
     context: RequestContext, request: LeaderAndIsrRequest
-) -> LeaderAndIsrResponse | asyncio.Future[LeaderAndIsrResponse]:
+) -> LeaderAndIsrResponse | Promise[LeaderAndIsrResponse]:
     """Answer for each partition; a refusal as a whole is repeated for each."""
     error = _check_authorized(context, request.controller_id)
     state_changes = context.broker.state_changes
     if state_changes is not None and not error:
-        return state_changes.lead_or_follow(request, context.api_version)
+        return promised(state_changes.lead_or_follow(request, context.api_version))
     error = error or _check_sender(context, request)
     topics = topic_states(request, context.api_version)
     return leader_and_isr_response(topics, context.api_version, error, partial(_partition_error, context))
@@ -73,7 +74,7 @@ def _partition_error(context: RequestContext, topic: LeaderAndIsrTopicState, ind
 @handler(ApiKey.STOP_REPLICA, versions=range(5))
 def stop_replica(
     context: RequestContext, request: StopReplicaRequest
-) -> StopReplicaResponse | asyncio.Future[StopReplicaResponse]:
+) -> StopReplicaResponse | Promise[StopReplicaResponse]:
     """Stop replicas; a broker that is alone stops nothing that the metadata assigns to it."""
     error = _check_authorized(context, request.controller_id)
     if error:
@@ -81,7 +82,7 @@ def stop_replica(
         return _stopped(context, request, error, lambda _name, _index: error)
     state_changes = context.broker.state_changes
     if state_changes is not None:
-        return state_changes.stop_replicas(request, context.api_version)
+        return promised(state_changes.stop_replicas(request, context.api_version))
     error = _check_sender(context, request)
     if error:
         return StopReplicaResponse(error_code=int(error), partition_errors=[])
@@ -115,14 +116,14 @@ def _stopped(
 @handler(ApiKey.UPDATE_METADATA, versions=range(9))
 def update_metadata(
     context: RequestContext, request: UpdateMetadataRequest
-) -> UpdateMetadataResponse | asyncio.Future[UpdateMetadataResponse]:
+) -> UpdateMetadataResponse | Promise[UpdateMetadataResponse]:
     """Take note of the cluster, of which a broker that is alone knows all."""
     error = _check_authorized(context, request.controller_id)
     state_changes = context.broker.state_changes
     if not error and state_changes is not None:
         taken = state_changes.update_metadata(request, context.api_version)
         if isinstance(taken, asyncio.Future):
-            return then(taken, lambda error: UpdateMetadataResponse(error_code=int(error)))
+            return promised(then(taken, lambda error: UpdateMetadataResponse(error_code=int(error))))
         error = taken
     elif not error:
         error = _check_sender(context, request)

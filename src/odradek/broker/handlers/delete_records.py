@@ -20,6 +20,7 @@ from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.delete_records import (
@@ -58,7 +59,7 @@ def _error_response(refused: Refused[DeleteRecordsRequest]) -> DeleteRecordsResp
 @handler(ApiKey.DELETE_RECORDS, versions=range(3), error_response=_error_response)
 def handle(
     context: RequestContext, request: DeleteRecordsRequest
-) -> Steps[DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]]:
+) -> Steps[DeleteRecordsResponse | Promise[DeleteRecordsResponse]]:
     """Move the log starts, and answer when all replicas have."""
     response = DeleteRecordsResponse(topics=[])
     moved: list[_Pending] = []
@@ -80,7 +81,7 @@ def handle(
 
 def _wait_for_disk(
     context: RequestContext, timeout_ms: int, response: DeleteRecordsResponse, moved: list[_Pending]
-) -> asyncio.Future[DeleteRecordsResponse]:
+) -> Promise[DeleteRecordsResponse]:
     written: asyncio.Future[Errors] = context.broker.loop.create_future()
 
     def on_written(errors: Errors) -> None:
@@ -106,7 +107,7 @@ def _wait_for_disk(
         return response
 
     context.broker.log_starts.write(on_written)
-    return then(written, lambda errors: context.broker.slicer.run(settle(errors)))
+    return promised(then(written, lambda errors: context.broker.slicer.run(settle(errors))))
 
 
 def _delete(

@@ -19,6 +19,7 @@ from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -27,8 +28,6 @@ from odradek.wire.messages.describe_cluster import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
-
     from odradek.broker.requests.context import RequestContext
 
 _BROKERS, _CONTROLLERS = 1, 2
@@ -37,11 +36,11 @@ _BROKERS, _CONTROLLERS = 1, 2
 @handler(ApiKey.DESCRIBE_CLUSTER, versions=range(3))
 def handle(
     context: RequestContext, request: DescribeClusterRequest
-) -> DescribeClusterResponse | Steps[DescribeClusterResponse] | asyncio.Future[DescribeClusterResponse]:
+) -> DescribeClusterResponse | Steps[DescribeClusterResponse] | Promise[DescribeClusterResponse]:
     """Describe the cluster as this broker knows it."""
     channels, about = context.broker.channels, asked_about(context.client_id)
     if about is not None and channels is not None and context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
-        return then(channels.witnesses.reach(about), partial(_testify, context, about))
+        return promised(then(channels.witnesses.reach(about), partial(_testify, context, about)))
     return begin(_answer(context, request))
 
 

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
@@ -17,6 +16,7 @@ from odradek.coordinators.transactions.commands import ProducerResult
 from odradek.coordinators.transactions.coordinator import error_for_version
 from odradek.coordinators.transactions.transaction import TRANSACTIONS_V2
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -27,9 +27,7 @@ _FIRST_VERSION_OF_V2 = 5
 
 
 @handler(ApiKey.END_TXN, versions=range(6))
-def handle(
-    context: RequestContext, request: EndTxnRequest
-) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
+def handle(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Promise[EndTxnResponse]:
     """End the transaction as its producer asks."""
     if not context.may_write_with(request.transactional_id):
         return EndTxnResponse(error_code=int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
@@ -37,7 +35,7 @@ def handle(
     return context.broker.transactions.with_producer_ids(lambda: _end(context, request))
 
 
-def _end(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
+def _end(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Promise[EndTxnResponse]:
     broker, version = context.broker, context.api_version
     answer: ResponseFuture[EndTxnResponse] = ResponseFuture()
 

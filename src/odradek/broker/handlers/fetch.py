@@ -30,7 +30,6 @@ What a reader may see is said in `odradek.replication.reading`, for first reads,
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -47,6 +46,8 @@ from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchRespo
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    import asyncio
+
     from odradek.broker.requests.context import RequestContext
     from odradek.cluster.image import ClusterImage
 
@@ -56,7 +57,7 @@ MAX_WATCHED: Final = 10_000
 """A fetch of more partitions than this is not told when something arrives, but answered after `max_wait_ms`:
 each arrival would otherwise have all of them looked at."""
 
-_Response = FetchResponse | asyncio.Future[FetchResponse] | Promise
+_Response = FetchResponse | Promise[FetchResponse]
 
 
 @handler(ApiKey.FETCH, versions=range(19))
@@ -129,7 +130,7 @@ class _Fetch:
 
     session: FetchContext
     partitions: list[FetchedPartition]
-    promise: Promise
+    promise: Promise[FetchResponse]
 
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
         self.context = context
@@ -215,7 +216,7 @@ class _Fetch:
             and bool(reading.watched)
         )
 
-    def wait(self) -> Promise:
+    def wait(self) -> Promise[FetchResponse]:
         """Wait for more, or for the time to run out."""
         self.reading.begin()  # all is read again then; what was too little need not be kept until
         self.promise = Promise(self.broker.loop)
@@ -257,7 +258,7 @@ class _Fetch:
         promise = self.promise
         if promise.done():
             return
-        response: _Response
+        response: _Response | asyncio.Future[_Response]
         try:
             if len(self.partitions) > AT_ONCE:
                 response = self.broker.slicer.run(self.read_again_in_steps())

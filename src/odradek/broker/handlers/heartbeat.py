@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
@@ -10,6 +9,7 @@ from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @handler(ApiKey.HEARTBEAT, versions=range(5))
 def handle(
     context: RequestContext, request: HeartbeatRequest
-) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+) -> HeartbeatResponse | Promise[HeartbeatResponse]:
     """Put the member's session off."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -24,6 +24,7 @@ from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import Expected, ProducerResult
 from odradek.coordinators.transactions.coordinator import error_for_version
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise, promised
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -43,7 +44,7 @@ def _may_be_idempotent(context: RequestContext) -> bool:
 @handler(ApiKey.INIT_PRODUCER_ID, versions=range(7))
 def handle(
     context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
+) -> InitProducerIdResponse | Promise[InitProducerIdResponse]:
     """Give out the next producer id, or the next epoch of a transactional id."""
     name = request.transactional_id
     if name is not None:
@@ -62,7 +63,7 @@ def handle(
     if ids.is_exhausted:
         block = context.broker.controller.event_queue.run(ids.claiming())
         if asyncio.isfuture(block):
-            return asyncio.ensure_future(_when_claimed(context, ids, block))
+            return promised(asyncio.ensure_future(_when_claimed(context, ids, block)))
         ids.use(block)
     return _new_id(context, ids)
 
@@ -85,7 +86,7 @@ def _new_id(context: RequestContext, ids: ProducerIds) -> InitProducerIdResponse
 
 def _initialise(
     context: RequestContext, name: str, request: InitProducerIdRequest
-) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
+) -> InitProducerIdResponse | Promise[InitProducerIdResponse]:
     broker, version = context.broker, context.api_version
     answer: ResponseFuture[InitProducerIdResponse] = ResponseFuture()
 

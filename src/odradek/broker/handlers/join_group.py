@@ -6,7 +6,6 @@ of null becomes "" before version 7.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
@@ -17,6 +16,7 @@ from odradek.broker.requests.handler_types import Refused
 from odradek.coordinators.groups.classic_group import join_error
 from odradek.coordinators.groups.env import Caller
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -51,7 +51,7 @@ def _error_response(refused: Refused[JoinGroupRequest]) -> JoinGroupResponse:
 @handler(ApiKey.JOIN_GROUP, versions=range(10), error_response=_error_response)
 def handle(
     context: RequestContext, request: JoinGroupRequest
-) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+) -> JoinGroupResponse | Promise[JoinGroupResponse]:
     """Join, at once or when the rebalance is through."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return _error_response(

@@ -5,7 +5,6 @@ Versions 0-2 name one member and get its error on top; from 3 on there are sever
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
@@ -13,6 +12,7 @@ from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
@@ -37,7 +37,7 @@ class _OneMembersResponse(ResponseFuture[LeaveGroupResponse]):
 @handler(ApiKey.LEAVE_GROUP, versions=range(6))
 def handle(
     context: RequestContext, request: LeaveGroupRequest
-) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
     """Remove the members and let the others rebalance."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

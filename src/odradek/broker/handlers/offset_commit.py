@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from odradek.coordinators.groups.commit_answers import answer_topic, commit_erro
 from odradek.coordinators.groups.offsets import metadata_too_long
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.offset_commit import (
@@ -56,7 +56,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Steps[Offse
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
 
-    def commit(piece: OffsetCommitRequest) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+    def commit(piece: OffsetCommitRequest) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
         if context.api_version == 0:
             _ = context.broker.groups
             return context.broker.controller.event_queue.run(lambda: _commit_to_store(context, piece))  # type: ignore[no-any-return]

@@ -40,7 +40,7 @@ from odradek.broker.metadata.leader_hints import LeaderHints
 from odradek.broker.replicas.append_errors import append_failed, closing_without_acks
 from odradek.broker.replicas.waiting import wait_for_replicas
 from odradek.broker.requests.append_turn import AppendTurn
-from odradek.broker.requests.handler_types import Refused
+from odradek.broker.requests.handler_types import Handled, Refused
 from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.errors import (
     InvalidRecordError,
@@ -98,7 +98,7 @@ def _error_response(refused: Refused[ProduceRequest]) -> ProduceResponse | None:
 
 
 @handler(ApiKey.PRODUCE, versions=range(14), error_response=_error_response)
-def handle(context: RequestContext, request: ProduceRequest) -> Any:
+def handle(context: RequestContext, request: ProduceRequest) -> Handled[ProduceResponse]:
     """Append, and answer when as many replicas have it as `acks` asks for.
 
     The frame may be used again as soon as this has returned: see `own_records`.
@@ -165,7 +165,7 @@ def _produce_in_steps(
     turn: AppendTurn,
     *,
     in_slices: bool,
-) -> Steps[ProduceResponse | Promise | None]:
+) -> Steps[ProduceResponse | Promise[ProduceResponse] | None]:
     """Wait for what has to be waited for before anything is appended; with pauses in slices."""
     try:
         admitted: Admission | None
@@ -194,7 +194,7 @@ def _produce_in_steps(
 
 def _append_in_slices(
     context: RequestContext, request: ProduceRequest, admission: Admission | None
-) -> Steps[ProduceResponse | Promise | None]:
+) -> Steps[ProduceResponse | Promise[ProduceResponse] | None]:
     """Look at a few partitions' records, append them, and so on."""
     preparation = Preparation(context)
     work = _Appends(context, request, admission, preparation.prepared)
@@ -405,7 +405,9 @@ class _Appends:
             self.pending.append((partition, info.last_offset + 1, answer))
         return answer
 
-    def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Promise | None:
+    def answer(
+        self, responses: list[TopicProduceResponse]
+    ) -> ProduceResponse | Promise[ProduceResponse] | None:
         """Return the responses, with everything appended or refused."""
         context = self._context
         response = ProduceResponse(responses=responses)
@@ -422,7 +424,7 @@ class _Appends:
 
 def _wait(
     context: RequestContext, request: ProduceRequest, response: ProduceResponse, pending: list[_Pending]
-) -> Promise:
+) -> Promise[ProduceResponse]:
     """Answer when the replicas have followed."""
     # The records are in the log: while acks are waited for, the frame need not be kept.
     for topic in request.topic_data:

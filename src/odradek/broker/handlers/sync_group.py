@@ -5,7 +5,6 @@ See `coordinators.groups.sync`. From version 5 on the protocol type and name mus
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
@@ -14,6 +13,7 @@ from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.coordinators.groups.classic_group import sync_error
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -31,7 +31,7 @@ def _error_response(refused: Refused[SyncGroupRequest]) -> SyncGroupResponse:
 @handler(ApiKey.SYNC_GROUP, versions=range(6), error_response=_error_response)
 def handle(
     context: RequestContext, request: SyncGroupRequest
-) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+) -> SyncGroupResponse | Promise[SyncGroupResponse]:
     """Answer with the assignment, at once or when the leader has made it."""
     if context.api_version >= FIRST_VERSION_NAMING_PROTOCOL and (
         request.protocol_type is None or request.protocol_name is None

@@ -27,6 +27,7 @@ from odradek.errors import ConcurrentTransactionsError, KafkaError, NotLeaderOrF
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import NO_SEQUENCE
 from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 from odradek.util.topic_partition import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
@@ -66,7 +67,7 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Tx
 
 def _commit(
     context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
     answer: ResponseFuture[TxnOffsetCommitResponse] = ResponseFuture()
 
     def deliver(response: TxnOffsetCommitResponse) -> None:
@@ -87,7 +88,7 @@ def _commit(
         fail(error.code)
         return answer.result(context.broker.loop)
 
-    def commit(admission: Admission) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+    def commit(admission: Admission) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
         error = _refusal(context, admission, key)
         if error is None:
             coordinator.commit_offsets_in_transaction(request, deliver)
@@ -104,7 +105,7 @@ def _commit(
     )
     admission.note(key, context.broker.replicas.find(*key), NO_SEQUENCE)
     answered = admission.ask(request.transactional_id)
-    return then(answered, commit) if isinstance(answered, asyncio.Future) else commit(answered)
+    return promised(then(answered, commit)) if isinstance(answered, asyncio.Future) else commit(answered)
 
 
 def _refusal(context: RequestContext, admission: Admission, key: TopicPartition) -> ErrorCode | None:

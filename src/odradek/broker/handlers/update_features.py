@@ -23,6 +23,7 @@ from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.features import FeatureLevels
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise, promised
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -47,7 +48,7 @@ _Refusal = tuple[ErrorCode, str]
 @handler(ApiKey.UPDATE_FEATURES, versions=range(3))
 def handle(
     context: RequestContext, request: UpdateFeaturesRequest
-) -> UpdateFeaturesResponse | asyncio.Future[UpdateFeaturesResponse]:
+) -> UpdateFeaturesResponse | Promise[UpdateFeaturesResponse]:
     """Change the levels, or say of each feature why it cannot be."""
     if not context.authorize(Operation.ALTER, CLUSTER):
         raise ClusterAuthorizationError
@@ -69,7 +70,7 @@ def handle(
         return response
     written = broker.controller.event_queue.run(lambda: broker.features.write(levels))
     if asyncio.isfuture(written):
-        return asyncio.ensure_future(_when_written(context, written, response))
+        return promised(asyncio.ensure_future(_when_written(context, written, response)))
     _use(context, written)
     return response
 

@@ -19,6 +19,7 @@ from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.coordinators.transactions.coordinator import PartitionErrors
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise, promised
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -48,15 +49,13 @@ def _error_response(refused: Refused[WriteTxnMarkersRequest]) -> WriteTxnMarkers
 
 
 @handler(ApiKey.WRITE_TXN_MARKERS, versions=range(3), error_response=_error_response)
-def handle(
-    context: RequestContext, request: WriteTxnMarkersRequest
-) -> asyncio.Future[WriteTxnMarkersResponse]:
+def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Promise[WriteTxnMarkersResponse]:
     """Write the markers of each producer."""
     if not context.authorize(Operation.ALTER, CLUSTER, log_if_denied=False) and not context.authorize(
         Operation.CLUSTER_ACTION, CLUSTER
     ):
         raise ClusterAuthorizationError
-    return asyncio.ensure_future(_write(context, request.markers))
+    return promised(asyncio.ensure_future(_write(context, request.markers)))
 
 
 async def _write(context: RequestContext, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:

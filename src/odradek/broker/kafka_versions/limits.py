@@ -5,18 +5,18 @@ Decided when a broker first needs a handler; a broker without a release has none
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.event_loop.slices import Steps, is_in_steps
 from odradek.broker.kafka_versions.answers import adapt, older_code
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 
 if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import Release
     from odradek.broker.requests.context import RequestContext
-    from odradek.broker.requests.handler_types import ErrorResponse, HandlerFunction, Refused
+    from odradek.broker.requests.handler_types import ErrorResponse, Handled, HandlerFunction, Refused
 
 
 def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:
@@ -25,15 +25,15 @@ def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFu
     def aged_in_steps(context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
         return aged_response(context, (yield from steps))
 
-    def handle(context: RequestContext, request: Any) -> Any:
+    def handle(context: RequestContext, request: Any) -> Handled[Any]:
         response: Any = function(context, request)
         if is_in_steps(response):
             return aged_in_steps(context, response)
         return aged_response(context, response)
 
     def aged_response(context: RequestContext, response: Any) -> Any:
-        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
-            return then(response, lambda later: adapt(release, api_key, context, later))
+        if isinstance(response, Promise):
+            return promised(then(response, lambda later: adapt(release, api_key, context, later)))
         return adapt(release, api_key, context, response)
 
     return handle

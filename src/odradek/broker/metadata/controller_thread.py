@@ -18,6 +18,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.errors import NotControllerError, OdradekError
+from odradek.util.promise import promised_if_future
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -168,6 +169,7 @@ def on_controller_thread(handle: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(handle)
     def enqueue(context: RequestContext, request: Any, *more: Any) -> Any:
-        return context.broker.controller.event_queue.run(lambda: handle(context, request, *more))
+        run = context.broker.controller.event_queue.run
+        return promised_if_future(run(lambda: handle(context, request, *more)))
 
     return enqueue

@@ -4,6 +4,9 @@
 Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that
 sent it is closed; everything else ends as an `Answer`, at once or later.
 
+A request is begun (`_begin`), its handler is run (`_run`), and its answer is made (`_finish`). Between the
+last two stands `_settle`: a handler returns a response, a promise of one, or steps (`Handled`).
+
 A large frame is decoded, handled and answered in slices (`odradek.broker.event_loop.slices`), and so is any
 request whose handler returns work in steps. Until it is answered, or waits for others, the connection's next
 requests wait.
@@ -20,7 +23,7 @@ from mypy_extensions import mypyc_attr
 
 from odradek.broker.apis.error_responses import error_in_steps
 from odradek.broker.apis.registry import Handler, Handlers
-from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_all, take_apart
+from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_apart
 from odradek.broker.kafka_versions import before_groups
 from odradek.broker.network.outbox import UNREAD
 from odradek.broker.requests.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
@@ -48,8 +51,10 @@ from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 if TYPE_CHECKING:
     from odradek.broker.metrics.metrics import RequestMetrics
     from odradek.broker.quotas.throttling import RequestThrottle
+    from odradek.broker.requests.handler_types import Handled
     from odradek.broker.requests.peer import Peer
     from odradek.broker.services import BrokerServices
+    from odradek.wire.structs import Struct
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +126,13 @@ class _Route:
 # A free list of one: mostly an instance dies before the next is made, which then takes its memory.
 @mypyc_attr(free_list_len=1)
 class _Exchange:
-    """A request on its way, and what is to be said of it when it is answered."""
+    """A request on its way, and what is to be said of it when it is answered.
 
-    __slots__ = ("context", "request", "request_bytes", "route", "started_ms")
+    Attributes:
+        is_sliced: whether it, or what its handler does, may be much: the response is encoded in slices.
+    """
+
+    __slots__ = ("context", "is_sliced", "request", "request_bytes", "route", "started_ms")
 
     def __init__(self, route: _Route, context: RequestContext, request_bytes: int, started_ms: float) -> None:
         self.route = route
@@ -131,6 +140,7 @@ class _Exchange:
         self.request: Any = None
         self.request_bytes = request_bytes
         self.started_ms = started_ms
+        self.is_sliced = False
 
 
 class Dispatcher:
@@ -203,27 +213,16 @@ class Dispatcher:
         decoded = route.decode(frame, body, QUICK_ELEMENTS)
         exchange = self._begin(route, header, peer, size)
         if decoded is None:
-            whole = self._in_steps(exchange, later.own(frame), body, later)
-            if self.throttle is not None:
-                whole = self._timed(exchange, whole)
-            return self._slice(whole, later, large=size > LARGE_REQUEST_BYTES and not route.takes_more)
+            steps = self._decode_and_settle(exchange, later.own(frame), body, later)
+            return self._slice(
+                exchange, steps, later, large=size > LARGE_REQUEST_BYTES and not route.takes_more
+            )
         exchange.request = decoded[0]
-        response = self._call(exchange)
-        if response.__class__ is not route.response_class:
-            if response.__class__ is not Promise and is_in_steps(response):
-                steps = self._finish_in_steps(exchange, response, later)
-                return self._slice(steps if self.throttle is None else self._timed(exchange, steps), later)
-            if isinstance(response, (Promise, asyncio.Future)) or asyncio.isfuture(response):
-                if not response.done():
-                    later.context = exchange.context
-                    self._pause(exchange)
-                    response.add_done_callback(lambda done: self._answer_later(exchange, done, later))
-                    return None
-                return self._finish_later(exchange, response, later)
-        if self.throttle is not None:
-            self.throttle.count(exchange.context, exchange.request, response, size)
-        answer = self._finish(exchange, response)
-        return self._mute(exchange, answer, later) if exchange.context.mute_ms else answer
+        handled = self._run(exchange)
+        if handled.__class__ is route.response_class and self.throttle is None:
+            # `_settle` in short, for most requests.
+            return self._finish(exchange, handled, None, later)
+        return self._settle(exchange, handled, later)
 
     # ------------------------------------------------------------------ routes
 
@@ -296,10 +295,97 @@ class Dispatcher:
             f"({handler.versions[0]} to {handler.versions[-1]} are)"
         )
 
+    # ------------------------------------------------------------------ from the handler to the answer
+
+    def _settle(self, exchange: _Exchange, handled: Handled[Struct], later: Later) -> Answer | None:
+        """Return the answer to what a handler has returned; None when `later` will be called with it."""
+        if isinstance(handled, Promise):
+            if not handled.done():
+                self._await(exchange, handled, later)
+                return None
+            handled = self._result_of(exchange, handled)
+        if exchange.is_sliced or is_in_steps(handled):
+            return self._slice(exchange, self._settle_in_steps(exchange, handled, later), later)
+        response: Any = handled
+        if self.throttle is not None:
+            self.throttle.count(exchange.context, exchange.request, response, exchange.request_bytes)
+        return self._finish(exchange, response, None, later)
+
+    def _settle_in_steps(
+        self, exchange: _Exchange, handled: Handled[Struct], later: Later
+    ) -> Steps[Answer | None]:
+        """`_settle`, with pauses also while the response is put into bytes and let go of."""
+        outcome: Any = handled
+        if is_in_steps(outcome):
+            try:
+                outcome = yield from outcome
+            except NobodyWaits:
+                exchange.context.close_connection = True
+                outcome = None
+            except Exception as error:
+                outcome = self._failed(exchange, error)
+        if isinstance(outcome, Promise):
+            if not outcome.done():
+                self._await(exchange, outcome, later)
+                return None
+            outcome = self._result_of(exchange, outcome)
+        # The response of an error is made in steps where it speaks of many things.
+        response = (yield from outcome) if is_in_steps(outcome) else outcome
+        if self.throttle is not None:
+            # Before it is put into bytes: the response says for how long the client is throttled.
+            self.throttle.count(exchange.context, exchange.request, response, exchange.request_bytes)
+        buffers = None
+        if response is not None:
+            key, version = exchange.route.handler.api_key, exchange.route.version
+            correlation_id = exchange.context.header.correlation_id
+            try:
+                buffers = yield from encode_response_in_steps(key, version, correlation_id, response)
+            except Exception:
+                buffers = None  # `_finish` says what is wrong, or shortens messages
+        answer = self._finish(exchange, response, buffers, later)
+        yield from take_apart(exchange.request)
+        if response is not None:
+            yield from take_apart(response)
+        return answer
+
+    def _decode_and_settle(
+        self, exchange: _Exchange, frame: Any, body: int, later: Later
+    ) -> Steps[Answer | None]:
+        route = exchange.route
+        exchange.request, _ = yield from route.request_class.decode_in_steps(frame, route.version, body)
+        return (yield from self._settle_in_steps(exchange, self._run(exchange), later))
+
+    def _await(self, exchange: _Exchange, promise: Promise[Any], later: Later) -> None:
+        """Have a request settled when its promise has ended."""
+        later.context = context = exchange.context
+        # Nothing is done for the request until others have done something: that is not its time.
+        if self.throttle is not None:
+            context.pause(self._clock.monotonic_ms())
+        else:
+            context.resumed_ms = -1.0
+        promise.add_done_callback(lambda done: self._go_on(exchange, done, later))
+        if exchange.is_sliced and later.is_gone and context.on_disconnect is not None:
+            # The peer went between two slices, when there was nothing to call yet.
+            context.on_disconnect()
+
+    def _go_on(self, exchange: _Exchange, done: Promise[Any], later: Later) -> None:
+        try:
+            answer = self._settle(exchange, self._result_of(exchange, done), later)
+        except Exception as error:
+            self._refuse(later, error)
+            return
+        if answer is not None:
+            later(answer)
+
     # ------------------------------------------------------------------ in slices
 
-    def _slice(self, steps: Steps[Answer | None], later: Later, *, large: bool = False) -> Answer | None:
+    def _slice(
+        self, exchange: _Exchange, steps: Steps[Answer | None], later: Later, *, large: bool = False
+    ) -> Answer | None:
         """Run a request in slices; returns the answer if one was enough."""
+        exchange.is_sliced = True
+        if self.throttle is not None:
+            steps = self._timed(exchange.context, steps)
         running = self.slicer.run(steps, large=large)
         if not isinstance(running, asyncio.Future) and not asyncio.isfuture(running):
             return running
@@ -331,68 +417,10 @@ class Dispatcher:
             )
             later.refuse("unforeseen failure")
 
-    def _in_steps(self, exchange: _Exchange, frame: Any, body: int, later: Later) -> Steps[Answer | None]:
-        route = exchange.route
-        exchange.request, _ = yield from route.request_class.decode_in_steps(frame, route.version, body)
-        return (yield from self._finish_in_steps(exchange, self._call(exchange), later))
-
-    def _finish_in_steps(self, exchange: _Exchange, response: Any, later: Later) -> Steps[Answer | None]:
-        """The answer to what a handler has returned; None when `later` will be called with it."""
-        if is_in_steps(response):
-            try:
-                response = yield from response
-            except NobodyWaits:
-                exchange.context.close_connection = True
-                response = None
-            except Exception as error:
-                response = self._failed(exchange, error)
-        if is_in_steps(response):
-            response = yield from response
-        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
-            if not response.done():
-                later.context = context = exchange.context
-                self._pause(exchange)
-                response.add_done_callback(lambda done: self._encode_later(exchange, done, later))
-                if later.is_gone and context.on_disconnect is not None:
-                    # The peer went between two slices, when there was nothing to call yet.
-                    context.on_disconnect()
-                return None
-            response = self._result_of(exchange, response)
-        return (yield from self._encode_in_steps(exchange, response, later))
-
-    def _encode_later(self, exchange: _Exchange, done: asyncio.Future[Any], later: Later) -> None:
-        try:
-            steps = self._encode_in_steps(exchange, self._result_of(exchange, done), later)
-            answer = self._slice(steps, later)
-        except Exception as error:
-            self._refuse(later, error)
-            return
-        if answer is not None:
-            later(answer)
-
-    def _encode_in_steps(self, exchange: _Exchange, response: Any, later: Later) -> Steps[Answer | None]:
-        if is_in_steps(response):
-            response = yield from response
-        if self.throttle is not None:
-            self.throttle.count(exchange.context, exchange.request, response, exchange.request_bytes)
-        buffers = None
-        if response is not None:
-            key, version = exchange.route.handler.api_key, exchange.route.version
-            correlation_id = exchange.context.header.correlation_id
-            try:
-                buffers = yield from encode_response_in_steps(key, version, correlation_id, response)
-            except Exception:
-                buffers = None  # the other way says what is wrong, or shortens messages
-        answer = self._finish(exchange, response, buffers)
-        yield from take_apart(exchange.request)
-        if response is not None:
-            yield from take_apart(response)
-        return self._mute(exchange, answer, later) if exchange.context.mute_ms else answer
-
-    def _timed(self, exchange: _Exchange, steps: Steps[Answer | None]) -> Steps[Answer | None]:
+    def _timed(self, context: RequestContext, steps: Steps[Answer | None]) -> Steps[Answer | None]:
         """The same steps, with a clock that stands still between two slices, and from now until the first."""
-        exchange.context.pause(self._clock.monotonic_ms())
-        return self._taken_by_the_clock(exchange.context, steps)
+        context.pause(self._clock.monotonic_ms())
+        return self._taken_by_the_clock(context, steps)
 
     def _taken_by_the_clock(
         self, context: RequestContext, steps: Steps[Answer | None]
@@ -409,22 +437,14 @@ class Dispatcher:
         finally:
             context.pause(clock.monotonic_ms())
 
-    def _pause(self, exchange: _Exchange) -> None:
-        """Nothing is done for a request until others have done something: that is not its time."""
-        context = exchange.context
-        if self.throttle is not None:
-            context.pause(self._clock.monotonic_ms())
-        else:
-            context.resumed_ms = -1.0
-
-    # ------------------------------------------------------------------ steps of one request
+    # ------------------------------------------------------------------ begin, run, finish
 
     def _begin(self, route: _Route, header: RequestHeader, peer: Peer, size: int) -> _Exchange:
         context = RequestContext(self._broker, header, peer, self._clock.now_ms())
         context.resumed_ms = started_ms = self._clock.monotonic_ms()
         return _Exchange(route, context, size, started_ms)
 
-    def _call(self, exchange: _Exchange) -> Any:
+    def _run(self, exchange: _Exchange) -> Handled[Struct]:
         # Counted once it is decoded: what is malformed is no request.
         metrics = exchange.route.metrics
         metrics.requests += 1
@@ -445,48 +465,18 @@ class Dispatcher:
             response.api_keys = [ApiVersion(api_key=_API_VERSIONS, min_version=least, max_version=most)]
         return Answer(encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, response))
 
-    def _mute(self, exchange: _Exchange, answer: Answer, later: Later) -> Answer | None:
-        """Take nothing more up from a connection that is throttled.
-
-        The answer, which says so, leaves at once; before KIP-219 it leaves after that time: then None is
-        returned.
-        """
-        timers, mute_ms = self._broker.timers, exchange.context.mute_ms
-        if self.throttle is None or not self.throttle.delays_answers:
-            later.mute(timers, mute_ms, None)
-            return answer
-        later.mute(timers, mute_ms, answer)
-        return None
-
-    def _finish_later(self, exchange: _Exchange, done: Any, later: Later) -> Answer | None:
-        response = self._result_of(exchange, done)
-        if response.__class__ is not exchange.route.response_class and is_in_steps(response):
-            response = take_all(response)
-        if self.throttle is not None:
-            self.throttle.count(exchange.context, exchange.request, response, exchange.request_bytes)
-        answer = self._finish(exchange, response)
-        return self._mute(exchange, answer, later) if exchange.context.mute_ms else answer
-
-    def _answer_later(self, exchange: _Exchange, done: Any, later: Later) -> None:
-        try:
-            answer = self._finish_later(exchange, done, later)
-        except Exception as error:
-            self._refuse(later, error)
-            return
-        if answer is not None:
-            later(answer)
-
-    def _result_of(self, exchange: _Exchange, done: Any) -> Any:
-        error = error_of(done)
-        if error is None:
-            return done.result()
+    def _result_of(self, exchange: _Exchange, done: Promise[Any]) -> Handled[Struct]:
+        error = asyncio.CancelledError() if done.cancelled() else done.exception()
         if isinstance(error, asyncio.CancelledError):
             exchange.context.close_connection = True
             return None
-        return self._failed(exchange, error)
+        if error is not None:
+            return self._failed(exchange, error)
+        response: Struct | None = done.result()
+        return response
 
-    def _failed(self, exchange: _Exchange, error: BaseException) -> Any:
-        """The response for an exception out of a handler; None closes the connection."""
+    def _failed(self, exchange: _Exchange, error: BaseException) -> Handled[Struct]:
+        """The response for an exception out of a handler, or steps to it; None closes the connection."""
         handler, context = exchange.route.handler, exchange.context
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
@@ -516,11 +506,12 @@ class Dispatcher:
             return told
         made: Any = response_class(handler.api_key)
         if "error_code" in made.__slots__:
-            response = made()
-            response.error_code = int(code)
+            refusal: Any = made()
+            refusal.error_code = int(code)
             if message and "error_message" in made.__slots__:
-                response.error_message = message
-            return response
+                refusal.error_message = message
+            whole: Struct = refusal
+            return whole
         context.close_connection = True
         return None
 
@@ -544,8 +535,18 @@ class Dispatcher:
                 raise
             return route.encode(response, head, 0)
 
-    def _finish(self, exchange: _Exchange, response: Any, buffers: Buffers | None = None) -> Answer:
-        """Make the answer of a response, whose buffers may be there already, and count the request."""
+    def _finish(
+        self, exchange: _Exchange, response: Struct | None, buffers: Buffers | None, later: Later
+    ) -> Answer | None:
+        """Make the answer of a response, and count the request. All that is handled ends here, once.
+
+        Args:
+            exchange: the request.
+            response: what is answered; None for nothing.
+            buffers: the response's bytes, where they are there already.
+            later: is muted where the client is throttled; the answer, which says so, leaves at once. Before
+                KIP-219 it leaves after that time: then None is returned.
+        """
         context = exchange.context
         begun_ms = self._clock.monotonic_ms() if self.throttle is not None else 0.0
         if response is None:
@@ -565,7 +566,7 @@ class Dispatcher:
                     context.client_id,
                     exc_info=error,
                 )
-                return CLOSE
+                return self._muted(context, CLOSE, later) if context.mute_ms else CLOSE
             if len(buffers) == 1:
                 ranges, size = False, len(buffers[0])
             else:
@@ -589,4 +590,10 @@ class Dispatcher:
                 elapsed_ms,
                 closed=answer.close,
             )
-        return answer
+        return self._muted(context, answer, later) if context.mute_ms else answer
+
+    def _muted(self, context: RequestContext, answer: Answer, later: Later) -> Answer | None:
+        """Take nothing more up from a connection that is throttled; returns what leaves at once."""
+        delays = self.throttle is not None and self.throttle.delays_answers
+        later.mute(self._broker.timers, context.mute_ms, answer if delays else None)
+        return None if delays else answer

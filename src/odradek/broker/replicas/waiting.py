@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from odradek.util.promise import Promise
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
+
+R = TypeVar("R")
 
 
 @final
@@ -21,7 +23,7 @@ class _Waiting:
 
     def __init__(
         self,
-        promise: Promise,
+        promise: Promise[Any],
         response: Any,
         pending: list[tuple[Partition, int, Any]],
         settle: Callable[[Partition, int, Any], bool],
@@ -57,11 +59,11 @@ class _Waiting:
 def wait_for_replicas(
     context: RequestContext,
     timeout_ms: int,
-    response: Any,
+    response: R,
     pending: list[tuple[Partition, int, Any]],
     settle: Callable[[Partition, int, Any], bool],
     give_up: Callable[[Partition, Any], None],
-) -> Promise:
+) -> Promise[R]:
     """A promise of the response: done when nothing is pending any more, or the time is up.
 
     Args:
@@ -72,7 +74,7 @@ def wait_for_replicas(
         settle: whether a partition is done; says so in its answer then.
         give_up: says in a partition's answer that the time was up.
     """
-    promise = Promise(context.broker.loop)
+    promise: Promise[R] = Promise(context.broker.loop)
     waiting = _Waiting(promise, response, pending, settle, give_up)
     operation = context.broker.purgatory.watch(
         [partition.key for partition, _, _ in pending], waiting.try_complete, waiting.on_timeout, timeout_ms

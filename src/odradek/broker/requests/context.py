@@ -46,8 +46,8 @@ class RequestContext:
         mute_ms: set by a handler that throttles: nothing more is taken up from the connection for so long.
         close_connection: set by a handler that wants the connection closed instead of answered (Produce with
             acks=0 that failed).
-        on_disconnect: set by a handler that returns a future; called when the peer goes before the answer, so
-            that what waits for nobody is not kept.
+        on_disconnect: set by a handler that returns a promise; called when the peer goes before the answer,
+            so that what waits for nobody is not kept.
     """
 
     __slots__ = (

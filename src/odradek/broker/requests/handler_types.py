@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from odradek.broker.event_loop.slices import Steps
+from odradek.util.promise import Promise
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
@@ -12,8 +14,17 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-HandlerFunction = Callable[["RequestContext", Any], "Any | asyncio.Future[Any] | None"]
-"""`(context, request) -> response`, `None` for no response, or a future of either."""
+Handled: TypeAlias = (
+    R | Promise[R | None] | Promise[R] | Steps[R | Promise[R | None] | Promise[R] | None] | None
+)
+"""What a handler returns, and nothing else: a response, None for none; a promise of it; or steps to it.
+
+Steps may end with a promise: what they did is done then, and the connection's next request is taken up while
+others are waited for. Futures, tasks and the callbacks of threads become promises where they arise
+(docs/decisions/one-kind-of-later.md)."""
+
+HandlerFunction = Callable[["RequestContext", Any], Handled[Any]]
+"""`(context, request) -> Handled`; of which API's messages only the handler's own signature says."""
 
 
 class Refused(NamedTuple, Generic[R]):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, final
 from odradek.errors import NotLeaderOrFollowerError, OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
+from odradek.util.promise import Promise
 from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Admission:
             self._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
         ask = broker.transactions.add if self._joins else broker.transactions.verify
         answer = ask(transactional_id, producer_id, epoch, list(self._outside))
-        if not isinstance(answer, asyncio.Future):
+        if not isinstance(answer, Promise):
             return self._take(transactional_id, answer)
         return then(answer, lambda errors: self._take(transactional_id, errors))
 

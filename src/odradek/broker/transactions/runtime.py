@@ -34,6 +34,7 @@ from odradek.coordinators.transactions.markers import TransactionMarkers, by_lea
 from odradek.errors import CoordinatorLoadInProgressError, KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import error_of
+from odradek.util.promise import Promise, promised
 from odradek.wire.internal_topics import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -180,11 +181,11 @@ class TransactionRuntime(CoordinatorShell):
         producer_id: int,
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
-    ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+    ) -> PartitionErrors | Promise[PartitionErrors]:
         """Return whether partitions belong to a producer's open transaction; NONE where they do.
 
         Returns:
-            Errors as AddPartitionsToTxn gives them (v4+, verify only), or a future of them.
+            Errors as AddPartitionsToTxn gives them (v4+, verify only), or a promise of them.
         """
         return self._ask(transactional_id, producer_id, producer_epoch, partitions, verify_only=True)
 
@@ -194,11 +195,11 @@ class TransactionRuntime(CoordinatorShell):
         producer_id: int,
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
-    ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+    ) -> PartitionErrors | Promise[PartitionErrors]:
         """Let partitions join a producer's transaction, which begins if there is none; NONE where they have.
 
         Returns:
-            Errors as AddPartitionsToTxn gives them, or a future of them: done when it is committed.
+            Errors as AddPartitionsToTxn gives them, or a promise of them: done when it is committed.
         """
         return self._ask(transactional_id, producer_id, producer_epoch, partitions, verify_only=False)
 
@@ -210,19 +211,21 @@ class TransactionRuntime(CoordinatorShell):
         partitions: Sequence[TopicPartition],
         *,
         verify_only: bool,
-    ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+    ) -> PartitionErrors | Promise[PartitionErrors]:
         if self._remote is not None:
             broker_id = self._coordinator_of(transactional_id)
             if broker_id == _NOBODY:
                 return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             if broker_id != self._broker_id:
-                return self._remote.ask(
-                    broker_id,
-                    transactional_id,
-                    producer_id,
-                    producer_epoch,
-                    partitions,
-                    verify_only=verify_only,
+                return promised(
+                    self._remote.ask(
+                        broker_id,
+                        transactional_id,
+                        producer_id,
+                        producer_epoch,
+                        partitions,
+                        verify_only=verify_only,
+                    )
                 )
         answer: ResponseFuture[PartitionErrors] = ResponseFuture()
         self.coordinator.add_partitions(
@@ -250,20 +253,20 @@ class TransactionRuntime(CoordinatorShell):
 
     # ------------------------------------------------------------------ producer ids
 
-    def with_producer_ids(self, command: Callable[[], R | asyncio.Future[R]]) -> R | asyncio.Future[R]:
+    def with_producer_ids(self, command: Callable[[], R | Promise[R]]) -> R | Promise[R]:
         """Run something that may need a producer id, once there is one: a new block waits for the disk."""
         if not self._producer_ids.is_exhausted:
             return command()
-        return asyncio.ensure_future(self._after_claim(command))
+        return promised(asyncio.ensure_future(self._after_claim(command)))
 
-    async def _after_claim(self, command: Callable[[], R | asyncio.Future[R]]) -> R:
+    async def _after_claim(self, command: Callable[[], R | Promise[R]]) -> R:
         while self._producer_ids.is_exhausted:
             block: ProducerIdBlock | asyncio.Future[ProducerIdBlock] = self._controller.event_queue.run(
                 self._producer_ids.claiming()
             )
             self._producer_ids.use(await block if asyncio.isfuture(block) else block)
         answer = command()
-        return await answer if asyncio.isfuture(answer) else answer
+        return await answer if isinstance(answer, Promise) else answer
 
     def _known_producer_id(self) -> int:
         """The largest producer id of a transactional id that this broker coordinates; -1 for none."""
