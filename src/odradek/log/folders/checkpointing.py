@@ -77,7 +77,8 @@ class Checkpoints:
         self.gone: set[TopicPartition] = set()
         self._count = 0
         self._said: dict[Path, Offsets] = {}
-        """What the files say, as far as it was written here and nothing newer is under way."""
+        """The offsets in each file that was written here; a file that is being written again is not in it, so
+        that a write which fails is made up for by the next round."""
         self._newest: dict[Path, int] = {}
         """The job that each file was last written by."""
 
@@ -138,21 +139,21 @@ class Checkpoints:
         return LastStop(segments, damaged.unclean, starts)
 
     def _by_directory(self) -> dict[Path, Here]:
-        found: dict[Path, Here] = {path: {} for path in self._directories.online}
+        by_directory: dict[Path, Here] = {path: {} for path in self._directories.online}
         for key, log in list(self._logs.items()):
-            here = found.get(log.directory.parent)
+            here = by_directory.get(log.directory.parent)
             if here is not None:
                 here[key] = log
         for move in self.coming():
-            found[move.parent][move.key] = move.log
-        return found
+            by_directory[move.parent][move.key] = move.log
+        return by_directory
 
     def _kept(self, directory: Path, name: str) -> Offsets:
         offset_of = _OF_DAMAGED[name]
         return {
             key: offset_of(part)
-            for key, one in self._damaged.items()
-            for part in one.parts()
+            for key, damaged_log in self._damaged.items()
+            for part in damaged_log.parts()
             if part.directory.parent == directory and offset_of(part)
         }
 

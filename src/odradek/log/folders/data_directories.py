@@ -40,7 +40,7 @@ class DataDirectories:
             raise DataDirectoryError(f"log.dirs names a folder twice: {', '.join(map(str, self.paths))}")
         self._all = [DataDirectory(path) for path in self.paths]
         try:
-            self.in_each("the data folder {} cannot be used", lambda one: one.take(files))
+            self.in_each("the data folder {} cannot be used", lambda directory: directory.take(files))
         except BaseException:
             self.unlock()
             raise
@@ -52,12 +52,12 @@ class DataDirectories:
     @property
     def online(self) -> list[Path]:
         """The folders that can be used."""
-        return [one.path for one in self._all if one.is_online]
+        return [directory.path for directory in self._all if directory.is_online]
 
     @property
     def offline(self) -> list[Path]:
         """The folders that have failed."""
-        return [one.path for one in self._all if not one.is_online]
+        return [directory.path for directory in self._all if not directory.is_online]
 
     def failure_of(self, path: Path) -> str | None:
         """Return why a folder is offline; None while it is not."""
@@ -65,7 +65,7 @@ class DataDirectories:
         return None if directory is None else directory.failure
 
     def _at(self, path: Path) -> DataDirectory | None:
-        return next((one for one in self._all if one.path == path), None)
+        return next((directory for directory in self._all if directory.path == path), None)
 
     def unlock(self) -> None:
         """Let go of the folders. Harmless twice."""
@@ -73,7 +73,8 @@ class DataDirectories:
             directory.unlock()
 
     def note_boot(self) -> None:
-        """Tell the next start that nothing was lost, unless the machine boots before.
+        """Note in each folder by which boot of the machine it is in use: a start within the same boot knows
+        that nothing which was written is lost.
 
         To be called when others know by the in-sync sets what may have been lost so far.
         """
@@ -82,7 +83,11 @@ class DataDirectories:
 
     def of_this_boot(self) -> set[Path]:
         """Return those of which the last user noted the boot that still lasts."""
-        return {one.path for one in self._all if one.lock is not None and one.lock.same_boot}
+        return {
+            directory.path
+            for directory in self._all
+            if directory.lock is not None and directory.lock.same_boot
+        }
 
     def describe(self) -> dict[Path, DirectoryState]:
         """All, as DescribeLogDirs tells of them, without the logs in them."""

@@ -84,7 +84,9 @@ class LogLoader:
             for item in views[directory.path].logs:
                 self._open_or_give_up(item)
 
-        self.directories.in_each(_LOADING, lambda one: self._begin_in(one.path, views[one.path]))
+        self.directories.in_each(
+            _LOADING, lambda directory: self._begin_in(directory.path, views[directory.path])
+        )
         self.directories.in_each(_LOADING, open_logs)
         same_boot = self.directories.of_this_boot()
         self.unlost.update(key for key, log in self.logs.items() if log.directory.parent in same_boot)

@@ -188,8 +188,8 @@ class LogManager:
 
     def largest_producer_id(self, below: int) -> int:
         """Return the largest producer id below another one that a log knows, -1 for none."""
-        found = (max((one for one in log.producers.entries if one < below), default=-1) for log in self.all())
-        return max(found, default=-1)
+        producer_ids = (producer_id for log in self.all() for producer_id in log.producers.entries)
+        return max((producer_id for producer_id in producer_ids if producer_id < below), default=-1)
 
     def prepare(self, wanted: Iterable[tuple[str, int, bytes | None]]) -> None:
         """Make folders for logs that `create` will be called for, and wait until they are on the disk.
@@ -197,13 +197,13 @@ class LogManager:
         `wanted` are topics, partitions and topic ids. May be called in another thread while no log is created
         or deleted. Never raises `OSError`: `create` comes upon the same trouble.
         """
-        fresh = [one for one in wanted if self.offline.may_prepare(one[:2])]
+        fresh = [new_log for new_log in wanted if self.offline.may_prepare(new_log[:2])]
         if not fresh:
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)
         if any(self.taken_out.where((topic, partition)) for topic, partition, _ in fresh):
             self.taken_out.sync()
-        self._placement.prepare([one for one in fresh if self.taken_out.where(one[:2]) is None])
+        self._placement.prepare([new_log for new_log in fresh if self.taken_out.where(new_log[:2]) is None])
 
     def create(
         self,

@@ -187,7 +187,7 @@ class Moves:
 
     def describe(self, parent: Path) -> list[ReplicaState]:
         """The copies in a data folder."""
-        return [one.describe() for one in self.all() if one.parent == parent and not one.has_swapped]
+        return [move.describe() for move in self.all() if move.parent == parent and not move.has_swapped]
 
     def coming(self) -> list[Move]:
         """The moves that are about to swap: the checkpoints of their new data folders speak of them."""

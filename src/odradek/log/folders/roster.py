@@ -55,17 +55,17 @@ class Roster:
         Args: `newcomers`: folders that have no `meta.properties` yet. Raises `DataDirectoryError`.
         """
         entries = self._read()
-        known = frozenset[str]().union(*(one.known for one in entries.values()))
-        missing = known - {one.folder_id for path, one in entries.items() if path not in newcomers}
+        known = frozenset[str]().union(*(entry.known for entry in entries.values()))
+        missing = known - {entry.folder_id for path, entry in entries.items() if path not in newcomers}
         if newcomers:
             self.missing = f"{', '.join(sorted(map(str, newcomers)))} had nothing in it at the start"
         elif self.missing:
             pass  # a start calls twice: when the cluster's id is known, the newcomers have got their files
-        elif not all(one.is_whole for one in entries.values()):
+        elif not all(entry.is_whole for entry in entries.values()):
             self.missing = "at an earlier start a data folder was empty or missing"
         elif missing and not self._directories.offline:
             self.missing = f"log.dirs has {len(missing)} data folders less than before"
-        self._found = entries, known | {one.folder_id for one in entries.values()}
+        self._found = entries, known | {entry.folder_id for entry in entries.values()}
 
     def write(self) -> None:
         """Write down what `call` has found last, before it is forgotten. Raises `DataDirectoryError`."""
@@ -86,7 +86,7 @@ class Roster:
         """
         if self.missing and not self._directories.offline:
             entries = self._read()
-            self._write(entries, frozenset(one.folder_id for one in entries.values()), is_whole=True)
+            self._write(entries, frozenset(entry.folder_id for entry in entries.values()), is_whole=True)
             self.missing = ""
 
     def _read(self) -> dict[Path, _Entry]:
@@ -102,8 +102,9 @@ class Roster:
         if not self._files.exists(file):
             return _Entry(str(uuid4()), frozenset(), True)
         try:
-            found = json.loads(self._files.read(file))
-            return _Entry(str(found["id"]), frozenset(map(str, found["log_dirs"])), found["whole"] is True)
+            content = json.loads(self._files.read(file))
+            known = frozenset(map(str, content["log_dirs"]))
+            return _Entry(str(content["id"]), known, content["whole"] is True)
         except (ValueError, KeyError, TypeError) as error:
             logger.warning("going on without %s, as if a data folder were missing: %r", file, error)
             return _Entry(str(uuid4()), frozenset(), False)

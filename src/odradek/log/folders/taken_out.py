@@ -79,7 +79,7 @@ class TakenOut:
         return target
 
     def take_damaged(self, key: TopicPartition) -> bool:
-        """Take the folders of a damaged log out, all or none. Returns whether any can be taken out.
+        """Rename the folders of a damaged log, to be removed later: all or none. Returns whether they can.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """

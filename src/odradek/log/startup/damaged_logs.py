@@ -71,8 +71,8 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         self._files = files
         self._on_write_error = on_write_error
         self._not_there: dict[TopicPartition, DamagedLog] = {}
-        """What the checkpoints have said of partitions that a start has not found. From `settle` on none of
-        them is a key of this dict."""
+        """The checkpoints' words on partitions that a start has not found on the disk. From `settle` on
+        none of them is a key of this dict."""
         self._gone: set[TopicPartition] = set()
         """Those of them that were asked for since: there are no files that could be repaired."""
 
@@ -102,10 +102,13 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         ]
 
     def known_in(self, path: Path) -> LastStop:
-        """They are as they were at their last stop, and so is what the next start has to do about them."""
+        """Return the damaged logs of a folder as their last stop left them.
+
+        Nothing has touched them since, so the next start has the same work with them.
+        """
         here = self.in_folder(path)
-        segments = {one.key: one.known for one in here if one.known is not None}
-        return LastStop(segments, frozenset(one.key for one in here if not one.was_clean), {})
+        segments = {part.key: part.known for part in here if part.known is not None}
+        return LastStop(segments, frozenset(part.key for part in here if not part.was_clean), {})
 
     def write(self, path: Path) -> None:
         """Note in a data folder what is known of those in it."""

@@ -40,7 +40,7 @@ def schema_class(name: str) -> type[Message]:
         ValueError: no such schema.
     """
     for module in MODULES:
-        found: Any = getattr(import_module(f"odradek.wire.schemas.{module}"), name, None)
-        if getattr(found, "KIND", ""):
-            return found  # type: ignore[no-any-return]
+        schema: Any = getattr(import_module(f"odradek.wire.schemas.{module}"), name, None)
+        if getattr(schema, "KIND", ""):
+            return schema  # type: ignore[no-any-return]
     raise ValueError(f"no schema is called {name}")
