@@ -117,6 +117,7 @@ class ColumnDecoder:
         self._batch_rows = batch_rows
         self._batch_bytes = min(batch_bytes, MAX_COLUMN_BYTES)
         self._left = MAX_OFFSET if limit is None else limit
+        """Rows that may still be yielded; those that wait in `_builder` are taken off when they are."""
         self._check_crcs = check_crcs
         self._max_size = max_size
         self._select = select
@@ -145,6 +146,7 @@ class ColumnDecoder:
         for header, batch, kind in iter_fetched(buffer, check_crcs=self._check_crcs):
             if self.finished:
                 return
+            # Nothing of it is wanted, so its CRC is not worth the time.
             if header.next_offset <= self.next_offset:
                 continue
             if self._check_crcs:
@@ -153,7 +155,9 @@ class ColumnDecoder:
             if wanted and not header.is_control and header.record_count:
                 yield from self._decode(header, batch, kind)
                 if self._left <= self._builder.rows:
+                    # Inside of the batch: `_take` moves `next_offset` behind the last row, and no further.
                     return
+            # A range may end inside of a batch.
             self.next_offset = max(self.next_offset, min(header.next_offset, self._until_offset))
 
     def _decode(
@@ -245,6 +249,7 @@ def iter_columns(buffers: Buffer | Iterable[Buffer], **options: Any) -> Iterator
         for buffer in _as_buffers(buffers):
             yield from decoder.feed(buffer)
     except Exception:
+        # The rows in front of the fault are good, and where to go on is known by the last of them.
         rest = decoder.flush()
         if rest is not None:
             yield rest
@@ -273,6 +278,7 @@ def decode_columns(
     try:
         for buffer in _as_buffers(buffers):
             for record_batch in decoder.feed(buffer):
+                # A column is full; what follows is fetched again, so that it need not be kept.
                 return record_batch
     except KafkaError:
         if not decoder.pending_rows:
@@ -382,6 +388,7 @@ def _portions(columns: list[Any], rows: int) -> Iterator[tuple[int, int]]:
         if rows:
             yield 0, rows
         return
+    # Halves are measured again, as rows differ in size: equal numbers of rows may be unequal in bytes.
     half = rows // 2
     for first, count in ((0, half), (half, rows - half)):
         parts = [column.slice(first, count) for column in columns]
@@ -404,6 +411,7 @@ def _one_chunk(column: Any) -> Any:
 
 
 _LARGE = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}
+"""The types with 64-bit offsets, as which many chunks become one whatever their size."""
 
 
 def _binary_parts(column: Any) -> Any:
@@ -411,6 +419,8 @@ def _binary_parts(column: Any) -> Any:
         return None
     if column.type not in (pa.binary(), pa.string()):
         column = column.cast(pa.binary())
+    # Buffers are those of the whole array, also for a slice: its offset goes with them. An array without rows
+    # may have no buffer of offsets.
     validity, offsets, data = column.buffers()
     return (validity if column.null_count else None, offsets or bytes(4), data, column.offset)
 
@@ -499,6 +509,7 @@ def split_by_partition(table: Any, ids: pa.Array, partitions: int) -> list[tuple
     order, starts = kernel.split(ids.buffers()[1].slice(4 * ids.offset), table.num_rows, partitions)
     firsts = struct.unpack(f"<{partitions + 1}q", starts)
     occupied = [p for p in range(partitions) if firsts[p] < firsts[p + 1]]
+    # As with a sticky partition for rows without keys: nothing has to be copied.
     if len(occupied) == 1:
         return [(occupied[0], table)]
     indices = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(order)], null_count=0)

@@ -45,6 +45,8 @@ PIECE_BYTES = 128 * 1024
 """How much of the log is converted at once, if no single batch is larger; Kafka's number."""
 
 _OVERFLOW_MIN_BYTES = 12
+"""An offset and a length: with fewer bytes a consumer would not see that a message follows. Kafka:
+`LazyDownConversionRecordsSend.MIN_OVERFLOW_MESSAGE_LENGTH`."""
 
 
 class Budget:
@@ -108,6 +110,7 @@ def down_convert(
                 yield bytes(out)
             out = bytearray()
             taken = 0
+        # The conversion of this entry raises: what is in `out` would be lost with it.
         if header.codec_id == Codec.ZSTD and out:
             yield bytes(out)
             out = bytearray()
@@ -163,7 +166,10 @@ class DownConversion:
         self._max_size = max_size
         self._budget = budget
         self._first = b""
+        """The first batch of which something is left, until it goes out; `_entries` goes on behind it."""
         anything = False
+        # A consumer gets on with a whole batch only: the size has room for the first. Kafka:
+        # `LazyDownConversionRecords`.
         for header, entry in self._entries:
             anything = True
             out = bytearray()
@@ -174,6 +180,7 @@ class DownConversion:
         if self._first:
             self.size = max(size, len(self._first))
         else:
+            # An empty part would say that the log ends here; by an overflow message consumers ask for more.
             self.size = _OVERFLOW_MIN_BYTES if anything else 0
 
     def pieces(self) -> Iterator[bytes]:
@@ -212,6 +219,8 @@ class DownConversion:
                 budget=self._budget,
             )
         except UnsupportedCompressionTypeError:
+            # The size is out, so no error can be told any more. The consumer asks for this batch next, and it
+            # is the first there (`LazyDownConversionRecordsSend.writeTo`).
             return
 
 
@@ -221,6 +230,8 @@ def overflow_message(remaining: int) -> bytes:
     """
     filler = bytearray(max(_OVERFLOW_MIN_BYTES, min(remaining + 1, PIECE_BYTES)))
     INT64.pack_into(filler, 0, -1)
+    # Beyond the response's end, and no shorter than a batch: a smaller length is refused as damage
+    # (`LazyDownConversionRecordsSend.buildOverflowBatch`).
     INT32.pack_into(filler, 8, max(remaining + 1, HEADER_BYTES))
     return bytes(filler)
 
@@ -242,6 +253,7 @@ def _convert_entry(
             out += entry
             return 0
         return _convert_message(header, entry, first_offset, max_size, out, budget)
+    # An old consumer would take a marker for a record (`RecordsUtil.downConvert` skips them, too).
     if header.is_control:
         return 0
     if header.codec_id == Codec.ZSTD:
@@ -265,6 +277,7 @@ def _convert_batch(
     packed = codec is not Codec.NONE
     target = bytearray() if packed else out
     section = records_section(header, batch, max_size)
+    # What is not packed takes no more than was read, which the fetch's own limits bound.
     if budget is not None and packed:
         budget.left -= len(section)
     problem, index, count, _, last, max_timestamp, _ = message_kernel.records_to_messages(
@@ -276,7 +289,10 @@ def _convert_batch(
         magic,
         message_attributes(magic, Codec.NONE, kind),
         magic == 1 and packed,
+        # In a wrapper the consumer skips what it did not ask for; of messages by themselves some versions of
+        # librdkafka take the first for the one they wanted (`RecordsUtil.downConvert`).
         header.base_offset if packed else max(first_offset, header.base_offset),
+        # `target` may hold the batches before, which this one's bound does not count.
         max_size + len(target),
         target,
     )

@@ -143,6 +143,8 @@ def place_messages(
         _place_plain(records, magic, base_offset, timestamp_type, now_ms)
         converted = False
     elif same and magic == 1 and messages.consecutive:
+        # Inside they count from 0, so the wrapper's offset places them all. At magic 0 they have true offsets
+        # inside, under the codec: such a wrapper is packed anew.
         records = bytearray(messages.raw)
         time = now_ms if timestamp_type is TimestampType.LOG_APPEND_TIME else messages.max_timestamp
         _place(records, 0, len(records), 1, last_offset, time, timestamp_type)
@@ -150,6 +152,7 @@ def place_messages(
     else:
         records = _rewrite(messages, magic, base_offset, codec, level, timestamp_type, now_ms)
         converted = True
+        # The topic's bound is on what is stored, which may be more than what was sent.
         for header, _ in iter_messages(records):
             _check_size(header.size, max_message_bytes)
     max_timestamp = messages.max_timestamp
@@ -158,6 +161,7 @@ def place_messages(
         max_timestamp, index = now_ms, 0
     if magic == 0 or max_timestamp == NO_TIMESTAMP:
         return PlacedMessages(records, base_offset, last_offset, NO_TIMESTAMP, -1, converted)
+    # A wrapper is found as a whole, under its last offset: the time index can name nothing inside of it.
     of_max = last_offset if codec is not Codec.NONE else base_offset + index
     return PlacedMessages(records, base_offset, last_offset, max_timestamp, of_max, converted)
 
@@ -180,6 +184,7 @@ def _place(
     records: bytearray, start: int, end: int, magic: int, offset: int, time: int, kind: TimestampType
 ) -> None:
     """Set a message's offset, and at magic 1 its time; a new CRC only where that changes something."""
+    # The offset stands in front of the CRC, and magic 0 has nothing else to be set.
     INT64.pack_into(records, start, offset)
     if magic == 0:
         return
@@ -206,6 +211,7 @@ def _rewrite(
 ) -> bytearray:
     out = bytearray()
     attributes = message_attributes(magic, Codec.NONE, kind)
+    # Only in a wrapper of magic 1 offsets are relative.
     first = 0 if magic and codec is not Codec.NONE else base_offset
     for index, (header, raw) in enumerate(iter_messages(messages.flat)):
         key, value = key_and_value(header, raw)
@@ -289,6 +295,7 @@ def batch_to_messages(
                 level=level,
             )
         if max_timestamp > largest:
+            # As in `place_messages`: a wrapper is found under its last offset.
             largest, of_largest = max_timestamp, last
             if packed is Codec.NONE:
                 of_largest = _offset_of(target, start, max_timestamp)
@@ -299,6 +306,8 @@ def batch_to_messages(
 
 
 def _check_producer(header: BatchHeader, magic: int) -> None:
+    # Without its sequence a batch that is sent again would be stored again, which an idempotent producer was
+    # promised not to happen.
     if header.is_transactional or header.has_producer_id:
         raise UnsupportedForMessageFormatError(
             f"a log of magic {magic} takes neither transactions nor idempotent producers"
@@ -306,7 +315,7 @@ def _check_producer(header: BatchHeader, magic: int) -> None:
 
 
 def _raise_problem(problem: int, index: int, header: BatchHeader, magic: int, max_size: int) -> NoReturn:
-    """Raise for what the kernel has found: a fault, too many bytes, or else headers."""
+    """Raise for the reason why the kernel stopped: a fault, too many bytes, or else headers."""
     if problem > 0:
         raise_for_problem(problem, index, header.base_offset)
     if problem:

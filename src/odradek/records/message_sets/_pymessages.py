@@ -74,6 +74,8 @@ def walk_messages(
             problem = CUT_OFF
         else:
             offset, length, crc, magic_there, attributes = HEAD.unpack_from(view, position)
+            # The order decides which error a producer is told, and is that of the compiled twin. The CRC goes
+            # before the magic: where it is wrong the magic may be anything.
             if length < MIN_LENGTH[0]:
                 problem = TOO_SHORT
             elif length + 12 > left:
@@ -91,6 +93,7 @@ def walk_messages(
         if problem:
             return problem, index, 0, -1, -1, False, []
         message_end = position + 12 + length
+        # -1 alone is null here, and nothing may follow the value: stricter than a reader (`message_set`).
         (key_length,) = INT32.unpack_from(view, position + fields_at)
         at = position + fields_at + 4 + max(key_length, 0)
         if key_length < -1 or at + 4 > message_end:
@@ -110,6 +113,7 @@ def walk_messages(
             why = MISSING_KEY
         elif timestamp != -1 and not max(earliest, 0) <= timestamp <= latest:
             why = TIMESTAMP_RANGE
+        # Only the broker may set LogAppendTime. Within a wrapper the bit is not looked at by anybody.
         elif magic and not nested and attributes & TIMESTAMP_TYPE_BIT:
             why = APPEND_TIME
         if why and len(refused) < max_refused:
@@ -146,6 +150,7 @@ def messages_to_records(messages: Buffer, magic: int, out: bytearray) -> tuple[i
             at += key_length
         (value_length,) = INT32.unpack_from(view, at)
         value = view[at + 4 : message_end] if value_length >= 0 else None
+        # Wraps around as in Java, and back when it is read.
         kernel.append_record(out, index, _pyscan.wrap64(timestamp - base), key, value, ())
         position = message_end
         index += 1
@@ -191,6 +196,7 @@ def take_messages(
     count = 0
     first = last = base = largest = timestamp = -1
     fields_at = FIELDS_AT[magic]
+    # One record at least, however large: otherwise its reader would never get on.
     while count == 0 or len(out) - start < max_bytes:
         if size - position < fields_at:
             break
@@ -227,6 +233,7 @@ def take_messages(
             first = offset
             base = largest = timestamp
         else:
+            # A batch has one timestamp for all where the broker set it, and offsets that grow.
             if not last < offset <= first + _MAX_DELTA or (append_time and timestamp != base):
                 break
             largest = max(largest, timestamp)

@@ -43,6 +43,7 @@ BATCH_BYTES = 64 * 1024
 
 _RECORDS_BYTES = BATCH_BYTES - HEADER_BYTES
 _MAX_DELTA = 0x7FFF_FFFF
+"""A batch holds its last offset as a 32-bit distance from its first."""
 
 Batch = tuple[BatchHeader, memoryview, TimestampType]
 
@@ -89,6 +90,7 @@ def iter_as_batches(
         try:
             yield from _of_message(work, header, entry, check_crcs, max_size)
         except Exception:
+            # The records in front of the damage are good: the reader gets them before the error.
             yield from work.take()
             raise
         yield from work.take()
@@ -123,6 +125,7 @@ def _wrapper_at_once(
     header: MessageHeader, message: memoryview, check_crcs: bool, max_size: int
 ) -> Batch | None:
     """A wrapper as one batch; None where anything about it or in it is not as usual."""
+    # `message_records` comes upon the same, and raises the error that belongs to it.
     if check_crcs and compute_message_crc(message) != header.crc:
         return None
     inner = inner_messages(header, message, max_size)
@@ -164,6 +167,7 @@ def iter_fetched(buffer: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
             yield header, batch, header.timestamp_type
             end += len(batch)
     except UnsupportedForMessageFormatError:
+        # A message: all batches in front of it have been yielded, up to `end`.
         pass
     else:
         return
@@ -188,6 +192,7 @@ class _Gathered:
     def _clear(self) -> None:
         self.bytes = bytearray(HEADER_BYTES)
         self.count = 0
+        # Of the first and the last record, and without meaning while there is none.
         self.base = self.last = self.base_timestamp = self.max_timestamp = 0
         self.kind = TimestampType.NO_TIMESTAMP_TYPE
 
@@ -206,6 +211,7 @@ class _Gathered:
         if self.count == 0:
             self.base, self.kind = offset, kind
             self.base_timestamp = self.max_timestamp = timestamp
+        # The distance of two 64-bit times may need 65 bits: it wraps around, and back when it is read.
         delta = wrap64(timestamp - self.base_timestamp)
         kernel.append_record(self.bytes, offset - self.base, delta, key, value, ())
         self.max_timestamp = max(self.max_timestamp, timestamp)

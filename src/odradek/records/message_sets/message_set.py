@@ -39,12 +39,12 @@ from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.message_sets.message_compression import decompress_messages
 
 MESSAGE_CRC_AT = 12
+"""The place of a message's CRC, counted from its offset; the CRC covers all that follows it."""
 MESSAGE_ATTRIBUTES_AT = 17
 MESSAGE_TIMESTAMP_AT = 18
 """From magic 1 on."""
-"""Where a message's CRC stands, counted from its offset; the CRC covers all that follows it."""
 FIELDS_AT = (18, 26)
-"""Where the key's length stands, by magic: magic 1 has a timestamp in front of it."""
+"""The place of the key's length, by magic: magic 1 has a timestamp in front of it."""
 MIN_LENGTH = (14, 22)
 """The smallest length of a message, by magic: no key, no value."""
 
@@ -170,11 +170,12 @@ def iter_messages(buffer: Buffer, offset: int = 0) -> Iterator[tuple[MessageHead
             return
         yield MessageHeader.parse(view, offset), view[offset:message_end]
         offset = message_end
+    # What is left is cut off, but may show already that it is no message.
     check_message_prefix(view, offset)
 
 
 Entry = MessageHeader | BatchHeader
-"""What a log consists of: batches, in old parts messages."""
+"""An entry of a log: a batch, in old parts a message."""
 
 
 def parse_entry(buffer: Buffer, offset: int = 0) -> Entry:
@@ -200,6 +201,7 @@ def iter_entries(buffer: Buffer, offset: int = 0) -> Iterator[tuple[Entry, memor
         (length,) = INT32.unpack_from(view, offset + 8)
         entry_end = offset + length + LOG_OVERHEAD
         if entry_end > end:
+            # It is not cut off but damaged: to wait for its end would be to wait for ever.
             if view[offset + MAGIC_AT] > MAGIC_V2:
                 BatchHeader.parse(view, offset)
             return
@@ -301,6 +303,7 @@ def message_records(
     if check_crcs:
         check_message_crc(header, message)
     for each, raw, record in inner_records(header, message, max_size):
+        # Without a wrapper the message is its only record, and was checked above.
         if check_crcs and header.is_wrapper:
             check_message_crc(each, raw)
         yield record
@@ -325,6 +328,7 @@ def inner_records(
         timestamp = (
             header.timestamp if kind is TimestampType.LOG_APPEND_TIME and each.magic else each.timestamp
         )
+        # As Java's `long`, the sum wraps around: whoever reads the same log there gets the same offset.
         record = _record(
             each, raw, wrap64(base + each.offset), timestamp, kind if each.magic else each.timestamp_type
         )
