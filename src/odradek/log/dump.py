@@ -42,6 +42,7 @@ _LEGACY = Struct(">qiIbbq")
 """Offset, length, CRC, magic, attributes, and from magic 1 on a timestamp."""
 _LEGACY_BYTES = 18
 _MIN_LENGTH = 14
+"""Of the smallest message: magic 0, no key, no value."""
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _KINDS = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
@@ -78,6 +79,7 @@ class BatchView:
     codec: str
     crc: int
     valid: bool
+    # From here on: of batches of magic 2 alone.
     header: BatchHeader | None = None
     count: int = -1
     producer_id: int = -1
@@ -149,10 +151,12 @@ def iter_batch_views(path: Path, max_bytes: int) -> Iterator[BatchView]:
         while position + _LEGACY_BYTES <= size:
             file.seek(position)
             head = file.read(HEADER_BYTES)
+            # The last message may be one of magic 0, which is shorter than `_LEGACY` by its timestamp.
             _, length, _, magic, _, _ = _LEGACY.unpack_from(head.ljust(_LEGACY.size, b"\0"))
             if length < _MIN_LENGTH:
                 raise UnreadableError(f"length {length} at position {position} is smaller than {_MIN_LENGTH}")
             batch_size = length + LOG_OVERHEAD
+            # Cut off by `max_bytes`, or by a stop in the middle of a write: no fault of what is there.
             if position + batch_size > size:
                 return
             if magic not in (0, 1, 2) or (magic == 2 and batch_size < HEADER_BYTES):
@@ -197,6 +201,7 @@ def _legacy_view(path: Path, position: int, content: bytes) -> BatchView:
         position=position,
         size=len(content),
         magic=header.magic,
+        # Where the messages in a wrapper begin is not known without unpacking it.
         base_offset=header.offset,
         last_offset=header.offset,
         timestamp_type=_KINDS[header.timestamp_type],
@@ -213,12 +218,16 @@ def _codec(number: int) -> str:
 
 @dataclass
 class IndexCheck:
-    """An index's entries, and in what the log says otherwise: pairs of what each of them says."""
+    """An index's entries, and where the log says otherwise."""
 
     entries: list[tuple[int, int]] = field(default_factory=list)
+    """As they stand in the file: offset and position, or timestamp and offset."""
     mismatches: list[tuple[int, int]] = field(default_factory=list)
+    """The offset, or timestamp, of an entry, and what the batch there has; -1 where no batch is."""
     disorder: list[tuple[int, int]] = field(default_factory=list)
+    """A timestamp that is not above the one before it, and that one; times in an index grow."""
     missing: list[tuple[int, int]] = field(default_factory=list)
+    """An offset at which no batch ends, and the last offset of the batch that reaches it; -1 for none."""
 
 
 def base_offset(path: Path) -> int:

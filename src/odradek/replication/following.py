@@ -69,6 +69,7 @@ def truncation_for(
         log_end_offset, high_watermark: of the follower's log.
     """
     if leader_end < 0:
+        # As all did before KIP-101: what is below the high watermark the leader has as well.
         return Truncation(min(high_watermark, log_end_offset), True)
     if leader_epoch < 0 or own is None:
         return Truncation(min(leader_end, log_end_offset), True)
@@ -109,6 +110,7 @@ class Following(Leadership):
     __slots__ = ("appended_bytes",)
 
     appended_bytes: int
+    """See `Partition`, which appends as the leader and sets it at first."""
 
     @property
     def latest_epoch(self) -> int:
@@ -163,6 +165,7 @@ class Following(Leadership):
         moved = committed > log.high_watermark
         if moved:
             log.update_high_watermark(committed)
+        # The leader deletes below its high watermark alone, of which this log may not have heard yet.
         start = min(leader_log_start_offset, log.high_watermark)
         if start > log.log_start_offset:
             log.move_log_start(start)
@@ -245,6 +248,7 @@ class Following(Leadership):
             )
         elif offset < log.log_end_offset:
             logger.info("%s-%d is cut at %d: %s", self.topic, self.index, offset, reason)
+        # Below its start the log has nothing that could stay.
         if offset < log.log_start_offset:
             log.truncate_fully_and_start_at(offset)
         else:
@@ -263,6 +267,7 @@ class Following(Leadership):
         start = at = 0
         for header, entry in iter_entries(view):
             if isinstance(header, BatchHeader):
+                # The metadata of that epoch is on its way: what follows is fetched again under it.
                 if header.partition_leader_epoch > leader_epoch:
                     break
                 if header.last_offset_delta < 0:
@@ -270,10 +275,12 @@ class Following(Leadership):
                         f"a batch of offsets {header.base_offset} to {header.last_offset}"
                     )
             if not entries:
+                # A fetch begins with the whole batch that its offset is in.
                 if header.last_offset < log.log_end_offset:
                     start = at = at + len(entry)
                     continue
                 if isinstance(header, BatchHeader) and header.base_offset < log.log_end_offset:
+                    # First: the log is not to be cut for the sake of a batch that turns out damaged.
                     check_entry(header, entry)
                     self._make_room(header.base_offset)
             entries.append((header, entry))

@@ -80,6 +80,7 @@ class BatchFilter:
         """
         if header.is_control:
             return self._control(header, batch, self.transactions.on_marker(header, marker))
+        # Without records: an earlier pass has emptied it, and it goes once its producer has a newer batch.
         if self.transactions.on_data(header) or not header.record_count:
             return self._emptied(header)
         horizon = header.delete_horizon_ms
@@ -89,11 +90,14 @@ class BatchFilter:
         if not retained.records:
             return self._emptied(header)
         if retained.tombstones and horizon is None:
+            # The horizon takes the place of the base timestamp (KIP-534), so all deltas are written anew.
             horizon = self.now_ms + self.delete_retention_ms
             retained = self._retain(header, section, horizon)
         elif retained.records == header.record_count:
+            # Nothing goes, so the bytes stay as they are: to pack them again would change them for nothing.
             return Kept(batch, header.record_count, header.max_timestamp)
         max_timestamp = header.max_timestamp
+        # With LogAppendTime the batch's largest timestamp is that of all its records.
         if header.timestamp_type is TimestampType.CREATE_TIME:
             max_timestamp = retained.max_timestamp
         data = _rebuilt(header, retained.section, retained.records, horizon, retained.base, max_timestamp)
@@ -138,10 +142,12 @@ class BatchFilter:
             return False
         if last.offset is not None:
             return header.last_offset == last.offset
+        # Only markers are known of it: the one of its epoch is kept, so that the epoch is.
         return header.is_control and header.producer_epoch == last.epoch
 
 
 _KEPT_ATTRIBUTES = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
+"""Not the codec, as an empty batch has nothing to unpack; nor a delete horizon, as it has no tombstones."""
 
 
 def _empty_batch(header: BatchHeader) -> bytes:

@@ -40,13 +40,18 @@ class Settled:
     """The state of everything but the log's tail when it was copied and synced."""
 
     up_to: int
+    """The log's end offset: what comes later is not synced in the copy."""
     active: Segment
+    """The segment that was written to. While it still is, only its log and its two indexes have grown."""
     log_start_offset: int
     epoch_writes: int
+    """The count of writes of the leader epochs' file: another one means that the copy is old."""
     topic_id: bytes | None
     snapshots: list[int]
     aborted: int
+    """The number of aborted transactions in the active segment, which are copied with it."""
     index_bytes: dict[Path, int] = field(default_factory=dict)
+    """The bytes of each index of the active segment that were copied; the entries behind them follow."""
 
     def still_true(self, log: PartitionLog) -> bool:
         """Return whether only appends have come since."""
@@ -84,7 +89,9 @@ class FolderCopy:
         """Forget what has been copied: `make_folder` comes next."""
         self._cuts = self._log.syncing.cuts
         self._copied: dict[int, _Copied] = {}
+        """By base offset, in the order of the log."""
         self._cursor = -1
+        """The base offset of the last segment that is complete: those below need not be looked at again."""
 
     @property
     def is_void(self) -> bool:
@@ -125,6 +132,7 @@ class FolderCopy:
         segments = self._log.segments
         for segment in segments.from_offset(self._cursor):
             held = self._copied.get(segment.base_offset)
+            # Another segment of the same base offset: the cleaner has put it in the place of what was copied.
             if held is None or held.segment is not segment:
                 self._copied[segment.base_offset] = held = _Copied(segment)
             is_active = segment is segments.active
@@ -162,8 +170,10 @@ class FolderCopy:
                 if files.exists(source):
                     self._copy_whole(source)
             target = self.directory / path.name
+            # An empty segment has no slices, with the first of which the file comes to be.
             if not files.exists(target):
                 files.copy(path, target, 0, 0)
+            # By this retention goes where no record has a timestamp.
             files.set_modified_ms(target, files.modified_ms(path))
             held.complete = True
 
@@ -181,6 +191,7 @@ class FolderCopy:
         """
         log, files = self._log, self._files
         active = log.segments.active
+        # The file is copied, so it must have what a write that failed has left in memory.
         active.txn_index.write_pending()
         source = str(log.directory).encode()
         held = self._copied[active.base_offset]
@@ -222,7 +233,8 @@ class FolderCopy:
             files.fsync_dir(self.directory)
             files.fsync_dir(self.directory.parent)
 
-        present = {numbered(base, SNAPSHOT_SUFFIX) for base, one in self._copied.items() if one.complete}
+        # Known here, and not when `run` is run in another thread.
+        present = {numbered(base, SNAPSHOT_SUFFIX) for base, held in self._copied.items() if held.complete}
         return settled, run
 
     def copy_rest(self, settled: Settled, most: int) -> bool:
@@ -241,6 +253,7 @@ class FolderCopy:
             known = settled.index_bytes[index.path]
             if index.size_bytes > known:
                 files.copy(index.path, self.directory / index.path.name, known, index.size_bytes - known)
+        # What a flush has promised must be as safe in the copy.
         if self._log.recovery_point > settled.up_to:
             files.fsync(target)
         files.set_modified_ms(target, active.modified_ms())

@@ -32,7 +32,8 @@ from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE
 logger = logging.getLogger(__name__)
 
 _COMPACTED = frozenset((GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC))
-"""Whatever is known of their configs."""
+"""Topics that are compacted, whatever is known of their configs: their logs have gaps, which elsewhere
+mean that segments are gone."""
 
 
 @dataclass
@@ -162,6 +163,7 @@ def look(
                 was_compacted=key in compacted or key[0] in _COMPACTED,
             )
         except (LogDamagedError, OSError) as error:
+            # An error of the disk is the data folder's, not the log's: every log would be called damaged.
             if refuses_damage or (isinstance(error, OSError) and not is_of_one_file(files, path, error)):
                 raise
             view.damaged.append(replace(said, reason=str(error)))
@@ -186,8 +188,11 @@ def _read_checkpoints(
             path / partition_dir(*key),
             "",
             recovery_points.get(key, 0),
+            # Both are true of some moment and starts only grow; the checkpoint may be lost, and without it
+            # records that were deleted would be back.
             max(log_starts.get(key, 0), last_stop.starts.get(key, 0)),
             high_watermarks.get(key, 0),
+            # A log that was damaged already was not closed by that stop.
             was_clean and key not in last_stop.unclean,
             last_stop.segments.get(key),
         )
@@ -217,6 +222,7 @@ def _partition_folders(
         if key is None:
             logger.info("%s is left alone: %s", folder, marker or "no partition's folder")
             continue
+        # A move was ended by a kill: the log lives in another data folder by now, this is what it left.
         if folder in superseded:
             view.superseded.append(folder)
             continue

@@ -93,6 +93,7 @@ def plan_recovery(
         known = None
     to_scan = set(changed_segments(contents, known)) if known is not None else set()
     if not bases:
+        # A recovery point above 0 says that there were segments.
         check_end(contents, None, recovery_point)
         return plan
     to_scan.update(_bases_to_scan(files, plan, config, recovery_point))
@@ -100,7 +101,9 @@ def plan_recovery(
         plan.scans[base] = scan_segment(files, contents.path(base), base, config.index_interval_bytes)
     if bases[-1] not in plan.scans:
         plan.end_offset = _walk_tail(files, plan, config, bases[-1])
+    # As a clean stop has left them, none is gone; each would have to be looked into to know where it ends.
     listed = known is not None and known.keys() == contents.segments.keys()
+    # Before `_judge`, which judges the scans that this adds as well.
     ends = _find_ends(files, plan, config) if not listed else {}
     _judge(files, plan, recovery_point, known)
     kept = plan.kept
@@ -145,6 +148,7 @@ def _end_of(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int)
         return base
     segment = open_segment(files, contents.directory, base, config)
     segment.size = size
+    # A plan changes nothing: an index that is wrong is to be told here, not built again.
     segment.looks_only = True
     position, end = 0, base
     try:
@@ -284,6 +288,7 @@ def _has_valid_batch(files: FileSystem, plan: RecoveryPlan, base: int) -> bool:
     scan = plan.scans.get(base)
     if scan is not None and scan.batches:
         return True
+    # Behind -1: from the first byte on.
     return find_batch_after(files, plan.contents.path(base), -1, base) is not None
 
 
