@@ -63,6 +63,7 @@ from odradek.wire.messages.txn_offset_commit import (
 R = TypeVar("R")
 
 FIRST_COMMIT_VERSION_WITH_NOT_FOUND = 9
+"""The OffsetCommit that may be answered GROUP_ID_NOT_FOUND."""
 
 
 class GroupCoordinator:
@@ -342,6 +343,7 @@ class GroupCoordinator:
         if group_id not in shard.groups:
             return iter(())
         topics = shard.offsets.of_group(group_id)
+        # Lists are made one at a time: a group may have committed a hundred thousand partitions.
         return ((topic, list(topics.get(topic, ()))) for topic in tuple(topics))
 
     def delete_offsets(
@@ -370,7 +372,9 @@ class GroupCoordinator:
                 partition,
                 "deleted partitions",
                 lambda shard: Outcome(
-                    offset_commands.tombstones_of_topics(shard.offsets, deleted), atomic=False
+                    # Each tombstone is true by itself, and all of them may be too many for one batch.
+                    offset_commands.tombstones_of_topics(shard.offsets, deleted),
+                    atomic=False,
                 ),
             )
 
@@ -403,6 +407,7 @@ class GroupCoordinator:
             try:
                 shard = self.runtime.shard(partition)
             except CoordinatorLoadInProgressError:
+                # A list without the groups of one partition could not be told from a whole one.
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
             except KafkaError:
                 continue
@@ -425,6 +430,7 @@ class GroupCoordinator:
             except KafkaError as error:
                 results[group_id] = _deleted(group_id, error)
 
+        # Shards answer in any order, some at once: the last one to come completes the answer.
         def some_done(some: list[DeletableGroupResult]) -> None:
             for result in some:
                 results[result.group_id] = result

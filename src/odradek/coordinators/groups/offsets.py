@@ -66,6 +66,7 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 NO_OFFSET = -1
+"""In a response: nothing is committed, which is no error."""
 _LAST_TIMESTAMP_MS = 2**63 - 1
 
 
@@ -171,6 +172,7 @@ def metadata_too_long(metadata: str | None, limit: int) -> bool:
     """Return whether a commit's note is longer than `limit`, in Java's count of UTF-16 units."""
     if not metadata:
         return False
+    # Characters beyond 16 bits count twice in Java; most notes are far from the limit and need no encoding.
     if len(metadata) > limit:
         return True
     return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
@@ -227,6 +229,7 @@ def fetch(
             if entry is None and only_committed:
                 continue
             error = ErrorCode.NONE
+            # What is committed may be replaced when the transaction ends: the consumer asks again.
             if require_stable and offsets.is_pending(group_id, name, partition):
                 entry, error = None, ErrorCode.UNSTABLE_OFFSET_COMMIT
             results.append(
@@ -284,6 +287,7 @@ def _expiry_base(group: ClassicGroup) -> Callable[[OffsetEntry], int] | None:
     if group.state is GroupState.EMPTY:
         since = group.state_timestamp_ms
         return lambda entry: entry.commit_timestamp_ms if since is None else since
+    # In a rebalance nobody knows what will be subscribed to, and other protocols tell nothing of topics.
     if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         return lambda entry: entry.commit_timestamp_ms
     return None
@@ -303,6 +307,7 @@ def expired(env: GroupEnv, group: ClassicGroup, offsets: OffsetStore) -> tuple[l
     if base is None:
         return [], False
     subscribed = group.subscribed_topics() if group.members else set()
+    # What a member subscribes to is not known, so any topic may be in use.
     if subscribed is None:
         return [], False
     now_ms = env.clock.now_ms()

@@ -43,6 +43,7 @@ _FIRST_VERSION_WITH_FENCED = {
 }
 
 _LOAD_TIMES_KEPT = 1_000
+"""For the gauges of loading: enough for each partition of the topic, and bounded."""
 
 PartitionErrors = dict[TopicPartition, ErrorCode]
 
@@ -288,6 +289,7 @@ class TransactionCoordinator:
 
     def owes(self, markers: TransactionMarkers) -> bool:
         """Return whether markers that were given out are still to be written, by this coordinator."""
+        # The topic is not known here any more, so nobody's markers are this broker's to write.
         if not self.partition_count:
             return False
         partition = self.partition_of(markers.transactional_id)
@@ -325,6 +327,7 @@ class TransactionCoordinator:
             CoordinatorLoadInProgressError: a partition is being loaded.
         """
         partitions = self.runtime.partitions()
+        # A list that silently lacks a partition's transactions would hide the one that hangs.
         if any(self.runtime.state(partition) is ShardState.LOADING for partition in partitions):
             raise CoordinatorLoadInProgressError
         ids, names, now_ms = set(producer_ids), list(states), self._clock.now_ms()

@@ -33,6 +33,8 @@ NO_ID = -1
 NEVER_MS = 2**31 - 1
 """The timeout of a transaction that is part of a two-phase commit: none."""
 MAX_EPOCH = 0x7FFF
+"""No client ever has it, so that a producer can always be fenced. Kafka:
+`TransactionMetadata.isProducerEpochExhausted`."""
 TRANSACTIONS_V2 = 2
 
 _S = TransactionState
@@ -168,6 +170,7 @@ def add_partitions(before: Transaction, partitions: frozenset[TopicPartition], n
         previous_producer_id=before.producer_id,
         start_ms=before.start_ms if before.state is _S.ONGOING else now_ms,
         updated_ms=now_ms,
+        # How the transaction is ended is said by its end.
         client_version=0,
     )
 
@@ -184,6 +187,7 @@ def keep(before: Transaction, rotated_id: int, now_ms: int) -> Transaction:
     if before.state is not _S.ONGOING:
         raise IllegalMoveError(f"{before.transactional_id}: {before.state.title} has nothing to keep")
     producer_id, epoch = before.client
+    # `producer_id` and `epoch` stay, as the records of the transaction have them: its markers must match.
     if rotated_id != NO_ID:
         return replace(
             before,
@@ -229,6 +233,7 @@ def prepare(
         next_producer_id=next_producer_id,
         next_epoch=NO_EPOCH,
     )
+    # The client holds a pair of its own, whose epoch goes up by one as well; it takes over with `complete`.
     if before.is_kept and not rotated:
         return replace(after, next_producer_id=client_id, next_epoch=client_epoch + 1)
     return after
@@ -253,6 +258,7 @@ def fence_and_abort(before: Transaction, *, raises: bool, next_producer_id: int,
             next_producer_id=next_producer_id,
             now_ms=now_ms,
         )
+    # No last epoch: it would let the fenced producer repeat its InitProducerId and go on (`raise_epoch`).
     fenced = replace(fenced, epoch=min(before.epoch + 1, MAX_EPOCH), last_epoch=NO_EPOCH)
     return prepare(fenced, commit=False, client_version=0, next_producer_id=NO_ID, now_ms=now_ms)
 
