@@ -64,6 +64,7 @@ class _Column:
     def parts(self) -> tuple[bytes | None, int, bytes, bytes]:
         validity = None
         if self.nulls:
+            # Arrow: one bit per row, the least significant first, 1 for a value.
             bits = bytearray((self.rows + 7) // 8)
             for row, valid in enumerate(self.valid):
                 if valid:
@@ -188,6 +189,7 @@ class ColumnBuilder:
         for _ in range(count):
             length, position = read_varint(data, position, end)
             name = data[position : position + length]
+            # Arrow strings must be UTF-8; Kafka's reader has U+FFFD there as well.
             self._names.push(name if name.isascii() else name.decode("utf-8", "replace").encode())
             position += length
             length, position = read_varint(data, position, end)
@@ -379,6 +381,7 @@ def encode_records(
             section = bytearray(room)
             start = row
             max_timestamp = -1
+            # Anew: both deltas count from the batch's first record, which is this one now.
             body = _body(row, 0, times, start, key_rows, value_rows, header_rows)
         max_timestamp = max(max_timestamp, times[row])
         section += encode_varint(len(body))

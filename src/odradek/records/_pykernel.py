@@ -103,6 +103,7 @@ def walk(
             return problem, index, max_timestamp, refused
         if offset_delta != index:
             return OFFSET_DELTA, index, max_timestamp, refused
+        # Java's sums wrap around in 64 bits: what was written so is read here as it is there.
         timestamp = base_timestamp + timestamp_delta
         if not INT64_MIN <= timestamp <= INT64_MAX:
             timestamp = wrap64(timestamp)
@@ -226,6 +227,7 @@ def append_record(
             _append_nullable(body, payload)
     else:
         body += b"\x00"
+    # Its length is a varint of 32 bits: readers would take a larger one for a negative.
     if len(body) > 0x7FFF_FFFF:
         raise ValueError("a record of more than 2^31-1 bytes")
     batch += encode_varint(len(body))

@@ -308,6 +308,7 @@ def _parse(view: memoryview, position: int, produce_version: int | None) -> Batc
             raise InvalidRecordError(
                 f"produce requests of version {produce_version} hold record batches of magic 2, not {magic}"
             )
+    # Kafka cuts it off and answers as if all was written (docs/record_format.md).
     if left < HEADER_BYTES and position and (left <= MAGIC_AT or view[position + MAGIC_AT] == MAGIC_V2):
         raise CorruptRecordError(f"{left} bytes stand after the record batch")
     return BatchHeader.parse(view, position)

@@ -134,12 +134,14 @@ class LogCleaner:
             if not is_current():
                 return False
             try:
+                # The log went on while another process read it: only what is as it was is replaced.
                 if not (yield from swapping(task.log, task.job, result, self._clock.now_ms(), is_current)):
                     logger.info("%r has changed while it was cleaned, it is tried again", task.log)
                     return False
             except KafkaError as error:
                 logger.error("%r was not cleaned: %s", task.log, error.message)
                 return False
+            # After the swap: the checkpoint must not call clean what is not. Losing it costs a pass.
             self._offsets[task.key] = result.end_offset
             yield self._checkpoint_writer(task.log.directory.parent)
         finally:
@@ -159,6 +161,7 @@ class LogCleaner:
         )
         if result.keyless:
             logger.warning("%r: %d records without a key were dropped", task.log, result.keyless)
+        # A pass that got no further is no progress: the next one would do the same.
         if result.end_offset > task.job.first_dirty:
             return True
         logger.warning(
@@ -182,6 +185,7 @@ class LogCleaner:
         gone = [
             key
             for key in [*self._offsets, *self.uncleanable]
+            # A damaged log may be repaired and come back; what was clean of it still is.
             if self._logs.get(*key) is None and key not in self._logs.damaged
         ]
         for key in gone:

@@ -51,9 +51,12 @@ def clean_range(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Clean
         OSError: reading a segment's timestamps failed.
     """
     first_dirty = checkpoint if checkpoint is not None else log.log_start_offset
+    # Retention may have moved the start past it, and a follower's log may have been cut below it. Kafka:
+    # `LogCleanerManager.cleanableOffsets`.
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
     dirty = _inactive_from(log, first_dirty)
+    # Whether a transaction's records stay is not known before its marker; the active segment is written to.
     bound = min(log.last_stable_offset, log.segments.active.base_offset)
     if log.config.min_compaction_lag_ms > 0:
         youngest = now_ms - log.config.min_compaction_lag_ms

@@ -52,6 +52,7 @@ class _Pass:
     def run(self) -> CleanResult:
         job = self._job
         self._map_keys()
+        # Where the map was full only what it has seen may be called clean.
         end_offset = max(self._keys.latest_offset + 1, job.first_dirty)
         result = CleanResult(end_offset, map_utilization=self._keys.utilization)
         rules = BatchFilter(
@@ -95,6 +96,7 @@ class _Pass:
                         return
                 elif header.is_control:
                     transactions.on_marker(header, marker_of(header, batch))
+                # An aborted record must not displace the committed one of the same key.
                 elif not transactions.on_data(header) and header.last_offset >= job.first_dirty:
                     section = records_section(header, batch)
                     problem, index, full = keys.index(
@@ -106,6 +108,7 @@ class _Pass:
                         return
                 if header.last_offset >= job.first_dirty:
                     keys.note_read(header.last_offset)
+            # An earlier pass may have dropped the last offsets in front of the next segment.
             keys.note_read(following - 1)
 
     def _write(self, group: list[Source], rules: BatchFilter, result: CleanResult) -> Replacement:
@@ -118,6 +121,7 @@ class _Pass:
             job.segment_index_bytes,
             job.now_ms,
         )
+        # An abort whose marker stays has to be in the new segment's index, for readers of committed records.
         rules.transactions.on_abort_kept = segment.add_aborted
         old_rules = MessageFilter(self._keys, job)
         try:

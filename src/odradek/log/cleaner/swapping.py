@@ -81,6 +81,7 @@ def swapping(
         except (OSError, CorruptIndexError) as error:
             if not is_current():
                 return False
+            # Old files may be gone already, so there is no way back; a start goes forward.
             log.syncing.failed = True
             if isinstance(error, CorruptIndexError):
                 raise KafkaStorageError(f"the index of a cleaned segment is damaged: {error}") from error
@@ -127,6 +128,7 @@ class _Swap:
         self._new = open_segment(log.files, log.directory, replacement.base_offset, log.config)
         self._paths = self._new.paths()
         self._present: list[Path] = []
+        """The final names of its files: without aborted transactions a segment has no index of them."""
 
     def announce(self) -> None:
         """From here on a start goes on with it. Touches nothing that the log uses."""
@@ -150,6 +152,7 @@ class _Swap:
         log, new = self._log, self._new
         self._rename_to([with_marker(path, SWAP_SUFFIX) for path in self._paths])
         new.load(self._replacement.size, now_ms)
+        # Not by the log: of the first the base offset, by which snapshots are named, is the new one's too.
         marked = old[0].mark_deleted()
         for segment in old[1:]:
             marked += log.mark_deleted(segment)
@@ -172,6 +175,7 @@ class _Swap:
     def settle(self) -> None:
         """Give the new segment its name, unless `finish` has. Raises `OSError`."""
         log = self._log
+        # While the disk was waited for, the log may have been closed, moved or cut, which calls `finish`.
         if log.syncing.swap != self.finish:
             return
         self._new.release()

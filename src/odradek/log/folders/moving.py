@@ -91,7 +91,7 @@ class Move:
 
     @property
     def bytes_copied(self) -> int:
-        """The number of bytes that have been copied so far."""
+        """The bytes that have been copied so far."""
         return self._copy.bytes_copied
 
     @property

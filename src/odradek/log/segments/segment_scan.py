@@ -98,6 +98,7 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
             left = block_end - position
             if left < HEADER_BYTES:
                 magic = block[start + MAGIC_AT] if left > MAGIC_AT else MAGIC_V2
+                # A message of magic 0 or 1 may be shorter than the header of a batch.
                 if magic >= MAGIC_V2:
                     scan.problem = f"{size - position} bytes are too few for a batch"
                     scan.torn = True
@@ -122,6 +123,7 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
                 # The end of a log has no gaps: any other offset makes the length doubtful as well.
                 scan.torn = offset == next_offset
                 break
+            # Read again from the batch on, so that it is in one piece for its CRC.
             if end > block_end:
                 block_at = position
                 block = memoryview(file.pread(max(SCAN_BLOCK, end - position), position))
@@ -140,6 +142,7 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
             if largest > last_time_entry:
                 last_time_entry = _add_time_entry(scan)
             last_index_entry = position
+        # By these a lost checkpoint of epochs is made anew (`LogSegment.recover`).
         if epoch > latest_epoch:
             latest_epoch = epoch
             scan.epochs.append(EpochEntry(epoch, offset))

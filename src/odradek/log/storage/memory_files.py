@@ -62,6 +62,7 @@ class Inode:
                 _resize(data, step)
                 continue
             position, content = step
+            # Only the last that got there can be torn: what came before it is whole.
             if number == steps:
                 content = content[: rng.randint(0, len(content))]
             if position > len(data):
@@ -114,6 +115,7 @@ class MemoryFile:
         with_room = self._files.room_for(self._inode, position + len(content))
         if with_room < position + len(content):
             fits = content[: max(0, with_room - position)]
+            # As of the operating system: a full disk takes what still fits.
             if fits:
                 self._inode.write(position, fits)
             raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
@@ -190,6 +192,7 @@ class MemoryFileSystem:
         # What is on the disk. A loss of power leaves that, with any part of what has changed since.
         self._durable_names: dict[Path, Inode] = {}
         self._durable_dirs: set[Path] = {Path("/")}
+        # Of the process that lives: `restart` lets go of them, as the death of a process does.
         self.locked: set[Path] = set()
         self.boots = 0
         self.boot_of: dict[Path, int] = {}
@@ -201,6 +204,7 @@ class MemoryFileSystem:
         self.failing: dict[str, Callable[[Path], bool]] = {}
         self.failing_with = errno.EIO
         self._dead = False
+        """Whether the operation under way is to raise `Killed`, and not an `OSError`."""
         self._folders_moved: list[tuple[Path, Path]] = []
         """Folders that got another name since the folder they are in was synced."""
 
