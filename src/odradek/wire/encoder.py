@@ -76,7 +76,10 @@ class _EncoderSource(Source):
         self.flexible = flexible
         self.pauses = pauses
         self.out = "out"
-        self.writes: list[tuple[str, str]] = []  # (format character or "" for a buffer, expression)
+        """The local that the source appends to: "out"; while a tagged field is written, a list of its own."""
+        self.writes: list[tuple[str, str]] = []
+        """The next writes: a format character, or "" for a buffer, and the expression. `flush` makes one
+        statement of them, so it comes before every loop and branch of the source."""
 
     def compile(self) -> Any:
         """Generate, compile and return the function."""
@@ -90,7 +93,7 @@ class _EncoderSource(Source):
         self.depth = 2
         self.struct(self.cls, "m")
         self.flush()
-        self.emit("pass")
+        self.emit("pass")  # a message without fields leaves the `try` empty
         self.depth = 1
         self.emit("except Exception as error:")
         self.emit(f" failed(m, {self.version}, error)")
@@ -253,11 +256,13 @@ class _EncoderSource(Source):
         else:
             self.emit(f"{text} = {expression}.encode()")
             if self.compact(field):
+                # Compact lengths are written plus one, so that 0 is left for null (KIP-482).
                 n = self.local("n")
                 self.emit(f"{n} = len({text}) + 1")
             else:
                 n = f"len({text})"
         if self.compact(field):
+            # Nearly all strings are short: their length is one byte, from a table.
             self.buffer(f"(UVARINT[{n}] if {n} < 128 else string_length({n}))")
         else:
             self.fixed("h", n)
@@ -290,6 +295,7 @@ class _EncoderSource(Source):
         self.length(field, n)
         if is_records:
             self.flush()
+            # A fetch answers with a list of buffers, which go to the socket as they are.
             with self.block(f"if {content}.__class__ is bytes and parts is None:"):
                 self.emit(f"{self.out}.append({content})")
             with self.block("else:"):
@@ -331,6 +337,7 @@ class _EncoderSource(Source):
         self.length(field, n)
         if element.kind in FIXED and element.kind != "uuid":
             code = FIXED[element.kind][0]
+            # One call for all elements; the format tells how many there are, so it is not compiled ahead.
             self.buffer(f"pack(f'>{{len({items})}}{code}', *{items})")
             return
         self.flush()
@@ -349,12 +356,14 @@ class _EncoderSource(Source):
         """Pause now and then; what is finished by then is joined, unless it is the content of a tag."""
         self.emit("count += 1")
         with self.block(f"if not count & {PAUSE_AFTER - 1}:"):
+            # The content of a tag is needed whole: its size stands in front of it.
             if self.out == "out":
                 self.emit("join(out, parts)")
             self.emit("yield")
 
 
 _packers: dict[str, Any] = {}
+"""By format: messages and versions share most of them."""
 
 
 def _packer(codes: str) -> Any:

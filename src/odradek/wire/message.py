@@ -81,6 +81,7 @@ class Message(VersionedStruct):
             ValueError: there is no such version.
         """
         message, end = cls._codecs[version].decode(buffer, 0)
+        # What is left over was written by somebody who means another version.
         if end != len(buffer):
             raise ProtocolError(f"{cls.__name__} v{version}: {len(buffer) - end} bytes left over")
         return message  # type: ignore[no-any-return]
@@ -217,6 +218,7 @@ class Data(Message):
         if cls.RECORD_TYPE is not None:
             if prefix != cls.RECORD_TYPE:
                 raise ProtocolError(f"{cls.__name__}: record type {prefix} instead of {cls.RECORD_TYPE}")
+            # The type takes the place of a version, so such keys are of the one layout that there is.
             prefix = cls.VERSIONS[-1]
         if prefix not in cls.VERSIONS:
             raise ProtocolError(f"{cls.__name__}: version {prefix} is not known")
@@ -267,6 +269,8 @@ def _construct_first(self: Struct, **values: Any) -> None:
     from odradek.wire.codec import set_constructor
 
     cls = type(self)
+    # Made on first use: most of a program's messages are never constructed, and generating them all at import
+    # would cost each start.
     set_constructor(cls)
     made = cls(**values)  # by the one just set
     for field in cls.FIELDS:
@@ -283,6 +287,7 @@ def _slotted(cls: type[T], **attributes: Any) -> type[T]:
         if isinstance(field, Field):
             field.bind(name)
             fields.append(field)
+    # Descriptors of the class as it was: the new one, which has slots, has neither.
     for name in ("__dict__", "__weakref__"):
         namespace.pop(name, None)
     namespace["__slots__"] = tuple(field.name for field in fields)
