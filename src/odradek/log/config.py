@@ -111,6 +111,7 @@ _BY_TYPE: dict[str, Callable[[str], Any]] = {
     "str": str,
     "tuple[str, ...]": _policies,
 }
+# A topic cannot set these: a name of the broker's that stands in a topic's config is passed over.
 _OF_THE_BROKER = {"producer_id_expiration_ms", "inter_broker_protocol_version", "batch_unpacked_max_bytes"}
 _PARSERS: dict[str, Callable[[str], Any]] = {
     field.name: _BY_TYPE[str(field.type)] for field in fields(LogConfig) if field.name not in _OF_THE_BROKER

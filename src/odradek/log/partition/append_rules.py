@@ -84,6 +84,7 @@ class AppendRules:
         self.flush_messages = min(config.flush_messages, _MOST)
         self.segment_jitter_ms = min(config.segment_jitter_ms, config.segment_ms, _MOST)
         self.segment_ms = min(config.segment_ms, _MOST)
+        # `max.compaction.lag.ms`: the active segment is not cleaned, so a record must get out of it by then.
         self.segment_ms_most = min(config.max_compaction_lag_ms, _MOST) if self.compacted else _MOST
 
     def accept(self, records: Buffer, now_ms: int, produce_version: int | None) -> AcceptedBatch | None:

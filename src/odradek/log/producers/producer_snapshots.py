@@ -30,6 +30,7 @@ VERSION = 1
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_COVERS_FROM = 6
+"""Behind the version and the CRC itself."""
 
 
 class CorruptSnapshotError(Exception):
@@ -127,6 +128,7 @@ class ProducerSnapshots:
         last_base = base_offsets[-1] if base_offsets else -1
         bases = set(base_offsets)
         strays = [offset for offset in self.offsets if offset not in bases]
+        # A clean stop takes one at the log's end, where the next segment need not begin.
         keep = strays[-1] if strays and strays[-1] >= last_base else None
         for offset in strays:
             if offset != keep:
@@ -149,6 +151,7 @@ class ProducerSnapshots:
                 entries = decode_snapshot(self._files.read(self.path(offset)))
             except CorruptSnapshotError as error:
                 logger.warning("removing the producer snapshot %s: %s", self.path(offset), error)
+                # From an older one a longer replay comes to the same state.
                 self.remove(offset)
                 continue
             for entry in entries:

@@ -36,6 +36,7 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _SIZED = (LOG_SUFFIX, *_INDEX_SUFFIXES, SWAP_SUFFIX)
 _OTHER_FILES = frozenset((LEADER_EPOCHS, OFFSET_GAPS, PARTITION_METADATA))
 _AS_IT_SHALL_BE = frozenset((LOG_SUFFIX, SNAPSHOT_SUFFIX, *_INDEX_SUFFIXES))
+"""The endings of names that mean no work for a start: nearly all that there are."""
 
 
 @dataclass
@@ -136,6 +137,8 @@ def _finish_swaps(
     """Takes out of `plain` what a swap replaces; returns the files that are to be renamed."""
     valid = []
     for offset, suffix, path in swaps:
+        # All files are called `.swap` before the first old one goes. Where one is still `.cleaned`, the old
+        # segments are whole, and the new one is dropped.
         if lowest_cleaned is not None and offset >= lowest_cleaned:
             contents.removals.append(path)
         else:
@@ -145,6 +148,7 @@ def _finish_swaps(
         low = min(offset for offset, _ in logs)
         high = max(_end_of_swap(files, offset, path) for offset, path in logs)
         for offset, suffix in sorted(plain):
+            # A snapshot tells of producers at an offset, which cleaning does not change.
             if low <= offset < high and suffix != SNAPSHOT_SUFFIX:
                 plain.discard((offset, suffix))
                 contents.removals.append(directory / numbered(offset, suffix))

@@ -28,6 +28,7 @@ FULL = frozenset(
 _OF_ONE_FILE = frozenset(
     (errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 )
+"""Errors by which one log is damaged; by all others, EIO first, the folder cannot be relied on."""
 
 
 @dataclass
@@ -112,6 +113,7 @@ def is_disk_failure(files: FileSystem, directory: Path, error: OSError) -> bool:
     """
     if error.errno in _OF_THE_DISK:
         return True
+    # A file that is gone is one file's trouble, unless the folder went with it, as by an unmount.
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         try:
             return not files.is_dir(directory)

@@ -18,7 +18,7 @@ COPY_BYTES = 1 << 20
 """How much is copied at once."""
 
 _NOT_BY_THE_KERNEL = frozenset((errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM))
-"""What `copy_file_range` says where it cannot be used."""
+"""The errors of `copy_file_range` where it cannot be used: across file systems, on old kernels."""
 
 _NO_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE))
 _RESERVED = 8
@@ -72,6 +72,7 @@ class RealFileSystem:
         self._max_open = max(64, limit // 2) if max_open is None else max_open
         self._first_reserved = limit - _RESERVED if limit > 0 else sys.maxsize
         self._opened: OrderedDict[int, RealFile] = OrderedDict()
+        """The files that hold a descriptor, the longest-open first; one that is closed opens itself again."""
 
     def remember(self, file: RealFile) -> None:
         """Count an opened file, closing the one that has been open for longest if they are too many."""
@@ -185,6 +186,7 @@ class RealFileSystem:
         try:
             out = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
             try:
+                # What an earlier copy has left behind the position is not of this one.
                 os.ftruncate(into, position)
                 return _copy(out, into, position, sys.maxsize if size is None else size)
             finally:
