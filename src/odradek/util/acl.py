@@ -1,4 +1,4 @@
-"""Kafka's access control lists: who may do what to which resource, from where (KIP-11, KIP-50, KIP-290).
+"""Kafka's access control lists: who may do what to which resource, from where (KIP-11, KIP-290, KIP-504).
 
 An *entry* allows or denies a principal an operation from a host; a *pattern* names the resources that it is
 about: one by its name (LITERAL, `*` for all of a type), or all whose names begin so (PREFIXED). Both together

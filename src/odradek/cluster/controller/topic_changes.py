@@ -1,9 +1,9 @@
-"""Topics that other programs make, change or remove in the store: Kafka's tools of before KIP-500 do so.
+"""Topics that other programs make, change or remove in the store: Kafka's tools up to 2.8 do so.
 
-`kafka-topics --zookeeper` adds partitions by writing the topic's node, and up to 2.7 leaves the topic id out
-of it, which it does not know; a topic that it creates has none. The active controller watches the nodes of
-all topics, gives leaders to what is new, and puts ids where they are missing. Kafka: its listeners
-`TopicChange` and `PartitionModifications`, and `processTopicIds`.
+`kafka-topics --zookeeper`, which releases before 3.0 have (KIP-604), adds partitions by writing the topic's
+node, and up to 2.7 leaves the topic id out of it, which it does not know; a topic that it creates has none.
+The active controller watches the nodes of all topics, gives leaders to what is new, and puts ids where they
+are missing. Kafka: its listeners `TopicChange` and `PartitionModifications`, and `processTopicIds`.
 """
 
 from __future__ import annotations
