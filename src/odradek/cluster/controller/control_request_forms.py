@@ -96,29 +96,29 @@ class ControlRequestForms:
         self._update_version = request_version(ApiKey.UPDATE_METADATA, ibp)
         self._stop_version = request_version(ApiKey.STOP_REPLICA, ibp)
 
-    def leader_and_isr(self, image: ClusterImage, broker: int, led: list[Led]) -> list[ControlRequest]:
-        """Tell a broker to lead or follow these partitions."""
+    def leader_and_isr(self, image: ClusterImage, broker: int, all_led: list[Led]) -> list[ControlRequest]:
+        """Make the requests by which a broker leads or follows these partitions."""
         version = self._leader_version
         requests: list[ControlRequest] = []
-        for part in _parts(led):
+        for part in _parts(all_led):
             message = LeaderAndIsrRequest(
                 controller_id=self._controller_id,
                 controller_epoch=image.controller_epoch,
-                live_leaders=self._live_leaders(image, {one.partition.leader for one in part}),
+                live_leaders=self._live_leaders(image, {led.partition.leader for led in part}),
             )
             if version >= 2:
                 message.broker_epoch = image.brokers[broker].epoch
                 topics: dict[str, LeaderAndIsrTopicState] = {}
-                for one in part:
-                    name = one.topic.name
+                for led in part:
+                    name = led.topic.name
                     if name not in topics:
                         topics[name] = LeaderAndIsrTopicState(topic_name=name)
                         if version >= 5:
-                            topics[name].topic_id = one.topic.topic_id
-                    topics[name].partition_states.append(_leader_state(one, version))
+                            topics[name].topic_id = led.topic.topic_id
+                    topics[name].partition_states.append(_leader_state(led, version))
                 message.topic_states = list(topics.values())
             else:
-                message.ungrouped_partition_states = [_leader_state(one, version) for one in part]
+                message.ungrouped_partition_states = [_leader_state(led, version) for led in part]
             requests.append(ControlRequest(message, version, image.brokers[broker].epoch))
         return requests
 
@@ -143,6 +143,7 @@ class ControlRequestForms:
         """Tell a broker who lives, and the states of partitions."""
         version = self._update_version
         requests: list[ControlRequest] = []
+        # Without partitions it is still told who lives.
         for part in _parts(updates) or [[]]:
             message = UpdateMetadataRequest(
                 controller_id=self._controller_id,
@@ -151,26 +152,28 @@ class ControlRequestForms:
             )
             if version >= 5:
                 message.broker_epoch = image.brokers[broker].epoch
+                # By id as well: a topic that is gone may stand beside the next one of its name.
                 topics: dict[tuple[str, bytes], UpdateMetadataTopicState] = {}
-                for one in part:
-                    key = (one.topic, one.topic_id)
+                for update in part:
+                    key = (update.topic, update.topic_id)
                     if key not in topics:
-                        topics[key] = UpdateMetadataTopicState(topic_name=one.topic)
+                        topics[key] = UpdateMetadataTopicState(topic_name=update.topic)
                         if version >= 7:
-                            topics[key].topic_id = one.topic_id
-                    topics[key].partition_states.append(one.state)
+                            topics[key].topic_id = update.topic_id
+                    topics[key].partition_states.append(update.state)
                 message.topic_states = list(topics.values())
             else:
-                message.ungrouped_partition_states = [one.state for one in part]
+                message.ungrouped_partition_states = [update.state for update in part]
             requests.append(ControlRequest(message, version, image.brokers[broker].epoch))
         return requests
 
     def stop_replica(self, image: ClusterImage, broker: int, stops: list[Stop]) -> list[ControlRequest]:
-        """Tell a broker to stop these replicas."""
+        """Make the requests by which a broker stops these replicas."""
         if self._stop_version >= 3:
             groups = [stops]
         else:
-            groups = [[one for one in stops if one.delete is delete] for delete in (False, True)]
+            # Until version 3 a request deletes all of its replicas or none.
+            groups = [[stop for stop in stops if stop.delete is delete] for delete in (False, True)]
         epoch = image.brokers[broker].epoch
         requests: list[ControlRequest] = []
         for part in (part for group in groups for part in _parts(group)):
@@ -188,10 +191,10 @@ def _parts(items: list[Any]) -> list[list[Any]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _leader_state(one: Led, version: int) -> LeaderAndIsrPartitionState:
-    partition = one.partition
+def _leader_state(led: Led, version: int) -> LeaderAndIsrPartitionState:
+    partition = led.partition
     state = LeaderAndIsrPartitionState(
-        partition_index=one.number,
+        partition_index=led.number,
         controller_epoch=partition.controller_epoch,
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
@@ -200,9 +203,9 @@ def _leader_state(one: Led, version: int) -> LeaderAndIsrPartitionState:
         replicas=list(partition.replicas),
     )
     if version < 2:
-        state.topic_name = one.topic.name
+        state.topic_name = led.topic.name
     if version >= 1:
-        state.is_new = one.is_new
+        state.is_new = led.is_new
     if version >= 3:
         state.adding_replicas = list(partition.adding)
         state.removing_replicas = list(partition.removing)
@@ -233,19 +236,19 @@ def updated(
 def _live_broker(broker: BrokerImage, version: int) -> UpdateMetadataBroker:
     endpoints = broker.registration.endpoints
     if version == 0:
-        plain = next((one for one in endpoints if one.security_protocol == "PLAINTEXT"), None)
+        plain = next((endpoint for endpoint in endpoints if endpoint.security_protocol == "PLAINTEXT"), None)
         host, port = ("", -1) if plain is None else (plain.host, plain.port)
         return UpdateMetadataBroker(id=broker.broker_id, v0_host=host, v0_port=port)
     return UpdateMetadataBroker(
         id=broker.broker_id,
         endpoints=[
             UpdateMetadataEndpoint(
-                port=one.port,
-                host=one.host,
-                listener=one.listener,
-                security_protocol=SECURITY_PROTOCOL_IDS[one.security_protocol],
+                port=endpoint.port,
+                host=endpoint.host,
+                listener=endpoint.listener,
+                security_protocol=SECURITY_PROTOCOL_IDS[endpoint.security_protocol],
             )
-            for one in endpoints
+            for endpoint in endpoints
         ],
         rack=broker.rack,
     )
@@ -255,13 +258,13 @@ def _stop_message(part: list[Stop], version: int) -> StopReplicaRequest:
     message = StopReplicaRequest()
     if version >= 3:
         states: dict[str, StopReplicaTopicState] = {}
-        for one in part:
-            topic = states.setdefault(one.topic, StopReplicaTopicState(topic_name=one.topic))
+        for stop in part:
+            topic = states.setdefault(stop.topic, StopReplicaTopicState(topic_name=stop.topic))
             topic.partition_states.append(
                 StopReplicaPartitionState(
-                    partition_index=one.number,
-                    leader_epoch=one.leader_epoch,
-                    delete_partition=one.delete,
+                    partition_index=stop.number,
+                    leader_epoch=stop.leader_epoch,
+                    delete_partition=stop.delete,
                 )
             )
         message.topic_states = list(states.values())
@@ -269,14 +272,14 @@ def _stop_message(part: list[Stop], version: int) -> StopReplicaRequest:
     message.delete_partitions = part[0].delete
     if version >= 1:
         topics: dict[str, StopReplicaTopicV1] = {}
-        for one in part:
-            topics.setdefault(one.topic, StopReplicaTopicV1(name=one.topic)).partition_indexes.append(
-                one.number
+        for stop in part:
+            topics.setdefault(stop.topic, StopReplicaTopicV1(name=stop.topic)).partition_indexes.append(
+                stop.number
             )
         message.topics = list(topics.values())
     else:
         message.ungrouped_partitions = [
-            StopReplicaPartitionV0(topic_name=one.topic, partition_index=one.number) for one in part
+            StopReplicaPartitionV0(topic_name=stop.topic, partition_index=stop.number) for stop in part
         ]
     return message
 
@@ -285,13 +288,13 @@ def deleted_by(request: StopReplicaRequest, version: int) -> set[TopicPartition]
     """The partitions that a StopReplica asks to have deleted."""
     if version >= 3:
         return {
-            (topic.topic_name, one.partition_index)
+            (topic.topic_name, state.partition_index)
             for topic in request.topic_states
-            for one in topic.partition_states
-            if one.delete_partition
+            for state in topic.partition_states
+            if state.delete_partition
         }
     if not request.delete_partitions:
         return set()
     if version >= 1:
         return {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
-    return {(one.topic_name, one.partition_index) for one in request.ungrouped_partitions}
+    return {(stopped.topic_name, stopped.partition_index) for stopped in request.ungrouped_partitions}

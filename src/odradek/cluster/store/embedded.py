@@ -35,6 +35,7 @@ APPLICATION_ID = 0x6F647261
 """`odra`: what the header of such an SQLite file says about whose it is."""
 FORMAT_VERSION = 1
 GENERATION_SHIFT = 32
+"""The lower half of a zxid counts the writes since the file was opened."""
 
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -105,8 +106,11 @@ class EmbeddedStore(LocalSession):
         super().__init__(tree, generation)
         self.effects = threading.Lock()
         self.on_events: Callable[[Sequence[WatchEvent]], None] | None = None
+        """None without a `StoreServer`: only the store's own session watches then."""
         self._lock = threading.Lock()
+        """Held for a whole write, the disk included, and never while watchers are called: they may write."""
         self._further_sessions = 0
+        """Counts the ids given out since the file was opened; the generation above it keeps them apart."""
 
     @property
     def tree(self) -> NodeTree:
@@ -143,6 +147,7 @@ class EmbeddedStore(LocalSession):
         if not self._open:
             raise SessionExpired(ops[0].path if ops else "/", "the metadata store is closed")
         plan = self._tree.plan(ops, session_id, self._clock.now_ms())
+        # The disk first: nobody reads, nor hears of, what a loss of power could take back.
         self._write(plan)
         with self.effects:
             self._tree.apply(plan)
@@ -226,10 +231,11 @@ def _only_children_changed(row: _NodeRow, tree: NodeTree) -> bool:
 
 
 def _keep_others_out(path: Path) -> None:
-    """Make the file its owner's alone: credentials of users stand in it. Its journal gets the same mode."""
+    """Shut others out of the file, as credentials of users stand in it. Its journal gets the same mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         mode = path.stat().st_mode
+        # A group may have been given access on purpose, say for backups; the world never is.
         if mode & 0o007:
             path.chmod(mode & 0o7770)
     except OSError:
@@ -239,6 +245,8 @@ def _keep_others_out(path: Path) -> None:
 def _open(path: Path) -> sqlite3.Connection:
     _keep_others_out(path)
     try:
+        # No wait for a lock: it is another broker's, and held for as long as that one lives. Threads take
+        # turns by `EmbeddedStore._lock`.
         db = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise StoreFileError(
@@ -250,6 +258,7 @@ def _open(path: Path) -> sqlite3.Connection:
         _check_header(db, path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        # The tables and the first generation come with one commit: a start that dies leaves an empty file.
         db.execute("BEGIN IMMEDIATE")
         if db.execute("PRAGMA application_id").fetchone()[0] == 0:
             for statement in _SCHEMA.split(";"):

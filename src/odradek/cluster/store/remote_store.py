@@ -83,8 +83,11 @@ class RemoteStore:
         self._socket.settimeout(timeout_ms / 1000)
         self._lock = threading.Lock()  # of what follows, up to the watches; never held while waiting
         self._open = True
+        """Whether requests are taken; `close` and the end of the connection end that."""
         self._closed = False
+        """Whether `close` was called: an end that was wanted is told to nobody."""
         self._broken = False
+        """Whether the connection is gone; from then on `_calls` stays empty."""
         self._expired = False
         self._expired_callbacks: list[Callable[[], None]] = []
         # By number: the requests that have no answer yet. Number 1 was the greeting, 0 are the server's

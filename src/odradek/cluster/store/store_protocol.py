@@ -109,6 +109,7 @@ class FrameReader:
         del self._held[:end]
         try:
             message = json.loads(body)
+        # Brackets that are nested deeply enough exhaust the stack of json's parser.
         except (ValueError, RecursionError) as error:
             raise StoreProtocolError(f"a frame that is no JSON: {error}") from None
         if not isinstance(message, list) or not message:
@@ -144,6 +145,7 @@ def text(value: object) -> str:
 
 def number(value: object) -> int:
     """Return a number out of a message."""
+    # By `type`, as True is an int, too; the bounds are SQLite's and ZooKeeper's.
     if type(value) is not int or not -(2**63) <= value < 2**63:
         raise StoreProtocolError(f"not a number: {value!r:.100}")
     return value
@@ -180,7 +182,7 @@ def data_from_json(value: object) -> bytes | None:
 
 def stat_from_json(value: object) -> Stat:
     """Return a stat out of a message."""
-    fields = [number(one) for one in items(value)]
+    fields = [number(field) for field in items(value)]
     if len(fields) != len(Stat._fields):
         raise StoreProtocolError(f"a stat of {len(fields)} numbers")
     return Stat(*fields)
@@ -257,13 +259,15 @@ def event_from_message(message: list[Any]) -> WatchEvent:
 
 def error_message(request: int, error: StoreError) -> list[Any]:
     """Return the answer to a request that was refused."""
-    kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in _ERRORS)
+    # A subclass, such as `StoreFileError`, is told as the error that both sides know.
+    kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS)
     return [request, False, kind, error.path, str(error), error.op_index]
 
 
 def error_from_message(message: list[Any]) -> StoreError:
     """Return the refusal that an answer says."""
     _, _, kind, path, said, op_index = _fields(message, 6)
+    # The server may be newer, and know an error that the client does not.
     make: Callable[[str, str], StoreError] = _ERRORS.get(text(kind), StoreError)
     error = make(text(path), text(said))
     error.op_index = None if op_index is None else number(op_index)

@@ -56,6 +56,8 @@ log = logging.getLogger(__name__)
 DEFAULT_SESSION_TIMEOUT_MS = 18_000
 PINGS_PER_TIMEOUT = 3
 MAX_CONNECTIONS = 1_024
+"""Far more than the workers of one machine have: a client that leaks connections takes no descriptors that
+the store's own file needs."""
 MAX_WAITING = 100_000
 """Answers and events that wait for one peer; more than that, and it does not read."""
 _RECEIVE_BYTES = 256 * 1024
@@ -83,8 +85,10 @@ class StoreServer:
         self._sessions: dict[int, _Session] = {}  # changed with `store.effects` held
         self._stopping = threading.Event()
         self._listener: socket.socket | None = None
+        """None unless the server runs."""
         self._thread: threading.Thread | None = None
         self._wake: socket.socket | None = None
+        """Closed by `stop`, by which its other end wakes the thread that waits for connections."""
 
     def start(self) -> None:
         """Accept connections from now on.
@@ -218,7 +222,10 @@ class _Connection:
         # A timeout of the socket is a silence; so many make the session's.
         accepted.settimeout(self._silence_s)
         self._session: _Session | None = None
+        """None until the greeting: a peer that has not greeted is not pinged, only given up."""
         self._outgoing: queue.Queue[list[Any] | None] = queue.Queue()
+        """What leaves, in order; None ends the thread that sends. Not bounded as a queue: who puts an event
+        holds `store.effects` and must not wait for a peer. `MAX_WAITING` cuts the peer off instead."""
         self._writer = threading.Thread(target=self._write, name="store-write", daemon=True)
         self.reader = threading.Thread(target=self._serve, name="store-read", daemon=True)
         self._methods: dict[str, Callable[[_Session, int, list[Any]], None]] = {

@@ -66,6 +66,7 @@ class Node:
             self.ctime,
             self.mtime,
             self.version,
+            # Deletions are not counted: they are the creations that have left no child.
             self.creates * 2 - len(self.children),
             self.owner,
             len(self.data or b""),
@@ -102,6 +103,7 @@ class _Draft:
     def __init__(self, tree: NodeTree) -> None:
         self.tree = tree
         self.changed: dict[str, Node | None] = {}
+        """Copies of the nodes that operations have changed; None for a deleted node."""
 
     def find(self, path: str) -> Node | None:
         if path in self.changed:
@@ -127,6 +129,7 @@ class NodeTree:
 
     def __init__(self, zxid: int = 0) -> None:
         self.nodes: dict[str, Node] = {"/": Node(b"", 0, 0, 0, 0)}
+        """Each node's parent is in it, and names it among its children; `apply` replaces nodes whole."""
         self.zxid = zxid
 
     def plan(self, ops: Sequence[Op], session: int, now_ms: int) -> Plan:
@@ -146,6 +149,7 @@ class NodeTree:
             except StoreError as error:
                 error.op_index = index
                 raise
+        # Sorted by path, a parent stands before what is below it.
         changes = tuple(NodeChange(path, node) for path, node in sorted(draft.changed.items()))
         return Plan(zxid, changes, tuple(results), tuple(events))
 
@@ -222,6 +226,7 @@ def _create(draft: _Draft, op: Create, session: int, zxid: int, now: int, events
         raise NodeExists(op.path)
     if parent is None:
         raise NoNode(op.path, f"NoNode: {op.path}: there is no {parent_path}")
+    # By what was ever created: the number of a child that was deleted must not come again.
     path = f"{op.path}{parent.creates:010d}" if op.sequence else op.path
     if draft.find(path) is not None:
         raise NodeExists(path)

@@ -22,6 +22,7 @@ class WatchTable:
         self._recursive: dict[str, list[Watcher]] = {}
         self._queue: deque[tuple[Watcher, WatchEvent]] = deque()
         self._delivering = False
+        """Whether a call of `deliver` is under way: a watcher that writes is inside of it."""
 
     def arm_data(self, path: str, watcher: Watcher) -> None:
         """Arm a one-shot watch of a node's creation, data and deletion."""
@@ -75,15 +76,16 @@ class WatchTable:
             if event.type is EventType.DELETED:
                 # Whoever watched both gets one event.
                 once = once + [w for w in self._children.pop(path, []) if w not in once]
-        found = once + [w for w in self._persistent.get(path, ()) if w not in once]
+        watchers = once + [w for w in self._persistent.get(path, ()) if w not in once]
+        # ZooKeeper's recursive watches hear of each child's own creation and deletion instead.
         if self._recursive and event.type is not EventType.CHILDREN:
             above = path
             while True:
-                found += [w for w in self._recursive.get(above, ()) if w not in found]
+                watchers += [w for w in self._recursive.get(above, ()) if w not in watchers]
                 if above == "/":
                     break
                 above = parent_of(above)
-        return found
+        return watchers
 
     def deliver(self) -> None:
         """Make the queued calls, in order, including those that the calls themselves cause."""

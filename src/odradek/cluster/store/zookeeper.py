@@ -114,9 +114,11 @@ class ZooKeeperStore:
         self._timeout_s = (session_timeout_ms if request_timeout_ms is None else request_timeout_ms) / 1000
         self._set_acl = set_acl
         self._session_id = 0
+        """The same for the life of this object: a new session is a new object."""
         self.reads_together = True
         self._open = True
         self._shut_down = False
+        """Whether `close` has been called, by the owner or by the end of the session."""
         self._expired = False
         self._expired_callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()  # of the four above; never held while waiting
@@ -398,6 +400,7 @@ class ZooKeeperStore:
         left: dict[str, Op] = {}
         for op in ops:
             if isinstance(op, Create) and op.sequence:
+                # The server has made up its name: none of those that are there can be told to be ours.
                 return None
             earlier = left.get(op.path)
             if isinstance(op, SetData) and isinstance(earlier, Create):
@@ -413,6 +416,7 @@ class ZooKeeperStore:
             if node is None or not self._is_left_by(op, *node):
                 return None
             stats[path] = node.stat
+        # What an older transaction has left, or several, was written by somebody else.
         transactions = {stat.mzxid for stat in stats.values()}
         if len(transactions) > 1 or any(mzxid <= zxid for mzxid in transactions):
             return None

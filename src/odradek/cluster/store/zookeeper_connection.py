@@ -240,7 +240,7 @@ class ZooKeeperConnection:
     # --- events and the end -------------------------------------------------------------------------------
 
     def dispatch(self, call: Callable[[], None]) -> None:
-        """Call this in kazoo's thread for events, after the events that have arrived."""
+        """Make a call in kazoo's thread for events, after those of the events that have arrived."""
         self._client.handler.dispatch_callback(Callback("session", call, ()))
 
     def _state_changed(self, state: str) -> None:

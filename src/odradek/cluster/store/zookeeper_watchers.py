@@ -100,7 +100,7 @@ class ZooKeeperWatchers:
         return None if watcher is None else _Once(self, path, watcher, of_children)
 
     def later(self, call: Callable[[], None]) -> None:
-        """Call this in the thread that calls watchers."""
+        """Make a call in the thread that calls watchers."""
         self._calling.later(call)
 
     def reconnected(self) -> None:
