@@ -220,6 +220,7 @@ class ClusterImage(NamedTuple):
                 changed_names.pop(topic.topic_id, None)
             changed.update(delta.topics)
             for topic in delta.topics.values():
+                # Topics that older brokers made share the zero id: it finds none of them.
                 if topic.topic_id != ZERO_UUID:
                     changed_names[topic.topic_id] = topic.name
             topics, names = changed, changed_names

@@ -81,10 +81,10 @@ def parse_level(text: str) -> Level:
     Raises:
         ValueError: it is none.
     """
-    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?(?:[.\d]*)(?:-IV(\d+))?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?(?:[.\d]*)(?:-IV(\d+))?", text)
+    if match is None:
         raise ValueError(f"{text!r} is no version of the inter-broker protocol, as 2.7-IV1 or 3.9 are")
-    major, minor, patch, iv = found.groups()
+    major, minor, patch, iv = match.groups()
     # Since 1.0 a level is named after two numbers; what follows is a bug fix of the same level.
     third = int(patch or 0) if major == "0" else 0
     return int(major), int(minor), third, _NEWEST_IV if iv is None else int(iv)

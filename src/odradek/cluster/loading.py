@@ -34,6 +34,7 @@ def load_image(
     image = ClusterImage(cluster_id=nodes.decode_cluster_id(paths.CLUSTER_ID, cluster_id))
     names = store.children(paths.TOPICS)
     topics = load_topics(store, names, written, on_bad)
+    # Marks whose topics are gone, or cannot be read, are none of the image's: who marks a topic finds it.
     delta = ClusterDelta(
         brokers=load_brokers(store, on_bad),
         topics=topics,
@@ -82,19 +83,19 @@ def load_topics(
             if written is None:
                 continue
             for index in partitions:
-                found = states[paths.partition_state(name, index)]
-                if found is not None:
-                    written[name, index] = found.stat.mzxid
+                content = states[paths.partition_state(name, index)]
+                if content is not None:
+                    written[name, index] = content.stat.mzxid
     return topics
 
 
 def _partition(
     path: str, assignment: nodes.ReplicaAssignment, states: Mapping[str, NodeContent | None]
 ) -> PartitionImage:
-    found = states[path]
-    if found is None:
+    state = states[path]
+    if state is None:
         return PartitionImage.of(assignment, None, -1)
-    return PartitionImage.of(assignment, nodes.decode_partition_state(path, found.data), found.stat.version)
+    return PartitionImage.of(assignment, nodes.decode_partition_state(path, state.data), state.stat.version)
 
 
 @contextmanager

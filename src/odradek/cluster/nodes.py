@@ -22,6 +22,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 NO_LEADER = -1
 LEADER_DURING_DELETION = -2
+"""In UpdateMetadata alone, never in a node. Kafka: `LeaderAndIsr.LEADER_DURING_DELETE`."""
 
 LEADER_RECOVERED = 0
 LEADER_RECOVERING = 1
@@ -208,6 +209,7 @@ def decode_registration(path: str, data: bytes | None) -> BrokerRegistration:
 
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     listener, separator, address = text.partition("://")
+    # The last colon: an IPv6 address has more of them, within brackets.
     host, colon, port = address.rpartition(":")
     if not separator or not colon:
         raise ValueError(f"not an endpoint: {text!r}")
@@ -446,7 +448,7 @@ def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
     """
     value = load(path, data)
     try:
-        return [(str(one["topic"]), int(one["partition"])) for one in value["partitions"]]
+        return [(str(x["topic"]), int(x["partition"])) for x in value["partitions"]]
     except (KeyError, TypeError, ValueError) as error:
         raise NodeFormatError(path, f"node {path} is no notice of changed ISRs: {error!r}") from error
 

@@ -86,13 +86,13 @@ def load_acls(store: MetadataStore) -> dict[ResourcePattern, VersionedAcls]:
             except NoNode:
                 continue
             patterns += [ResourcePattern(kind, name, pattern_type) for name in names]
-    found = store.get_many([acl_nodes.acls_path(pattern) for pattern in patterns])
+    contents = store.get_many([acl_nodes.acls_path(pattern) for pattern in patterns])
     return {
         pattern: VersionedAcls(
-            acl_nodes.decode_acls(acl_nodes.acls_path(pattern), one.data), one.stat.version
+            acl_nodes.decode_acls(acl_nodes.acls_path(pattern), content.data), content.stat.version
         )
-        for pattern, one in zip(patterns, found, strict=True)
-        if one is not None
+        for pattern, content in zip(patterns, contents, strict=True)
+        if content is not None
     }
 
 

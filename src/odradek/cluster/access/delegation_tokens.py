@@ -132,14 +132,14 @@ def load_tokens(store: MetadataStore) -> dict[str, TokenInformation]:
         StoreError: the store cannot be read.
     """
     ids = store.children(TOKENS)
-    found: dict[str, TokenInformation] = {}
-    for token_id, one in zip(ids, store.get_many([token_path(token_id) for token_id in ids]), strict=True):
-        if one is not None:
+    by_id: dict[str, TokenInformation] = {}
+    for token_id, node in zip(ids, store.get_many([token_path(token_id) for token_id in ids]), strict=True):
+        if node is not None:
             try:
-                found[token_id] = decode_token(token_path(token_id), one.data)
+                by_id[token_id] = decode_token(token_path(token_id), node.data)
             except NodeFormatError as error:
                 log.warning("a delegation token is passed over: %s", error)
-    return found
+    return by_id
 
 
 def load_token(store: MetadataStore, token_id: str) -> TokenInformation | None:

@@ -84,6 +84,7 @@ def describe(
         entity = entity_of(path)
         if entity is None or not _lets_through(wanted, entity, strict):
             continue
+        # Configs of users hold SCRAM credentials as well, which are no quotas.
         names = _OF_ADDRESSES if IP in entity else _OF_CLIENTS
         quotas = {key: _number(key, text) for key, text in configs.items() if key in names}
         if quotas:
@@ -98,10 +99,10 @@ def _number(key: str, text: str) -> float:
 
 
 def _checked(components: Iterable[Component]) -> dict[str, Component]:
-    found: dict[str, Component] = {}
+    by_type: dict[str, Component] = {}
     for component in components:
         kind = component.entity_type
-        if kind in found:
+        if kind in by_type:
             raise InvalidRequestError(f"Duplicate {kind} filter component entity type")
         if not kind:
             raise InvalidRequestError("Unexpected empty filter component entity type")
@@ -113,13 +114,13 @@ def _checked(components: Iterable[Component]) -> dict[str, Component]:
             raise InvalidRequestError(
                 f"Match type {Match(component.match_type).name} with the name {component.match!r}"
             )
-        found[kind] = component
-    if IP in found and len(found) > 1:
+        by_type[kind] = component
+    if IP in by_type and len(by_type) > 1:
         raise InvalidRequestError(
             "Invalid entity filter component combination, IP filter component should not be used with "
             "user or clientId filter component."
         )
-    return found
+    return by_type
 
 
 def _lets_through(wanted: Mapping[str, Component], entity: Entity, strict: bool) -> bool:

@@ -132,12 +132,14 @@ def parse_value(name: str, text: str, kind: ConfigType) -> ConfigValue:
         return lowered == "true"
     if kind in _LIMITS:
         low, high = _LIMITS[kind]
+        # More than `int` checks: it also takes underscores, blanks and a text of any length.
         digits = value[1:] if value[:1] in ("-", "+") else value
         if not (digits.isdecimal() and len(digits) <= 20 and low <= int(value) <= high):
             raise ConfigError.invalid(name, text, f"Not a number of type {kind.name}")
         return int(value)
     if kind is ConfigType.DOUBLE:
         try:
+            # `float` takes both, Java does not.
             if "_" in value or not value.isascii():
                 raise ValueError(value)
             return float(value)

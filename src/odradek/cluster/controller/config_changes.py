@@ -19,6 +19,7 @@ from odradek.cluster.image import ClusterDelta
 from odradek.cluster.nodes import NodeFormatError
 
 CONFIG_CHANGE_EXPIRY_MS = 15 * 60 * 1000
+"""After so long all have read a notice; the same time as in Kafka's `ZkNodeChangeNotificationListener`."""
 
 
 class ConfigChanges:
@@ -85,7 +86,7 @@ class ConfigChanges:
         )
         configs = {
             entity: config
-            for entity, config in self._reader.entities([one for one in named if one is not None]).items()
+            for entity, config in self._reader.entities([name for name in named if name is not None]).items()
             if config != self._context.image.config(entity)
         }
         if configs:

@@ -55,6 +55,7 @@ class ControlRequests:
     def __init__(self, ibp: str, listener: str, controller_id: int) -> None:
         self._forms = ControlRequestForms(ibp, listener, controller_id)
         self._told = ClusterImage()
+        """The image that the live brokers have been told, or will be by requests in their queues."""
         self._offline: frozenset[Replica] = frozenset()
 
     def everything(self, image: ClusterImage, offline: Collection[Replica] = ()) -> Requests:
@@ -87,7 +88,7 @@ class ControlRequests:
         """
         before, self._told = self._told, image
         offline_before, self._offline = self._offline, frozenset(offline)
-        newcomers = {b for b, one in image.brokers.items() if _epoch(before, b) != one.epoch}
+        newcomers = {b for b, broker in image.brokers.items() if _epoch(before, b) != broker.epoch}
         gone = before.brokers.keys() - image.brokers.keys()
         changes = list(_changes(before, image))
         fresh_marks = image.marked - before.marked
@@ -141,7 +142,7 @@ class ControlRequests:
         moved: set[int],
         touched: Collection[Replica],
     ) -> list[Updated]:
-        wanted = {(one.topic.name, one.number) for one in changes}
+        wanted = {(change.topic.name, change.number) for change in changes}
         wanted |= {(topic, index) for _, topic, index in touched}
         for name in marked:
             wanted |= {(name, index) for index in image.topics[name].partitions}
@@ -153,9 +154,9 @@ class ControlRequests:
                 for index, partition in topic.partitions.items()
                 if not moved.isdisjoint(partition.replicas)
             }
-        found = ((image.topics.get(name), index) for name, index in sorted(wanted))
-        updates = (self._update(image, topic, index) for topic, index in found if topic is not None)
-        return [one for one in updates if one is not None]
+        candidates = ((image.topics.get(name), index) for name, index in sorted(wanted))
+        updates = (self._update(image, topic, index) for topic, index in candidates if topic is not None)
+        return [update for update in updates if update is not None]
 
     def _all_updates(self, image: ClusterImage) -> list[Updated]:
         updates = (
@@ -181,8 +182,8 @@ Requests = dict[int, list[ControlRequest]]
 
 
 def _epoch(image: ClusterImage, broker: int) -> int | None:
-    found = image.brokers.get(broker)
-    return None if found is None else found.epoch
+    registered = image.brokers.get(broker)
+    return None if registered is None else registered.epoch
 
 
 def _changes(before: ClusterImage, after: ClusterImage) -> Iterator[_Change]:

@@ -144,7 +144,7 @@ class Controller(ABC):
 
     @abstractmethod
     def note_offline(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """Elect others for partitions whose replicas a live broker cannot use, or nobody.
+        """Give the leads of a live broker's replicas that it cannot use to others, or to nobody.
 
         Raises:
             NotControllerError: this broker is not the active controller.

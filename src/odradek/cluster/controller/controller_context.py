@@ -86,8 +86,8 @@ class ControllerContext:
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
         """
-        found = self.image.topics.get(topic)
-        partition = None if found is None else found.partitions.get(index)
+        topic_image = self.image.topics.get(topic)
+        partition = None if topic_image is None else topic_image.partitions.get(index)
         if partition is None:
             raise UnknownTopicOrPartitionError("The partition does not exist.")
         return partition
@@ -100,7 +100,7 @@ class ControllerContext:
         self.refused = {b: e for b, e in self.refused.items() if epochs.get(b) == e}
         self.shutting_down = {b: e for b, e in self.shutting_down.items() if epochs.get(b) == e}
         known = {b for b, image in self.image.brokers.items() if epochs.get(b) == image.epoch}
-        self.offline_replicas = frozenset(one for one in self.offline_replicas if one[0] in known)
+        self.offline_replicas = frozenset(replica for replica in self.offline_replicas if replica[0] in known)
         return {broker: image for broker, image in registered.items() if broker not in self.refused}
 
     def electable(self, live: Collection[int], topic: str, index: int) -> Collection[int]:

@@ -37,9 +37,12 @@ class ControllerElection:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._previous_election = -1
+        """The zxid of the last election before this broker's own: a registration above it came later."""
         self._refused_controller = -1
+        """The controller at whose address nobody listens; -1 for none, and once there is another one."""
         self._stands_back_until_ms = -math.inf
         self._gave_way: dict[int, int] = {}
+        """Epochs, by id, of the brokers for which this one has given way: once for each of their lives."""
 
     # --- registering --------------------------------------------------------------------------------------
 

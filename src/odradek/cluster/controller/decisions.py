@@ -72,6 +72,8 @@ def create_topics(image: ClusterImage, epoch: int, planned: Iterable[PlannedTopi
     configs: dict[str, Mapping[str, str]] = {}
     for plan in planned:
         assignment = {p: ReplicaAssignment(tuple(r)) for p, r in sorted(plan.assignment.items())}
+        # The configs first, as Kafka's `AdminZkClient` has it: who sees the topic finds them. A topic that
+        # was deleted halfway may have left some behind, which must not come back to life.
         writes.append(Put(paths.entity_config(f"topics/{plan.name}"), encode_config(plan.configs)))
         writes.append(Create(paths.topic(plan.name), encode_topic(TopicNode(assignment, plan.topic_id))))
         writes.append(Create(paths.topic_partitions(plan.name)))
@@ -94,6 +96,7 @@ def _start(
 ) -> PartitionImage:
     state = elections.first_leader(new, live, epoch)
     if state is None:
+        # It waits for its first broker without a state: with one, its ISR would have to name somebody.
         return new
     writes.append(Create(paths.partition(topic, index)))
     writes.append(Create(paths.partition_state(topic, index), encode_partition_state(state)))
@@ -182,6 +185,7 @@ def set_config(entity_path: str, configs: Mapping[str, str]) -> Decision:
     return Decision(
         (
             Put(paths.entity_config(entity_path), encode_config(configs)),
+            # In one transaction with the configs: whoever reads them upon the notice finds the new ones.
             Create(paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity_path), sequence=True),
         ),
         ClusterDelta(configs={entity_path: dict(configs)}),
@@ -211,6 +215,7 @@ def brokers_changed(
     topics: dict[str, TopicImage] = {}
     for topic in image.topics.values():
         if topic.name in image.marked:
+            # Its replicas are being deleted: a leader would have brokers begin to follow it again.
             continue
         moved: dict[int, PartitionImage] = {}
         has_parent = False
@@ -247,6 +252,7 @@ def newer_than_states(
     for (name, index), zxid in written.items():
         topic = topics.get(name) or image.topics[name]
         partition = topic.partitions[index]
+        # Zxids order all writes of the store: a registration above the state's write came after it.
         stayed = [b for b in partition.isr if lives.get(b, zxid) < zxid]
         if name in image.marked or not stayed or all(lives.get(b, 0) < zxid for b in partition.isr):
             continue
@@ -254,6 +260,7 @@ def newer_than_states(
         if state is None:
             continue
         if partition.leader in stayed:
+            # The ISR shrinks; who leads has done nothing to be replaced.
             state = state._replace(leader=partition.leader)
         after = write_state(writes, name, index, partition, state)
         topics[name] = topic._replace(partitions={**topic.partitions, index: after})

@@ -62,6 +62,7 @@ def begun_anew(
     alive = [b for b in partition.replicas if b in live]
     if not alive:
         return None
+    # The ISR is the leader alone: nobody else is known to have what it has, and only that.
     return PartitionState(
         alive[0], partition.leader_epoch + 1, (alive[0],), controller_epoch, LEADER_RECOVERING
     )
@@ -120,6 +121,8 @@ def without_log(partition: PartitionImage, broker: int, controller_epoch: int) -
     """
     if broker not in partition.isr:
         return None
+    # Its last member stays, as nobody else is known to have all records
+    # (docs/decisions/who-has-lost-a-replica-leaves-its-isr.md).
     isr = tuple(b for b in partition.isr if b != broker) or partition.isr
     leader = NO_LEADER if partition.leader == broker else partition.leader
     if isr == partition.isr and leader == partition.leader:

@@ -25,7 +25,7 @@ class EventQueue(Protocol):
         ...
 
     def post(self, work: Callable[[], object]) -> None:
-        """Queue a piece of work, from whatever thread; nobody waits for it. Errors are logged.
+        """Put a piece of work in the queue, from whatever thread; nobody waits for it. Errors are logged.
 
         Dropped once the queue has been stopped.
         """

@@ -65,15 +65,15 @@ class ImagePublisher:
         self._config_listeners: list[ConfigListener] = []
 
     def add_listener(self, listener: ImageListener) -> None:
-        """Add `listener`, which is called with everything at first, then with every change, in order."""
+        """Call `listener` with everything when a term is told of, then with every change, in order."""
         self._listeners.append(listener)
 
     def add_control_listener(self, listener: ControlListener) -> None:
-        """Add `listener`, which tells the brokers, while this one is the active controller."""
+        """Let `listener` tell the brokers, while this one is the active controller."""
         self._control_listeners.append(listener)
 
     def add_config_listener(self, listener: ConfigListener) -> None:
-        """Add `listener`, which is called with all configs at `start`, and then with those that change."""
+        """Call `listener` with all configs at `start`, and then with those that change."""
         self._config_listeners.append(listener)
 
     def start(self, image: ClusterImage, awaited: BrokerImage | None = None) -> None:

@@ -92,6 +92,8 @@ class KafkaController(Controller):
         log_dirs = self._log_dirs = LogDirEvents(context, images, watchers, writer)
         super().__init__(context, images, writer, topics, partitions, reassignments, isr_changes, configs)
         self._in_term = False
+        """Whether the table is watched and the parts hold a term's knowledge; `is_active` ends earlier, with
+        a write that is refused."""
         self._table: Mapping[str, Callable[[], None]] = {
             paths.BROKER_IDS: partitions.settle,
             paths.TOPICS: changes.follow_names_and_nodes,
@@ -223,6 +225,7 @@ class KafkaController(Controller):
         context = self.context
         self._in_term = True
         self._set_feature_status()
+        # Watches before reads: what changes in between is looked at once more, and nothing is missed.
         for path, handler in self._table.items():
             self._watchers.watch(path, handler)
         stale: list[Write] = []
@@ -243,12 +246,12 @@ class KafkaController(Controller):
         enabled = has_features(self.context.config.inter_broker_protocol_version)
         data = nodes.dump({"features": {}, "version": 2, "status": int(enabled)})
         try:
-            found, stat = self.store.get(paths.FEATURE)
+            present, stat = self.store.get(paths.FEATURE)
         except NoNode:
             with suppress(NodeExists):
                 self.writer.commit(Decision((Create(paths.FEATURE, data),)))
             return
-        if bool(nodes.load(paths.FEATURE, found).get("status")) is not enabled:
+        if bool(nodes.load(paths.FEATURE, present).get("status")) is not enabled:
             self.writer.commit(Decision((SetData(paths.FEATURE, data, stat.version),)))
 
     def _resume(self) -> None:

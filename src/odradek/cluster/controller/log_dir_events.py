@@ -49,7 +49,7 @@ class LogDirEvents:
         self._unheard.clear()
 
     def notify_failure(self) -> None:
-        """Leave a notice, so that the active controller asks this broker which replicas it can still use.
+        """Leave a notice, upon which the active controller asks this broker which replicas it can still use.
 
         Safe in any thread that may use the store.
 
@@ -86,7 +86,7 @@ class LogDirEvents:
     def note_offline(
         self, broker_id: int, partitions: Iterable[TopicPartition], broker_epoch: int = NO_EPOCH
     ) -> None:
-        """Elect others for partitions whose replicas a live broker cannot use, or nobody.
+        """Give the leads of a live broker's replicas that it cannot use to others, or to nobody.
 
         Args:
             broker_id: the broker.

@@ -45,6 +45,7 @@ WRITES_OVER = 10
 """How often a write is tried while leaders change the same states: before 2.7 they write ISRs themselves."""
 
 _MAX_ATTEMPTS = 3
+"""Where nobody else but tools writes, a second look finds what was written."""
 
 
 class MetadataWriter:
@@ -72,6 +73,7 @@ class MetadataWriter:
         self._read_again = read_again
         self._on_deposed = on_deposed
         self._in_doubt = False
+        """Whether the store may have what the image has not; ends with the term: the next one reads anew."""
 
     def end_term(self) -> None:
         """Forget what may not have been written."""
@@ -100,6 +102,8 @@ class MetadataWriter:
     def _commit(self, decision: Decision) -> None:
         context = self._context
         context.check_active()
+        # An event of the write itself may come before the image has its change, and would be taken for
+        # somebody else's.
         self._watchers.is_held = True
         try:
             if decision.writes:
@@ -107,6 +111,7 @@ class MetadataWriter:
                 context.store.multi([check, *self._resolve(decision.writes)])
         except BadVersion as error:
             if error.op_index == 0:
+                # The check of `/controller_epoch` has failed: another controller was elected.
                 context.is_active = False
                 raise NotControllerError from error
             raise
@@ -139,6 +144,7 @@ class MetadataWriter:
             self.commit(Decision(tuple(last), decision.delta))
         except OdradekError:
             if written:
+                # A part stands in the store, and the delta of none of it in the image.
                 with suppress(OdradekError):
                     self.refresh()
             raise
@@ -186,14 +192,14 @@ class MetadataWriter:
 
     def _resolve(self, writes: Sequence[Write]) -> list[Op]:
         asked = [write.path for write in writes if isinstance(write, Put | Remove)]
-        found = dict(zip(asked, self._context.store.exists_many(asked), strict=True))
+        stats = dict(zip(asked, self._context.store.exists_many(asked), strict=True))
         ops: list[Op] = []
         for write in writes:
             if isinstance(write, Put):
-                exists = found[write.path] is not None
+                exists = stats[write.path] is not None
                 ops.append(SetData(write.path, write.data) if exists else Create(write.path, write.data))
             elif isinstance(write, Remove):
-                if found[write.path] is not None:
+                if stats[write.path] is not None:
                     ops.append(Delete(write.path))
             else:
                 ops.append(write)
@@ -214,8 +220,8 @@ class MetadataWriter:
                 self._images.replace(image, delta)
 
     def doubt(self) -> None:
-        """Make the next `look_again` compare everything with the store: something was not written, or
-        nobody knows whether it was."""
+        """Leave it to the next `look_again` to compare everything with the store: something was not written,
+        or nobody knows whether it was."""
         if self._context.is_active:
             self._in_doubt = True
             self._watchers.note_unseen(paths.BROKER_IDS)

@@ -35,12 +35,15 @@ class NodeWatchers:
         self._on_deposed = on_deposed
         self._table: dict[str, Callable[[], None]] = {}
         self._pending: dict[str, None] = {}
+        """Paths with changes that wait for their turn, in order. A path is in it once, whatever has changed
+        there: its handler reads what there is."""
         self._unseen: dict[str, None] = {}
+        """Paths whose handlers have failed; only `look_again` comes back to them."""
         self._handling = False
         self.is_held = False
 
     def watch(self, path: str, handler: Callable[[], None]) -> None:
-        """Watch a path: `handler` is called when something changes at it, or directly below it."""
+        """Watch a path, and call `handler` when something changes there or directly below."""
         self._table[path] = handler
         self._context.store.watch_persistent(path, self._on_event)
 
@@ -61,7 +64,7 @@ class NodeWatchers:
         self.post(event.path)
 
     def post(self, path: str) -> None:
-        """Queue a look at a path, in a turn of its own."""
+        """Look at a path in a turn of its own."""
         self._context.event_queue.post(partial(self.note, path))
 
     def note(self, path: str) -> None:
@@ -70,7 +73,7 @@ class NodeWatchers:
         self.handle_pending()
 
     def note_unseen(self, path: str) -> None:
-        """Note that the next `look_again` is to look at a path."""
+        """Leave a path to the next `look_again`."""
         self._unseen[path] = None
 
     def look_again(self) -> None:

@@ -76,11 +76,13 @@ def start(
         live: brokers that may lead.
         epoch: of the controller.
     """
+    # Not the present replicas: those that an earlier reassignment was adding are given up.
     origin = origin_of(partition)
     replicas = tuple(dict.fromkeys((*target, *origin)))
     adding = tuple(broker for broker in replicas if broker not in origin)
     removing = tuple(broker for broker in replicas if broker not in target)
     if partition.is_new:
+        # Nobody has ever led, so there are no records to wait for.
         return partition._replace(replicas=target, adding=(), removing=())
     started = _with_replicas(partition, ReplicaAssignment(replicas, adding, removing), live, epoch)
     if started is None or not set(target) <= set(started.isr):
@@ -106,6 +108,7 @@ def _with_replicas(
     if leader not in isr:
         able = [broker for broker in assignment.replicas if broker in isr and broker in live]
         if not able and leader != NO_LEADER:
+            # Who leads is not given up for nobody; where nobody leads nothing gets worse.
             return None
         leader = able[0] if able else NO_LEADER
     state = elections.state_of(partition)._replace(
@@ -119,7 +122,8 @@ def change(image: ClusterImage, name: str, changed: Mapping[int, PartitionImage]
     another."""
     topic = image.topics[name]
     after = topic._replace(partitions={**topic.partitions, **changed})
-    node = TopicNode({index: one.assignment for index, one in after.partitions.items()}, topic.topic_id)
+    assignments = {index: partition.assignment for index, partition in after.partitions.items()}
+    node = TopicNode(assignments, topic.topic_id)
     writes: list[Write] = [SetData(paths.topic(name), encode_topic(node))]
     for index, partition in changed.items():
         before = topic.partitions[index]
@@ -166,6 +170,7 @@ class PartitionReassignment:
         self._writer = writer
         self._partitions = partitions
         self._begun: set[TopicPartition] = set()
+        """What the tools' node names and was begun, or refused, in this term: not tried at every look."""
 
     def end_term(self) -> None:
         """Forget what was begun of what tools have asked for."""
@@ -211,8 +216,8 @@ class PartitionReassignment:
         context.check_active()
         if partition_last and replicas is not None:
             check_replicas(context.image, topic, index, replicas)
-        found = context.image.partition(topic, index)
-        if found is None and replicas is None and partition_last:
+        is_known = context.image.partition(topic, index) is not None
+        if not is_known and replicas is None and partition_last:
             raise NoReassignmentInProgressError
         partition = context.partition(topic, index)
         if topic in context.image.marked:
@@ -256,6 +261,7 @@ class PartitionReassignment:
         except NotControllerError:
             return
         except OdradekError as error:
+            # Nobody asks for it a second time: the next look at the store comes back to it.
             self._writer.doubt()
             log.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
 
@@ -278,7 +284,7 @@ class PartitionReassignment:
     def _forget_ended(self) -> None:
         """Leave in the node only what is under way, and remove it with the last."""
         asked = self._asked()
-        left = [one for one in asked if self._is_under_way(*one[:2])]
+        left = [move for move in asked if self._is_under_way(*move[:2])]
         if not left:
             self._begun.clear()
             self._writer.commit(Decision((Remove(paths.REASSIGN_PARTITIONS),)))

@@ -118,7 +118,7 @@ class PartitionStateMachine:
 
         def write() -> None:
             image = context.image
-            epochs = {broker: one.epoch for broker, one in image.brokers.items()}
+            epochs = {broker: registered.epoch for broker, registered in image.brokers.items()}
             still = {
                 (name, index): zxid
                 for (name, index), zxid in written.items()
@@ -167,7 +167,7 @@ class PartitionStateMachine:
                     # Who was the last in sync lives, and cannot use its replica. If the log is lost it can
                     # begin with an empty one, which is what is asked for; if not, the ISR says what it said
                     # before.
-                    last = [one for one in context.image.brokers if one in partition.isr]
+                    last = [broker for broker in context.image.brokers if broker in partition.isr]
                     state = elections.begun_anew(partition, last, context.epoch)
             if state is None:
                 raise EligibleLeadersNotAvailableError

@@ -58,6 +58,7 @@ class TopicChanges:
         self._writer = writer
         self._settle = settle
         self._watched: set[str] = set()
+        """Topics whose nodes are watched; empty outside of a term."""
 
     def begin_term(self) -> None:
         """Write the topic ids that an older controller has not written."""
@@ -86,9 +87,9 @@ class TopicChanges:
         """
         context = self._context
         names = set(context.store.children(paths.TOPICS))
-        found = names - context.image.topics.keys()
+        unknown = names - context.image.topics.keys()
         lost = {n: t for n, t in context.image.topics.items() if n not in names}
-        topics = {n: t for n in sorted(found) if (t := self._reader.topic(n)) is not None}
+        topics = {n: t for n in sorted(unknown) if (t := self._reader.topic(n)) is not None}
         configs: dict[str, Mapping[str, str]] = {f"topics/{n}": {} for n in lost}
         configs |= self._reader.entities([f"topics/{n}" for n in topics])
         if topics or lost:
@@ -127,6 +128,7 @@ class TopicChanges:
         context, grown = self._context, False
         for name, found in zip(names, self._read(names), strict=True):
             topic = context.image.topics.get(name)
+            # A topic that is gone, or being deleted, is followed by the names and the marks.
             if topic is None or found is None or name in context.image.marked:
                 continue
             path = paths.topic(name)

@@ -42,6 +42,7 @@ class TopicDeletionManager:
         self._images = images
         self._writer = writer
         self._deleted: set[Replica] = set()
+        """Replicas of marked topics that their brokers have said are gone; of no other topics."""
 
     def begin_term(self) -> None:
         """Take marks back where topics may not be deleted."""
@@ -77,16 +78,17 @@ class TopicDeletionManager:
             return
         for name in sorted(context.image.marked):
             topic = context.image.topics[name]
-            replicas = {(b, name, i) for i, one in topic.partitions.items() for b in one.replicas}
+            replicas = {(b, name, i) for i, partition in topic.partitions.items() for b in partition.replicas}
             if replicas <= self._deleted:
                 decision = decisions.finish_deletion(context.image, [name])
                 self._writer.commit_batched(decision, _TOPIC_AND_MARK)
                 self._deleted -= replicas
-                offline = frozenset(one for one in context.offline_replicas if one[1] != name)
+                # A topic that is made anew under this name begins with replicas that can all be used.
+                offline = frozenset(replica for replica in context.offline_replicas if replica[1] != name)
                 context.offline_replicas = offline
 
     def follow_marks(self) -> None:
-        """Delete the topics that tools have marked.
+        """Delete topics that tools have marked.
 
         Raises:
             NotControllerError, KafkaStorageError, StoreError: as `MetadataWriter.commit`.

@@ -42,6 +42,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 """More new partitions at once are refused, as by Kafka's newer controllers: each is a folder and nodes."""
 
 _PARTITIONS_PER_TRANSACTION = 500
+"""Each is two nodes more, and a message of ZooKeeper's is at most 1 MB."""
 
 
 class NewTopic(NamedTuple):
@@ -125,6 +126,7 @@ class TopicManager:
                 plan = self._plan(topic, taken, new_partitions, unknown_brokers)
                 if admit is not None and not validate_only:
                     admit(len(plan.assignment))
+                # Only what was admitted counts: a refused topic takes no name and no room from the next.
                 taken.add(topic.name)
                 new_partitions += len(plan.assignment)
                 results.append(plan)
@@ -256,6 +258,7 @@ class TopicManager:
             topics.check_added_assignments(assignments, count - present, len(first), racks)
             added = {present + i: replicas for i, replicas in enumerate(assignments)}
         else:
+            # New partitions go on in the round that partition 0 has begun, as in Kafka's `AdminZkClient`.
             ids = sorted(racks)
             start = next((i for i, broker in enumerate(ids) if broker >= first[0]), 0)
             added = assign_replicas(
@@ -283,6 +286,7 @@ class TopicManager:
         """
         context = self._context
         stat = context.store.exists(paths.TOPICS)
+        # `cversion` grows with each topic that is made or removed: a store that has known any knows better.
         if not context.is_active or stat is None or stat.cversion:
             return {}
         adoption = adopt(
@@ -316,6 +320,7 @@ def _check_growth(image: ClusterImage, name: str, count: int) -> TopicImage:
         raise InvalidPartitionsError(f"Topic already has {present} partitions.")
     _check_size(count - present)
     if 0 not in topic.partitions:
+        # Another program wrote the node; partition 0 says how many replicas the others get.
         raise UnknownServerError(f"Unexpected existing replica assignment for topic '{name}': no partition 0")
     return topic
 
