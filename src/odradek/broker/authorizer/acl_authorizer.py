@@ -56,17 +56,17 @@ class AclAuthorizer:
         self._grants: dict[tuple[str, str], Grants] = {}
 
     def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> None:
-        """Replace a pattern's entries by these, from now on."""
+        """Replace the entries of a pattern; every question from now on is answered by them."""
         if self.index.replace(pattern, entries):
             # Whoever decides right now by the ACLs before puts that into the table that nobody uses any more.
             self._decisions = {}
             self._take_back()
 
     def _take_back(self) -> None:
-        """Invalidate all grants that connections remember."""
-        grants, self._grants = self._grants, {}
-        for one in list(grants.values()):
-            one.valid = False
+        """Invalidate what was granted before: who holds it asks again."""
+        by_caller, self._grants = self._grants, {}
+        for grants in list(by_caller.values()):
+            grants.valid = False
 
     def grants_of(self, principal: str, client_host: str) -> Grants | None:
         """See `Authorizer.grants_of`."""
@@ -81,8 +81,8 @@ class AclAuthorizer:
         return grants
 
     def look_at_audit(self) -> None:
-        """Take remembered grants back once what is granted is to be logged, so that every question is asked
-        again. To be called from time to time."""
+        """Take grants back once what is granted is to be logged, so that every question is asked again. To be
+        called from time to time."""
         if self._grants and audit.logger.isEnabledFor(logging.DEBUG):
             self._take_back()
 

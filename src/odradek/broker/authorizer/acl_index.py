@@ -90,14 +90,19 @@ class AclIndex:
 
     def __init__(self) -> None:
         self._entries: dict[PatternType, dict[ResourceType, dict[str, _Entries]]] = {
-            kind: {one: {} for one in ResourceType} for kind in (PatternType.LITERAL, PatternType.PREFIXED)
+            kind: {resource_type: {} for resource_type in ResourceType}
+            for kind in (PatternType.LITERAL, PatternType.PREFIXED)
         }
         self._lengths: dict[ResourceType, tuple[int, ...]] = dict.fromkeys(ResourceType, ())
-        self._length_counts: dict[ResourceType, Counter[int]] = {one: Counter() for one in ResourceType}
+        """The lengths of prefixes that have entries, in order: a name is cut to each, instead of being
+        compared with every prefix. Replaced as a whole, since other threads may look at any time."""
+        self._length_counts: dict[ResourceType, Counter[int]] = {kind: Counter() for kind in ResourceType}
+        """How many prefixes have each length: `_lengths` loses a length with the last of them."""
         self._names: dict[_About, set[str]] = {}
+        """The names of patterns by what an entry of theirs says, for `decide_by_type`; no set is empty."""
 
     def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> bool:
-        """Replace a pattern's entries by these. Returns whether that is a change."""
+        """Replace the entries of a pattern; none remove it. Returns whether that is a change."""
         table = self._entries[pattern.pattern_type][pattern.resource_type]
         before = table.get(pattern.name)
         present = before.all if before is not None else frozenset()
@@ -197,12 +202,13 @@ class AclIndex:
         any_found = False
         for entries in self._of_resource(resource_type, name):
             any_found = True
-            for one in principals:
-                for rule_host, what, permission, decision in entries.by_principal.get(one, ()):
+            for name_or_all in principals:
+                for rule_host, what, permission, decision in entries.by_principal.get(name_or_all, ()):
                     if rule_host not in (WILDCARD, host):
                         continue
                     is_it = what in (operation, AclOperation.ALL)
                     if permission == AclPermissionType.DENY:
+                        # Denying implies nothing, and no rule that allows is looked for any more.
                         if is_it:
                             return decision
                     elif (
@@ -251,6 +257,7 @@ class AclIndex:
         if WILDCARD in denied_names:
             return False
         if without_acls:
+            # There is always a name without ACLs, unless `*` has some that deny.
             return True
         denied_prefixes = names(PatternType.PREFIXED, AclPermissionType.DENY)
         allowed_names = names(PatternType.LITERAL, AclPermissionType.ALLOW)

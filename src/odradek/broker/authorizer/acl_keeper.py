@@ -62,10 +62,16 @@ class AclKeeper:
         self._old_names = old_names
         self._notices = AclNotices()
         self._versions: dict[ResourcePattern, VersionedAcls] = {}
+        """Patterns as their nodes were read or written; a write names the node's version, so that no other
+        broker's change is lost. A pattern without a node is not in it."""
         self._unseen = False
+        """Whether a look has failed, or has left something unread: `look_again` comes back to it."""
         self._is_posted = False
+        """Whether a look waits for its turn, which will see all that is reported until then."""
         self._unread: dict[ResourcePattern, None] = {}
+        """Patterns whose notices are counted as seen, and whose nodes could not be read."""
         self._watched: MetadataStore | None = None
+        """The session that is followed: what an ended one had posted does nothing any more."""
 
     def load(self) -> None:
         """Read everything, and follow it from now on; again whenever there is a new session with the store.
@@ -174,19 +180,20 @@ class AclKeeper:
             For each filter, what it was the first to let through, and why that could not be removed.
         """
         patterns = dict.fromkeys(self.authorizer.index.patterns())
-        for one in filters:
-            patterns |= dict.fromkeys(one.pattern.definite_patterns())
-        found: list[dict[AclBinding, KafkaError | None]] = [{} for _ in filters]
+        # A filter that names its patterns reads their nodes: a notice of another broker may be under way.
+        for acl_filter in filters:
+            patterns |= dict.fromkeys(acl_filter.pattern.definite_patterns())
+        outcomes: list[dict[AclBinding, KafkaError | None]] = [{} for _ in filters]
         removals: dict[ResourcePattern, _Removal] = {}
         for pattern in patterns:
-            matching = {at: one for at, one in enumerate(filters) if one.pattern.matches(pattern)}
+            matching = {at: wanted for at, wanted in enumerate(filters) if wanted.pattern.matches(pattern)}
             if matching:
                 removals[pattern] = _Removal(matching)
-        failed = self._change([AclChange(pattern, one.remove) for pattern, one in removals.items()])
+        failed = self._change([AclChange(pattern, removal.remove) for pattern, removal in removals.items()])
         for pattern, removal in removals.items():
             for entry, at in removal.removed.items():
-                found[at][AclBinding(pattern, entry)] = failed.get(pattern)
-        return found
+                outcomes[at][AclBinding(pattern, entry)] = failed.get(pattern)
+        return outcomes
 
     def _change(self, changes: Sequence[AclChange]) -> dict[ResourcePattern, KafkaError]:
         failed: dict[ResourcePattern, KafkaError] = {}
@@ -216,8 +223,8 @@ class _Removal:
         """See `AclChange.change`. The last call counts."""
         self.removed = {}
         for entry in sorted(entries):
-            for at, one in self._filters.items():
-                if one.entry.matches(entry):
+            for at, acl_filter in self._filters.items():
+                if acl_filter.entry.matches(entry):
                     self.removed[entry] = at
                     break
         return entries - self.removed.keys()

@@ -84,6 +84,7 @@ REQUIREMENTS: Mapping[ApiKey, tuple[Requirement, ...]] = {
         _R(_O.DESCRIBE, _T.CLUSTER, "all groups"),
         _R(_O.DESCRIBE, _T.GROUP, "else each", hides=True),
     ),
+    # Before and during a login there is no principal to ask for.
     _K.SASL_HANDSHAKE: (),
     _K.API_VERSIONS: (),
     _K.CREATE_TOPICS: (
@@ -129,6 +130,7 @@ REQUIREMENTS: Mapping[ApiKey, tuple[Requirement, ...]] = {
     _K.SASL_AUTHENTICATE: (),
     _K.CREATE_PARTITIONS: (_R(_O.ALTER, _T.TOPIC),),
     _K.CREATE_DELEGATION_TOKEN: (_R(_O.CREATE_TOKENS, _T.USER, "for somebody else"),),
+    # The owner and the renewers of a token may do it: the token says who they are, not ACLs (KIP-48).
     _K.RENEW_DELEGATION_TOKEN: (),
     _K.EXPIRE_DELEGATION_TOKEN: (),
     _K.DESCRIBE_DELEGATION_TOKEN: (

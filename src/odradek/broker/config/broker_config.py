@@ -402,8 +402,8 @@ class BrokerConfig(ConfigAttributes):
         )
 
     def put_layers(self, default: Mapping[str, str], own: Mapping[str, str]) -> set[str]:
-        """Replace the dynamic configs of all brokers, and of this one; return the names whose values
-        have changed. `reconfiguration.update_dynamic` chooses them."""
+        """Replace the dynamic configs of all brokers, and of this one; return the names whose values have
+        changed. `reconfiguration.update_dynamic` chooses them."""
         before = self._effective
         self._dynamic_default, self._dynamic_broker = trimmed(default), trimmed(own)
         after = dict(self._static)
@@ -501,14 +501,14 @@ class BrokerConfig(ConfigAttributes):
     def synonyms(self, name: str) -> list[Synonym]:
         """Everything that gives `name` a value, the strongest first."""
         names = synonyms_of(name)
-        found: list[Synonym] = []
+        by_strength: list[Synonym] = []
         layers = (
             (self._dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
             (self.dynamic_defaults(), ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
             (self._static, ConfigSource.STATIC_BROKER_CONFIG),
         )
         for layer, source in layers:
-            found += [
+            by_strength += [
                 Synonym(n, layer[n], source)
                 for n in names
                 if n in layer and not (layer is self._static and self._is_release_default(n))
@@ -518,10 +518,10 @@ class BrokerConfig(ConfigAttributes):
                 continue
             default = self._default_of(synonym) if synonym in KNOWN else None
             if default is not None:
-                found.append(Synonym(synonym, default, ConfigSource.DEFAULT_CONFIG))
-        while found and found[0].name != name:
-            found.pop(0)
-        return found
+                by_strength.append(Synonym(synonym, default, ConfigSource.DEFAULT_CONFIG))
+        while by_strength and by_strength[0].name != name:
+            by_strength.pop(0)
+        return by_strength
 
     def _is_release_default(self, name: str) -> bool:
         default = self._release_defaults.get(name)

@@ -143,6 +143,7 @@ def change_each(
         code = ErrorCode.NONE
         message: str | None = None
         try:
+            # Neither of the two is done: which one is meant, nobody can tell.
             if times[(resource.resource_type, resource.resource_name)] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             change(resource)
@@ -249,7 +250,7 @@ def _change_broker(context: RequestContext, name: str, change: ConfigChange, val
         raise _refused(context, str(error)) from error
     try:
         after = check_change(config, configs, per_broker=bool(name))
-        if any(is_about_a_listener(one) for one in configs):
+        if any(is_about_a_listener(config_name) for config_name in configs):
             context.broker.check_listener_configs(after)
     except ConfigError as error:
         message = about(ResourceKind.BROKER, name, error) if names_resources(context) else str(error)

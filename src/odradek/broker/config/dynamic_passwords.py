@@ -38,16 +38,16 @@ class DynamicPasswords:
 
     def decode(self, configs: Mapping[str, str]) -> dict[str, str]:
         """Configs out of the store with their passwords in clear; those that cannot be read are left out."""
-        found: dict[str, str] = {}
+        decoded: dict[str, str] = {}
         for name, text in configs.items():
             if not _is_password(name):
-                found[name] = text
+                decoded[name] = text
                 continue
             try:
-                found[name] = self._decode(text)
+                decoded[name] = self._decode(text)
             except PasswordNotDecoded as error:
                 log.error("a dynamic config is passed over name=%s: %s", name, error)
-        return found
+        return decoded
 
     def _decode(self, text: str) -> str:
         known = self._known.get(text)

@@ -297,6 +297,7 @@ def warn_of_change(entity: str, before: Mapping[str, str], after: Mapping[str, s
         after: its configs from now on.
     """
     changed = [name for name, value in after.items() if before.get(name) != value]
+    # Names alone are logged: a value may be a password.
     find = topics_without_effect if entity.startswith("topics/") else brokers_without_effect
     for name in find(changed):
         log.warning("config has no effect here name=%s of=%s", name, entity)

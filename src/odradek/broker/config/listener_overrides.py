@@ -28,8 +28,8 @@ def listener_config(config: BrokerConfig, listener_name: str, name: str) -> str 
 
 def listener_values(config: BrokerConfig, listener_name: str, names: Iterable[str]) -> dict[str, str]:
     """Return those of the configs that have a value for a listener."""
-    found = ((name, listener_config(config, listener_name, name)) for name in names)
-    return {name: text for name, text in found if text is not None}
+    texts = ((name, listener_config(config, listener_name, name)) for name in names)
+    return {name: text for name, text in texts if text is not None}
 
 
 @dataclass(frozen=True)

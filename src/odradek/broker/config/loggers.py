@@ -25,8 +25,8 @@ def levels() -> dict[str, str]:
         for name in logging.root.manager.loggerDict
         if name in (PACKAGE, AUDIT) or name.startswith(f"{PACKAGE}.")
     )
-    found = {ROOT: _name(logging.root.getEffectiveLevel())}
-    return found | {name: _name(logging.getLogger(name).getEffectiveLevel()) for name in names}
+    level_by_name = {ROOT: _name(logging.root.getEffectiveLevel())}
+    return level_by_name | {name: _name(logging.getLogger(name).getEffectiveLevel()) for name in names}
 
 
 def check(changes: Iterable[tuple[str, int, str | None]]) -> None:

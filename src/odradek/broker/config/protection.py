@@ -122,7 +122,7 @@ def is_kept_class(base: str, text: str) -> bool:
 
 def unkept_promises(config: BrokerConfig) -> list[Unkept]:
     """The given configs whose promise is not kept, by name. An empty value promises nothing."""
-    found = []
+    warnings = []
     has_authorizer = config.authorizer_class_name.strip() in AUTHORIZERS
     promises = _PROMISES if has_authorizer else {**_PROMISES, **_OF_THE_AUTHORIZER}
     has_logins = _has_logins(config)
@@ -138,8 +138,8 @@ def unkept_promises(config: BrokerConfig) -> list[Unkept]:
                 ((_always, why) for prefix, why in _PREFIXES.items() if base.startswith(prefix)), None
             )
         if promise is not None and promise[0](text):
-            found.append(Unkept(name, promise[1]))
-    return found
+            warnings.append(Unkept(name, promise[1]))
+    return warnings
 
 
 def check_promises(config: BrokerConfig) -> list[Unkept]:

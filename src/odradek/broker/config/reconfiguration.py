@@ -116,15 +116,15 @@ def _usable_layers(config: BrokerConfig, default: Layer, own: Layer) -> tuple[La
 def _valid_alone(
     config: BrokerConfig, layer: Layer, per_broker: bool, refused: dict[str, str]
 ) -> dict[str, str]:
-    found: dict[str, str] = {}
+    valid: dict[str, str] = {}
     for name, text in layer.items():
         try:
             config.validate_dynamic({name: text}, per_broker=per_broker)
         except ConfigError as error:
             refused[name] = str(error)
         else:
-            found[name] = text
-    return found
+            valid[name] = text
+    return valid
 
 
 def _problem(config: BrokerConfig, layers: tuple[Layer, Layer]) -> str | None:
@@ -162,8 +162,8 @@ def _check_classes(trial: BrokerConfig, names: Iterable[str]) -> None:
 def _check_listeners(config: BrokerConfig, trial: BrokerConfig) -> None:
     """Check that what is listened on stays what it was at the start, and that its bounds leave room for
     somebody. Raises `ConfigError`."""
-    opened = {one.listener: one for one in config.static_endpoints}
-    wanted = {one.listener: one for one in trial.listener_endpoints}
+    opened = {endpoint.listener: endpoint for endpoint in config.static_endpoints}
+    wanted = {endpoint.listener: endpoint for endpoint in trial.listener_endpoints}
     for name, endpoint in opened.items():
         other = wanted.get(name)
         if other is not None and other.security_protocol != endpoint.security_protocol:
@@ -178,7 +178,8 @@ def _check_listeners(config: BrokerConfig, trial: BrokerConfig) -> None:
     for name in opened:
         for base in _ABOVE_ZERO_AT_LISTENERS:
             names = (base, listener_prefix(name) + base)
-            if any(one in trial.dynamic_names() for one in names):
+            # 0 in server.properties is the operator's own doing; by a dynamic config nobody could mend it.
+            if any(name in trial.dynamic_names() for name in names):
                 text = listener_config(trial, name, base)
                 if text is not None and int(text) <= 0:
                     raise ConfigError(f"Invalid {base} {int(text)}: nobody could connect to {name} any more")

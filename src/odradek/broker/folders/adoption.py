@@ -43,8 +43,8 @@ def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig)
         controller: it has started.
         config: for the topics whose configs are known without metadata.
     """
-    found = logs.all()
-    if not (found or logs.damaged) or controller.image.topics:
+    opened = logs.all()
+    if not (opened or logs.damaged) or controller.image.topics:
         return
 
     def configs(topic: str) -> Mapping[str, str]:
@@ -54,11 +54,21 @@ def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig)
 
     left = controller.adopt_topics(
         [
-            *(FoundPartition(one.topic, one.partition, one.topic_id, one.epochs.latest) for one in found),
+            *(
+                FoundPartition(
+                    partition_log.topic,
+                    partition_log.partition,
+                    partition_log.topic_id,
+                    partition_log.epochs.latest,
+                )
+                for partition_log in opened
+            ),
             *(FoundPartition(*key, logs.damaged.topic_id(key), -1) for key in logs.damaged),
         ],
         configs,
-        max((producer for one in found for producer in one.producers.entries), default=-1),
+        max(
+            (producer for partition_log in opened for producer in partition_log.producers.entries), default=-1
+        ),
     )
     if controller.image.topics:
         log.warning(

@@ -90,8 +90,8 @@ def _look(context: RequestContext, topic: Any, by_id: bool) -> tuple[ErrorCode, 
             return ErrorCode.UNKNOWN_TOPIC_ID, ()
     if not context.authorize(Operation.READ, topic_resource(topic.name)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
-    found = image.topic(topic.name)
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, found.partitions if found is not None else ()
+    known = image.topic(topic.name)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, known.partitions if known is not None else ()
 
 
 def commit_in_pieces(

@@ -81,6 +81,7 @@ class GroupRuntime(CoordinatorShell):
             deleted: dict[str, set[int] | None] = dict.fromkeys(
                 delta.topics_marked | delta.topics_gone.keys()
             )
+            # The offsets of the groups' own topic are in its log, and are gone with it.
             deleted.pop(GROUP_METADATA_TOPIC, None)
             if deleted:
                 self.coordinator.on_partitions_deleted(deleted)

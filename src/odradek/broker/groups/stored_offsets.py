@@ -47,11 +47,11 @@ class StoredOffsets:
         """
         nodes = [_path(group_id, topic, partition) for partition in partitions]
         try:
-            found = self._store().get_many(nodes)
+            contents = self._store().get_many(nodes)
         except BadArguments:
             raise InvalidGroupIdError from None
         offsets: dict[int, int] = {}
-        for partition, node in zip(partitions, found, strict=True):
+        for partition, node in zip(partitions, contents, strict=True):
             try:
                 offsets[partition] = int((node and node.data) or b"")
             except ValueError:

@@ -54,6 +54,7 @@ class InterBrokerChannels:
         self._listener = listener
         self._image = image
         self._channels: dict[tuple[int, str], InterBrokerChannel] = {}
+        """By broker and purpose: what may take long for one purpose does not hold up the others' answers."""
         self.on_controller_refused: Callable[[int], None] | None = None
         self.presence = Presence()
         self.witnesses = Witnesses(transport, config.broker_id, lambda: image().brokers.keys(), self.endpoint)

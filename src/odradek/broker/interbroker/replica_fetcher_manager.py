@@ -83,10 +83,12 @@ class _Running:
         self._slicer = slicer
         self._timer: TimerHandle | None = None
         self._is_busy = False
+        """Whether a request is under way, or its answer is being taken: no other is sent then."""
         self._stopped = False
         self._fetch: asyncio.Future[Any] | None = None
         """The fetch under way."""
         self._gives_up = False
+        """Whether the channel is reset on purpose: that is no failure, and there is no pause after it."""
 
     def hurry(self) -> None:
         """As `wake`; a fetch that the leader may hold is given up, as it knows nothing of newcomers."""
@@ -222,6 +224,7 @@ class ReplicaFetcherManager:
         )
         self._running: dict[FetcherKey, _Running] = {}
         self._where: dict[TopicPartition, FetcherKey] = {}
+        """Which fetcher follows a partition: at most one does, and it is in `_running`."""
         self._stopped = False
 
     def __len__(self) -> int:

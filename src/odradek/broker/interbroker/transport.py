@@ -112,8 +112,11 @@ class AsyncioChannel:
         self._tls = tls
         self._timeout_s = timeout_ms / 1000
         self._wire: _Wire | None = None
+        """The connection once it is logged in; while there is none, requests wait in `_waiting`."""
         self._connecting: asyncio.Task[None] | None = None
+        """The attempt under way, one at a time; None again before anybody is told how it ended."""
         self._waiting: list[tuple[Any, int, asyncio.Future[Any]]] = []
+        """Requests that wait for the connection, in order; empty while there is one."""
         self._correlation_id = 0
         self._is_closed = False
 
@@ -299,7 +302,9 @@ class _Wire(asyncio.BufferedProtocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._under_way: deque[_Asked] = deque()
+        """Requests without an answer, in the order in which they were sent, and will be answered."""
         self._timer: asyncio.TimerHandle | None = None
+        """Set while something is under way: for the oldest request, whose deadline is the first."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.BaseProtocol`."""
@@ -406,6 +411,7 @@ class _Wire(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         if self._transport is not None:
+            # Not `close`, which waits until a peer that may hang has taken what is buffered.
             self._transport.abort()
         left = list(self._under_way)
         self._under_way.clear()

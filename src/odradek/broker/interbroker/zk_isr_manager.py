@@ -199,8 +199,8 @@ def _write_state(store: MetadataStore, key: TopicPartition, state: PartitionStat
             data, stat = store.get(path)
         except NoNode:
             return None
-        found = nodes.decode_partition_state(path, data)
-        is_ours = (found.leader, found.leader_epoch, found.isr) == (
+        stored = nodes.decode_partition_state(path, data)
+        is_ours = (stored.leader, stored.leader_epoch, stored.isr) == (
             state.leader,
             state.leader_epoch,
             state.isr,

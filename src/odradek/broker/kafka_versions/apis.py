@@ -164,7 +164,7 @@ def versions_of(release: str, *, kraft: bool) -> dict[int, range]:
     """
     order = list(RELEASES)
     until = order.index(release)
-    found = {}
+    ranges = {}
     for key, line in VERSIONS.items():
         latest = "-"
         for word in line.split():
@@ -177,5 +177,5 @@ def versions_of(release: str, *, kraft: bool) -> dict[int, range]:
         if latest == "-" or (kinds and ("k" if kraft else "z") not in kinds):
             continue
         first, _, last = digits.partition("-")
-        found[key] = range(int(first), int(last) + 1)
-    return found
+        ranges[key] = range(int(first), int(last) + 1)
+    return ranges

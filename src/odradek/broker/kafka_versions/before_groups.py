@@ -58,10 +58,10 @@ def answer(api_key: int, body: Buffer) -> bytes | None:
     Raises:
         ProtocolError: it cannot be read; the connection is closed.
     """
-    found = _REQUESTS.get(api_key)
-    if found is None:
+    shape = _REQUESTS.get(api_key)
+    if shape is None:
         return None
-    read, answered = found
+    read, answered = shape
     try:
         read(body)
     except struct.error as error:

@@ -74,15 +74,15 @@ from before 0.10 stores messages of version 0, 0.10 of version 1."""
 
 def defaults_of(release: Release) -> dict[str, str | None]:
     """Config names and texts where a release's default is not ours."""
-    found: dict[str, str | None] = {}
+    defaults: dict[str, str | None] = {}
     for name, steps in _BEFORE.items():
         reached = [text for before, text in steps if not release.at_least(before)]
         if reached:
-            found[name] = reached[0]
+            defaults[name] = reached[0]
     # The list ends with 3.9: later releases have neither config.
     protocol = dict(zip(names(), _PROTOCOL.split(), strict=False)).get(release.name)
     if protocol is not None:
-        found["inter.broker.protocol.version"] = protocol
+        defaults["inter.broker.protocol.version"] = protocol
         if not release.at_least("3.0"):
-            found["log.message.format.version"] = protocol
-    return found
+            defaults["log.message.format.version"] = protocol
+    return defaults

@@ -67,12 +67,12 @@ def features_of(release: Release, served: Container[int]) -> list[Feature]:
     if not release.kraft or release.name not in _METADATA:
         return []
     least, most = _METADATA[release.name]
-    found = [Feature("metadata.version", least, most, most)]
+    supported = [Feature("metadata.version", least, most, most)]
     for name, steps in _OTHERS.items():
         reached = [(highest, level) for since, highest, level in steps if release.at_least(since)]
         if reached and (name not in _NEEDS or _NEEDS[name] in served):
-            found.append(Feature(name, 0, *reached[-1]))
-    return found
+            supported.append(Feature(name, 0, *reached[-1]))
+    return supported
 
 
 def finalized_epoch(release: Release) -> int:

@@ -74,23 +74,23 @@ class Release:
     def advertised(self) -> Mapping[int, range]:
         """The listing of the release's ApiVersions, by API key; 0.8.2 and 0.9 have no ApiVersions."""
         missing = [k for k, versions in _ANSWERED_OTHERWISE.get(self.name, {}).items() if versions is None]
-        found = versions_of(self.name, kraft=self.kraft)
+        by_key = versions_of(self.name, kraft=self.kraft)
         for key in missing:
-            del found[key]
+            del by_key[key]
         if self.at_least("4.0"):
-            found[_PRODUCE] = range(_LEAST_PRODUCE_FROM_4_0, found[_PRODUCE].stop)
-        return {key: versions for key, versions in found.items() if key not in _UNANNOUNCED}
+            by_key[_PRODUCE] = range(_LEAST_PRODUCE_FROM_4_0, by_key[_PRODUCE].stop)
+        return {key: versions for key, versions in by_key.items() if key not in _UNANNOUNCED}
 
     @cached_property
     def answered(self) -> Mapping[int, range]:
         """The versions that the release answers, by API key."""
-        found: dict[int, range] = versions_of(self.name, kraft=self.kraft)
+        by_key: dict[int, range] = versions_of(self.name, kraft=self.kraft)
         for key, versions in _ANSWERED_OTHERWISE.get(self.name, {}).items():
             if versions is None:
-                del found[key]
+                del by_key[key]
             else:
-                found[key] = versions
-        return found
+                by_key[key] = versions
+        return by_key
 
     def read_as(self, key: int, version: int) -> int | None:
         """As which version a request of another one is read and answered; None: it is refused.

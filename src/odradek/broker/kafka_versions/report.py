@@ -28,13 +28,13 @@ def missing(release: Release, served: Mapping[int, range]) -> dict[int, range]:
         release: the release.
         served: our versions, by API key.
     """
-    found = {}
+    lacks = {}
     for key, theirs in sorted(release.advertised.items()):
         ours = served.get(key, range(0))
         lacking = [version for version in theirs if version not in ours and version in release.answered[key]]
         if lacking:
-            found[key] = range(lacking[0], lacking[-1] + 1)
-    return found
+            lacks[key] = range(lacking[0], lacking[-1] + 1)
+    return lacks
 
 
 def missing_text(release: Release, served: Mapping[int, range]) -> str:

@@ -100,19 +100,19 @@ def fields(record: logging.LogRecord) -> dict[str, object]:
     args = record.args
     if not isinstance(record.msg, str) or not isinstance(args, tuple):
         return {}
-    found: dict[str, object] = {}
+    values_by_key: dict[str, object] = {}
     for name, form, first, after in _facts(record.msg):
         values = args[first:after]
         value = values[0] if len(values) == 1 else None
         if form == "%d" and isinstance(value, (int, float)):
-            found[name] = int(value)
+            values_by_key[name] = int(value)
         elif form.endswith("f") and isinstance(value, float) and _SPECIFIER.fullmatch(form):
-            found[name] = float(form % values)
+            values_by_key[name] = float(form % values)
         elif form == "%s" and (value is None or isinstance(value, (bool, int, float))):
-            found[name] = value
+            values_by_key[name] = value
         else:
-            found[name] = form % values
-    return found
+            values_by_key[name] = form % values
+    return values_by_key
 
 
 class JsonFormatter(logging.Formatter):

@@ -14,7 +14,7 @@ OWNER_ALONE = 0o077
 
 
 def keep_others_out() -> None:
-    """Set a umask by which others may neither read nor write what this process makes, whatever it was."""
+    """Set the umask so that this process makes nothing that others may read or write."""
     os.umask(os.umask(OWNER_ALONE) | OTHERS)
 
 

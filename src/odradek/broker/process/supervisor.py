@@ -122,7 +122,7 @@ class Worker:
                 await process.stdin.wait_closed()
 
     def terminate(self) -> None:
-        """Stop its process in good order, if there is one."""
+        """Tell its process to stop in good order, if there is one."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
@@ -211,7 +211,7 @@ class Supervisor:
         return failure
 
     def stop(self) -> None:
-        """Stop all workers in good order, all at once; `run` then returns, after `STOP_LIMIT_S` and a
+        """Tell all workers to stop in good order, all at once; `run` then returns, after `STOP_LIMIT_S` and a
         moment at the latest. Harmless the second time.
         """
         if self._stopping.is_set():

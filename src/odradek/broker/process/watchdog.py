@@ -181,9 +181,9 @@ class StallDetector:
         if silent_ms >= self._next_stack_ms:
             # Soon, as the stall may be over at the next look; and once more where it surely is one.
             self._next_stack_ms = self.threshold_ms if silent_ms < self.threshold_ms else math.inf
-            found = stack()
+            frames = stack()
             if not self._asked or self._answer is None:  # else the loop went on before it was looked at
-                self._stack = found
+                self._stack = frames
         if self._asked:
             if silent_ms >= self._next_alarm_ms:
                 self._next_alarm_ms *= 2
@@ -301,13 +301,13 @@ def parse_stack(dump: str, thread: int, package: PurePath = PACKAGE) -> Stack:
     # `faulthandler` escapes what is not ASCII.
     inside = f"{package}/".encode("ascii", "backslashreplace").decode().replace("\\", "/")
     lines: list[str] = []
-    found = False
+    in_thread = False
     for line in dump.splitlines():
         head = _THREAD.search(line)
         if head is not None:
-            found = int(head[1], 16) == thread
+            in_thread = int(head[1], 16) == thread
             continue
-        frame = _FRAME.match(line) if found else None
+        frame = _FRAME.match(line) if in_thread else None
         if frame is not None and len(lines) < MOST_FRAMES:
             name = frame[1].replace("\\", "/")
             short = name.removeprefix(inside)

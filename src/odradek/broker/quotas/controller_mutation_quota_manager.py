@@ -78,6 +78,8 @@ class ControllerMutationQuotaManager(ClientQuotaManager):
         """
         super().__init__(QuotaType.CONTROLLER_MUTATION, clock, windows)
         self._lock = threading.RLock()
+        """Held by the controller's thread and the event loop's, which both take tokens and read them; anew by
+        the same thread, as methods here call each other."""
 
     def update_quota(self, entity: QuotaEntity, bound: float | None) -> bool:
         """See `ClientQuotaManager.update_quota`."""
@@ -106,6 +108,7 @@ class ControllerMutationQuotaManager(ClientQuotaManager):
                 return 0, now_ms
             bucket = self._bucket(sensor)
             throttle_ms = bucket.throttle_ms(sensor.bound, now_ms)
+            # What is refused takes no tokens: who asks in a loop is not kept out for good (KIP-599).
             if not (strict and throttle_ms):
                 sensor.rate.record(partitions, now_ms)
                 bucket.take(partitions, sensor.bound, now_ms)

@@ -30,7 +30,7 @@ def mutation_quota(context: RequestContext, *, strict_from: int | None) -> Contr
 def throttle_mutations(
     context: RequestContext, quota: ControllerMutationQuota | None, response: _Response
 ) -> None:
-    """Make the client wait as the quota says, once the request is done."""
+    """Mute the client for as long as the quota says, once the request is done."""
     throttle_ms = 0 if quota is None else quota.throttle_ms
     if throttle_ms:
         context.mute_ms = response.throttle_time_ms = throttle_ms

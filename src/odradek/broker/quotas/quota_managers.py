@@ -95,7 +95,7 @@ class QuotaManagers:
                 rate = _number(path, quotas.CONNECTION_CREATION_RATE, values)
                 self.connections.limit_address(entity[quotas.IP], None if rate is None else int(rate))
                 continue
-            found = QuotaEntity(
+            quota_entity = QuotaEntity(
                 quotas.USER in entity,
                 quotas.CLIENT_ID in entity,
                 entity.get(quotas.USER),
@@ -103,7 +103,7 @@ class QuotaManagers:
             )
             for name, manager in self._of_clients.items():
                 bound = _number(path, name, values)
-                if manager.update_quota(found, bound):
+                if manager.update_quota(quota_entity, bound):
                     log.info(
                         "quota changed entity=%s %s=%s", path, name, "none" if bound is None else f"{bound:g}"
                     )

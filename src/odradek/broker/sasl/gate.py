@@ -309,7 +309,7 @@ class SaslGate:
             self._set_timer(login.lifetime_ms, self._expire)
 
     def _fail(self, authenticator: Authenticator, buffers: list[Any], later: Later) -> None:
-        """End the connection after a while, with the answer if there is one."""
+        """Close the connection after a while, with the answer if there is one."""
         self._count_failure(authenticator)
         later.hold(True)
         answer = Answer(buffers or None, close=True)

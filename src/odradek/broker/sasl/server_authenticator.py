@@ -85,7 +85,9 @@ class Authenticator:
         self._clock = clock
         self._before = before
         self._server: ServerMechanism | None = None
+        """The exchange; there is one from AUTHENTICATE on."""
         self._bare = False
+        """Whether tokens come as bare frames: a SaslHandshake 0 was before them (KIP-152 wraps them)."""
 
     def wants_api_versions(self, key: int) -> bool:
         """Return whether a request of that key is one that the broker's handler may answer now."""
@@ -108,6 +110,8 @@ class Authenticator:
         try:
             header, body = decode_request_header(frame)
         except ProtocolError:
+            # Kafka 4.0's words: it takes no bare GSSAPI tokens any more, with which 0.9's clients begin
+            # (KIP-896).
             raise ProtocolError(
                 "Invalid request, potential reasons: kafka client configured with the wrong security "
                 "protocol, it does not support KIP-43 or it is not a kafka client."

@@ -125,9 +125,9 @@ def server_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginM
     if mechanism in HASHES and not modules:
         # Its users are in the metadata store: there is nothing to say of them.
         return LoginModule(wanted, "required", {})
-    found = f"; {where} has {', '.join(module.short_name for module in modules)}" if modules else ""
+    others = f"; {where} has {', '.join(module.short_name for module in modules)}" if modules else ""
     raise ConfigError(
-        f"listener {listener}: {mechanism} is enabled and has no login module{found}. Give it one: "
+        f"listener {listener}: {mechanism} is enabled and has no login module{others}. Give it one: "
         f"{name}=org.apache.kafka.common.security.….{wanted} required …;"
     )
 
@@ -173,11 +173,11 @@ def _kerberos_maker(listener: str, module: LoginModule, rules: str) -> Callable[
 
 def _split_rules(text: str) -> list[str]:
     """The rules of a list; there may be commas within brackets."""
-    found, depth = [""], 0
+    parts, depth = [""], 0
     for character in text:
         depth += (character in "[(") - (character in "])")
         if character == "," and depth == 0:
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += character
-    return [one.strip() for one in found if one.strip()]
+            parts[-1] += character
+    return [rule.strip() for rule in parts if rule.strip()]

@@ -79,9 +79,12 @@ class TokenKeeper:
         self._max_lifetime_ms = max_lifetime_ms
         self._kept: dict[str, _Kept] = {}
         self._notices: TokenNotices | None = None
+        """What was seen in the session that is followed; None before the first `load`."""
         self._watched: MetadataStore | None = None
         self._unread: dict[str, None] = {}
+        """Tokens whose notices are counted as seen, and whose nodes could not be read."""
         self._unseen = False
+        """Whether a look has failed: `look_again` comes back to it."""
 
     # ------------------------------------------------------------------ following
 

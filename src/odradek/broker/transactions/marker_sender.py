@@ -17,7 +17,7 @@ class MarkerSender(Protocol):
     def __call__(
         self, broker_id: int, markers: TransactionMarkers, deliver: Callable[[PartitionErrors], None]
     ) -> None:
-        """Write markers.
+        """Send markers to the broker that writes them.
 
         Args:
             broker_id: who leads their partitions; -1: nobody at the moment.

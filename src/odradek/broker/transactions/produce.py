@@ -66,8 +66,8 @@ def transactional_producer(records: Any) -> tuple[int, int, int] | None:
     """
     if records is None or len(records) < HEADER_BYTES:
         return None
-    found: tuple[int, int, int, int, int, int] = BATCH_OF_PRODUCER_STRUCT.unpack_from(records)
-    length, magic, attributes, producer_id, epoch, sequence = found
+    header: tuple[int, int, int, int, int, int] = BATCH_OF_PRODUCER_STRUCT.unpack_from(records)
+    length, magic, attributes, producer_id, epoch, sequence = header
     if not attributes & TRANSACTIONAL_BIT or magic != MAGIC_V2 or length < MIN_LENGTH or producer_id < 0:
         return None
     return producer_id, epoch, sequence

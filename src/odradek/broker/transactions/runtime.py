@@ -107,11 +107,14 @@ class TransactionRuntime(CoordinatorShell):
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
         self._remote: RemoteCoordinator | None = None
+        """None for a broker that is alone: it coordinates everything itself."""
         self.writer = writer
         self.leader_of: Callable[[TopicPartition], int | None] = self._leader_in_the_image
         self._without_leader: dict[str, int] = {}
+        """By transactional id, how many partitions wait for a leader to take their markers; a gauge alone."""
         self.verified = VerificationMetrics()
         self._claim: asyncio.Future[None] | None = None
+        """The claim of a block that no request waits for, one at a time."""
         self.coordinator: TransactionCoordinator = TransactionCoordinator(
             config=transaction_config(config, transaction_version),
             log=ReplicatedLog(replicas, purgatory, clock),
@@ -259,7 +262,8 @@ class TransactionRuntime(CoordinatorShell):
             return command()
         return promised(asyncio.ensure_future(self._after_claim(command)))
 
-    async def _after_claim(self, command: Callable[[], R | Promise[R]]) -> R:
+    async def _after_claim(self, command: Callable[[], R | asyncio.Future[R]]) -> R:
+        # Again, where others who waited for the same block have used it up.
         while self._producer_ids.is_exhausted:
             block: ProducerIdBlock | asyncio.Future[ProducerIdBlock] = self._controller.event_queue.run(
                 self._producer_ids.claiming()
@@ -273,10 +277,10 @@ class TransactionRuntime(CoordinatorShell):
         runtime = self.coordinator.runtime
         return max(
             (
-                one.producer_id
+                transaction.producer_id
                 for index in runtime.partitions()
                 if runtime.state(index) is ShardState.ACTIVE
-                for one in runtime.shard(index).transactions.values()
+                for transaction in runtime.shard(index).transactions.values()
             ),
             default=-1,
         )

@@ -66,7 +66,7 @@ class Moving:
                 log.warning("move not resumed topic=%s partition=%d: %s", *key, error)
 
     def begin(self, key: TopicPartition, parent: Path) -> None:
-        """Move a replica to that folder, if it is elsewhere. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
+        """Begin to move a replica to that data folder. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
         move = self._logs.moves.begin(key, parent)
         if move is not None:
             log.info("move begun topic=%s partition=%d from=%s to=%s", *key, move.source.parent, parent)
