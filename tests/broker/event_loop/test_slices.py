@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from odradek.broker.event_loop import slices
-from odradek.broker.event_loop.slices import SLICE_S, Slicer, Steps, each, in_order, take_all, take_apart
+from odradek.broker.event_loop.slices import (
+    SLICE_S,
+    Slicer,
+    Steps,
+    each,
+    in_order,
+    take_all,
+    take_apart,
+    take_or_wait,
+)
+from odradek.util.promise import Promise
 from odradek.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -285,5 +295,25 @@ def test_who_fails_in_its_turn_keeps_nobody_waiting() -> None:
         slicer.wait_turn(Visitor(slicer, "after it", 1, done, pass_time).go_on, again=False)
         await until_async(lambda: done, "the turn of who came after it", every_s=0)
         assert [str(problem) for problem in told] == ["on purpose"]
+
+    in_a_loop(main)
+
+
+def test_steps_whose_promise_was_cancelled_do_not_go_on() -> None:
+    async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
+        awaited = asyncio.get_running_loop().create_future()
+
+        def waiting() -> Steps[str]:
+            yield awaited
+            done.append("went on")
+            return "answer"
+
+        promise = take_or_wait(waiting())
+        assert isinstance(promise, Promise)
+        promise.cancel()
+        awaited.set_result(None)
+        await asyncio.sleep(0)
+        assert promise.cancelled()
+        assert not done
 
     in_a_loop(main)

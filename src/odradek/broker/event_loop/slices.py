@@ -132,6 +132,8 @@ def take_or_wait(steps: Steps[R]) -> R | Promise[Any]:
     promise: Promise[Any] = Promise(awaited.get_loop())
 
     def go_on(_done: object) -> None:
+        if promise.done():
+            return  # nobody waits any more
         try:
             further = _take_to_wait(steps)
         except StopIteration as end:
