@@ -157,6 +157,7 @@ class AppendableLog(TruncatableLog):
         self, prepared: Prepared, leader_epoch: int, origin: Origin, now_ms: int
     ) -> AppendInfo:
         rules, placed = self.rules, prepared.placed
+        # The config has changed, or something else was appended, while another thread prepared this.
         if not self.is_current(prepared):
             prepared = prepare(
                 rules,
@@ -179,6 +180,7 @@ class AppendableLog(TruncatableLog):
         time_ms = now_ms if rules.is_append_time else NO_TIMESTAMP
         if placed is None:
             return AppendInfo(-1, -1, time_ms, self.log_start_offset)
+        # Messages are written, so the format was set back since the last batch.
         if self.epochs.latest >= 0:
             self._forget_epochs()
         records = placed.records
@@ -217,6 +219,7 @@ class AppendableLog(TruncatableLog):
             try:
                 self.producers.append_batch(batch, base_offset)
             except Exception:
+                # The batch would be taken for a new one when its producer, told of the error, sends it again.
                 self._undo_append(base_offset)
                 raise
         self._flush_if_due()
@@ -239,6 +242,7 @@ class AppendableLog(TruncatableLog):
         base_offset = self.log_end_offset
         self._begin_epoch(leader_epoch, base_offset)
         time_ms = now_ms if rules.is_append_time else NO_TIMESTAMP
+        # The sender's bytes stay as they are: offsets and timestamps are written into a copy.
         copy = bytearray(records)
         headers = assign_offsets(
             copy,
@@ -365,6 +369,7 @@ class AppendableLog(TruncatableLog):
         try:
             self.cut_end(end_offset)
         except Exception:
+            # What is in the files is not what is known of them: the next start reads them through.
             self.syncing.failed = True
             logger.exception("%r takes no more records: a write to it could not be undone", self)
 

@@ -70,6 +70,7 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
     sizes = plan.contents.sizes
     if PARTITION_METADATA in sizes:
         log.topic_id = partition_metadata.read(files, log.directory / PARTITION_METADATA)
+    # A cleaner's segments take their place with `tidy`, and the gaps in them are no lost records.
     if plan.contents.renames:
         note_gaps(files, log.directory)
     plan.contents.tidy(files)
@@ -98,11 +99,14 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
     log.log_end_offset = end_offset
     # The least that it can be; the checkpoint, or else the leader, says how far it goes.
     log.high_watermark = log.log_start_offset
+    # A clean stop has synced everything; after any other only the checkpoint is to be believed.
     log.recovery_point = end_offset if plan.clean else min(recovery_point, end_offset)
     _load_producers(log, plan, now_ms)
     _note_scanned_epochs(log, plan)
+    # The checkpoint may know of epochs whose records were cut, or have been deleted since it was written.
     log.epochs.truncate_from_end(end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
+    # Of thousands of logs most are not used soon: descriptors are opened again when they are.
     log.release()
 
 
