@@ -262,7 +262,7 @@ class TransactionRuntime(CoordinatorShell):
             return command()
         return promised(asyncio.ensure_future(self._after_claim(command)))
 
-    async def _after_claim(self, command: Callable[[], R | asyncio.Future[R]]) -> R:
+    async def _after_claim(self, command: Callable[[], R | Promise[R]]) -> R:
         # Again, where others who waited for the same block have used it up.
         while self._producer_ids.is_exhausted:
             block: ProducerIdBlock | asyncio.Future[ProducerIdBlock] = self._controller.event_queue.run(
