@@ -131,16 +131,16 @@ def _take(key: _Key) -> Any:
     return idle.pop() if idle else None
 
 
-def _keep(key: _Key, one: "RawReader | RawWriter") -> None:
+def _keep(key: _Key, connection: "RawReader | RawWriter") -> None:
     if sum(map(len, _idle.values())) < _MOST_KEPT:
-        _idle.setdefault(key, []).append(one)
+        _idle.setdefault(key, []).append(connection)
     else:
-        one.close()
+        connection.close()
 
 
 def close_idle() -> None:
     """Close the readers and writers that nobody uses."""
     for idle in _idle.values():
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
     _idle.clear()

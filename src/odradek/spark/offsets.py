@@ -53,7 +53,9 @@ class SourceOffset:
     def recreated(self, later: "SourceOffset") -> frozenset[str]:
         """The topics that have another id in `later`."""
         ids = later.topic_ids
-        return frozenset(topic for topic, one in self.topic_ids.items() if ids.get(topic, one) != one)
+        return frozenset(
+            topic for topic, topic_id in self.topic_ids.items() if ids.get(topic, topic_id) != topic_id
+        )
 
     def is_past(self, later: "SourceOffset") -> bool:
         """Return whether a partition is not in `later`, or ends there before its offset here."""
@@ -120,7 +122,7 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
     """
     wanted = 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'
     parsed = _parse(text, wanted)
-    found: set[TopicPartition] = set()
+    partitions: set[TopicPartition] = set()
     for topic, numbers in parsed.items():
         if not isinstance(numbers, list) or not all(_is_count(number) for number in numbers):
             raise ValueError(f"{wanted}, got {text}")
@@ -128,8 +130,8 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
             raise ValueError(
                 f"{topic}-{max(numbers)}: partitions are numbers up to {MOST_PARTITION}, got {text}"
             )
-        found.update(TopicPartition(topic, number) for number in numbers)
-    return sorted(found)
+        partitions.update(TopicPartition(topic, number) for number in numbers)
+    return sorted(partitions)
 
 
 def to_spark(place: SourceOffset) -> dict[str, dict[str, int]]:

@@ -84,7 +84,7 @@ class Given:
 
             near = get_close_matches(name, names, n=1, cutoff=0.6)
             # Those of TLS are many, and Kafka's own names.
-            common = ", ".join(one for one in names.values() if ".ssl." not in one)
+            common = ", ".join(known_name for known_name in names.values() if ".ssl." not in known_name)
             hint = f"did you mean '{names[near[0]]}'?" if near else f"Known are {common}."
             raise ValueError(
                 f"Unknown option '{name}'. {hint} A config of the Kafka client is written 'kafka.<its name>'."

@@ -124,7 +124,7 @@ class SourceOptions:
     def says_how_tasks_are_made(self) -> bool:
         """Return whether one of the options for the number and size of tasks was given."""
         given = (self.min_partitions, self.max_records_per_partition, self.min_records_per_partition)
-        return any(one is not None for one in given)
+        return any(limit is not None for limit in given)
 
     @property
     def description(self) -> str:

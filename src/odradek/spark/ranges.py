@@ -94,7 +94,7 @@ def _dealt_out(ranges: Sequence[OffsetRange], chosen: Iterable[int], count: int)
     # The largest first, each to the task that has least: that evens them out.
     by_size = [(0, number) for number in range(len(tasks))]
     partitions: list[set[TopicPartition]] = [set() for _ in tasks]
-    for index in sorted(chosen, key=lambda one: -ranges[one].size):
+    for index in sorted(chosen, key=lambda number: -ranges[number].size):
         passed = []
         size, least = heapq.heappop(by_size)
         while ranges[index].tp in partitions[least]:

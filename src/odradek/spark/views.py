@@ -76,10 +76,10 @@ def _topics(given: Mapping[str, str], pattern: str | None) -> list[str]:
     configs = parse_source({**given, "subscribe": "any"}, streaming=False).client
     try:
         with open_reader(configs, first_contact_ms(configs)) as reader:
-            found = reader.topics()
+            topics = reader.topics()
     except NoBrokersAvailableError as problem:
         raise unreachable(configs, problem) from problem
-    return sorted(name for name in found if pattern is None or re.search(pattern, name))
+    return sorted(name for name in topics if pattern is None or re.search(pattern, name))
 
 
 def _base_table(spark: "SparkSession", given: Mapping[str, Any], topic: str) -> str:

@@ -46,7 +46,7 @@ class Plan:
         for number, (op, target, a, b, below, pieces) in enumerate(self.steps):
             if target >= len(tree.nodes):
                 raise ValueError(f"the tree has no column {target}")
-            if any(not 0 <= one < len(self.steps) for one in below):
+            if any(not 0 <= step < len(self.steps) for step in below):
                 raise ValueError(f"the plan has no step {below}")
             if (op in (steps.MEMBER, steps.CONSTANT) and len(below) != 1) or (
                 op == steps.CONSTANT and len(pieces) != 1
@@ -188,13 +188,13 @@ class _Reader:
 
     def _record(self, node: Node | None, below: Sequence[int], depth: int) -> Any:
         filled: dict[int, Any] = {}
-        for one in below:
-            value = self.run(one, depth + 1)
-            filled[self._plan.steps[one][1]] = value
+        for step in below:
+            value = self.run(step, depth + 1)
+            filled[self._plan.steps[step][1]] = value
         return None if node is None else tuple(filled.get(child.number) for child in node.children)
 
     def _blocks(self, node: Node | None, below: Sequence[int], depth: int) -> Any:
-        found: list[Any] = []
+        elements: list[Any] = []
         while count := self._long():
             if abs(count) > kinds.LARGEST:
                 raise MalformedError(kinds.TOO_LARGE)
@@ -206,13 +206,13 @@ class _Reader:
                     continue
             for _ in range(count):
                 began = self.at
-                values = [self.run(one, depth + 1) for one in below]
+                values = [self.run(step, depth + 1) for step in below]
                 if self.at == began:
                     self._empty += 1
                     if self._empty > _MOST_EMPTY:
                         raise MalformedError(kinds.TOO_LARGE)
-                found.append(values[0] if len(values) == 1 else tuple(values))
-        return found
+                elements.append(values[0] if len(values) == 1 else tuple(values))
+        return elements
 
     def _take(self, length: int) -> bytes:
         if length > len(self._data) - self.at:

@@ -74,9 +74,9 @@ class _Reader:
         self.column = 0
 
     def blanks(self) -> None:
-        found = _BLANKS.match(self._data, self.at)
-        assert found is not None
-        self.at = found.end()
+        blanks = _BLANKS.match(self._data, self.at)
+        assert blanks is not None
+        self.at = blanks.end()
 
     def _peek(self) -> int:
         """The next byte that is not blank."""
@@ -133,14 +133,14 @@ class _Reader:
         return self._object(node, depth) if first == 0x7B else self._array(node, depth)
 
     def _array(self, node: Node | None, depth: int) -> list[Any]:
-        found: list[Any] = []
+        elements: list[Any] = []
         element = node.children[0] if node is not None else None
         if self._maybe(0x5D):
-            return found
+            return elements
         while True:
-            found.append(self.value(element, depth + 1))
+            elements.append(self.value(element, depth + 1))
             if self._end(0x5D):
-                return found
+                return elements
 
     def _object(self, node: Node | None, depth: int) -> Any:
         pairs: list[tuple[bytes, Any]] = []
@@ -174,11 +174,11 @@ class _Reader:
 
     def _end(self, sign: int) -> bool:
         """Return whether the list ends here; else it goes on behind a comma."""
-        found = self._peek()
-        if found not in (sign, 0x2C):
+        sign_here = self._peek()
+        if sign_here not in (sign, 0x2C):
             raise MalformedError(kinds.SYNTAX)
         self.at += 1
-        return found == sign
+        return sign_here == sign
 
     def _word(self, word: bytes) -> None:
         there = self._data[self.at : self.at + len(word)]
@@ -190,10 +190,10 @@ class _Reader:
         """A string's characters, from behind its opening quote."""
         parts: list[bytes] = []
         while True:
-            found = _PLAIN.match(self._data, self.at)
-            assert found is not None
-            parts.append(found[0])
-            self.at = found.end()
+            plain = _PLAIN.match(self._data, self.at)
+            assert plain is not None
+            parts.append(plain[0])
+            self.at = plain.end()
             if self.at == len(self._data):
                 raise MalformedError(kinds.TRUNCATED)
             sign = self._data[self.at]
@@ -281,10 +281,10 @@ def _of_string(node: Node, text: bytes) -> Any:
     if node.kind == kinds.BINARY:
         return _base64(text)
     if node.kind in (kinds.DATE, kinds.TIMESTAMP):
-        found = read_date(text) if node.kind == kinds.DATE else read_timestamp(text)
-        if found is None:
+        moment = read_date(text) if node.kind == kinds.DATE else read_timestamp(text)
+        if moment is None:
             raise MalformedError(kinds.BAD_TIME)
-        return found
+        return moment
     if node.kind == kinds.DECIMAL:
         return _of_number(node, text)
     if node.kind in (kinds.DOUBLE, kinds.FLOAT):
@@ -321,23 +321,23 @@ def _base64(text: bytes) -> bytes:
 
 def _of_number(node: Node, text: bytes) -> Any:
     """The number that is all of the bytes, which may be any text."""
-    found = _LOOSE.fullmatch(text)
-    if found is None or not (found[2] or found[3]):
+    match = _LOOSE.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
         raise MalformedError(kinds.BAD_NUMBER)
-    below = found[3] or b""
-    digits = ((found[2] or b"") + below).lstrip(b"0")
-    exponent = int((found[4] or b"").lstrip(b"+-0")[:6] or b"0")
-    exponent = -exponent if (found[4] or b"").startswith(b"-") else exponent
+    below = match[3] or b""
+    digits = ((match[2] or b"") + below).lstrip(b"0")
+    exponent = int((match[4] or b"").lstrip(b"+-0")[:6] or b"0")
+    exponent = -exponent if (match[4] or b"").startswith(b"-") else exponent
     exponent += max(len(digits) - 38, 0) - len(below)
     exact = not digits[38:].strip(b"0")
     if node.kind in (kinds.DOUBLE, kinds.FLOAT):
         value = float(text)
         return single(value) if node.kind == kinds.FLOAT else value
     number = int(digits[:38] or b"0")
-    number = -number if found[1] == b"-" else number
+    number = -number if match[1] == b"-" else number
     if node.kind == kinds.DECIMAL:
         return _decimal(node, number, exponent)
-    if found[4] is not None or b"." in text:
+    if match[4] is not None or b"." in text:
         raise MalformedError(kinds.WRONG_KIND)
     if not exact or exponent or not -(1 << 63) <= number < 1 << 63:
         raise MalformedError(kinds.OUT_OF_RANGE)

@@ -217,7 +217,7 @@ class _Reader:
             raise MalformedError(kinds.TOO_DEEP)
         _, fields = self._plan.messages[number]
         by_number = {field[0]: field for field in fields}
-        found: dict[int, Any] = {field[2]: [] if field[3] else _UNSET for field in fields}
+        filled: dict[int, Any] = {field[2]: [] if field[3] else _UNSET for field in fields}
         spans: dict[int, bytes] = {}
         at = 0
         while at < len(data):
@@ -231,12 +231,12 @@ class _Reader:
                 continue
             end = _skip(data, at, tag >> 3, wire, depth)
             self.column = field[2]
-            self._field(field, fields, data[at:end], wire, found, spans, depth)
+            self._field(field, fields, data[at:end], wire, filled, spans, depth)
             at = end
         for field in fields:
-            if found[field[2]] is _UNSET:
-                found[field[2]] = self._absent(field, depth)
-        return tuple(found[field[2]] for field in sorted(fields, key=lambda one: one[2]))
+            if filled[field[2]] is _UNSET:
+                filled[field[2]] = self._absent(field, depth)
+        return tuple(filled[field[2]] for field in sorted(fields, key=lambda entry: entry[2]))
 
     def _field(
         self,
@@ -244,7 +244,7 @@ class _Reader:
         fields: Sequence[Any],
         data: bytes,
         wire: int,
-        found: dict[int, Any],
+        filled: dict[int, Any],
         spans: dict[int, bytes],
         depth: int,
     ) -> None:
@@ -254,7 +254,7 @@ class _Reader:
             _, at = _varint(data, 0)
             data = data[at:]
         if wire == 2 and kind <= types.P_DOUBLE:
-            found[column] += self._packed(field, node.children[0], data)
+            filled[column] += self._packed(field, node.children[0], data)
             return
         if wire != 2:
             target = node.children[0] if repeated else node
@@ -262,26 +262,26 @@ class _Reader:
             if value is _UNSET:
                 return
             if repeated:
-                found[column].append(value)
+                filled[column].append(value)
                 return
         elif repeated:
             inner = node if kind == types.P_ENTRY else node.children[0]
-            found[column].append(self._part(field, inner, data, depth))
+            filled[column].append(self._part(field, inner, data, depth))
             return
         if oneof >= 0:
             for other in fields:
                 if other[5] == oneof and other is not field:
-                    found[other[2]] = _UNSET
+                    filled[other[2]] = _UNSET
         if wire == 2:
             if kind >= types.P_MESSAGE:
-                if found[column] is not _UNSET:
+                if filled[column] is not _UNSET:
                     data = spans[column] + data
                     self._merged += len(data)
                     if self._merged > _MERGED_BYTES:
                         raise MalformedError(kinds.TOO_LARGE)
                 spans[column] = data
             value = self._part(field, node, data, depth)
-        found[column] = value
+        filled[column] = value
 
     def _packed(self, field: Any, node: Node, data: bytes) -> list[Any]:
         values = []

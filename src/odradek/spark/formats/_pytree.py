@@ -67,7 +67,7 @@ class Node:
             raise ValueError("a decimal has up to 38 digits")
         self.number = len(nodes)
         nodes.append(self)
-        self.children = [Node(one, nodes) for one in below]
+        self.children = [Node(child, nodes) for child in below]
 
     @property
     def width(self) -> int:
@@ -107,29 +107,29 @@ class Tree:
 
 
 def _parts(node: Node, values: Sequence[Any]) -> tuple[Any, ...]:
-    nulls = sum(one is None for one in values)
-    validity = _bits([one is not None for one in values]) if nulls else None
+    nulls = sum(value is None for value in values)
+    validity = _bits([value is not None for value in values]) if nulls else None
     if node.kind == kinds.STRUCT:
         below = [
-            _parts(child, [None if one is None else one[number] for one in values])
+            _parts(child, [None if value is None else value[number] for value in values])
             for number, child in enumerate(node.children)
         ]
         return len(values), nulls, validity, None, None, below
     if node.kind == kinds.BOOL:
-        return len(values), nulls, validity, None, _bits([bool(one) for one in values]), []
+        return len(values), nulls, validity, None, _bits([bool(value) for value in values]), []
     if node.width:
-        return len(values), nulls, validity, None, b"".join(_fixed(node.kind, one) for one in values), []
+        return len(values), nulls, validity, None, b"".join(_fixed(node.kind, value) for value in values), []
     ends = [0]
-    for one in values:
-        ends.append(ends[-1] + (0 if one is None else len(one)))
+    for value in values:
+        ends.append(ends[-1] + (0 if value is None else len(value)))
     offsets = struct.pack(f"={len(ends)}i", *ends)
-    there = [one for one in values if one is not None]
+    there = [value for value in values if value is not None]
     if node.kind in (kinds.STRING, kinds.BINARY):
         return len(values), nulls, validity, offsets, b"".join(there), []
-    elements = [element for one in there for element in one]
+    elements = [element for value in there for element in value]
     if node.kind == kinds.LIST:
         return len(values), nulls, validity, offsets, None, [_parts(node.children[0], elements)]
-    pairs = [_parts(node.children[number], [one[number] for one in elements]) for number in (0, 1)]
+    pairs = [_parts(node.children[number], [element[number] for element in elements]) for number in (0, 1)]
     return len(values), nulls, validity, offsets, None, pairs
 
 

@@ -89,17 +89,17 @@ class _Encoder:
             return zigzag(schema.symbols.index(value))
         assert schema.items is not None or kind in ("record", "union")
         if kind == "array":
-            items = b"".join(self.encode(schema.items, one) for one in value)  # type: ignore[arg-type]
+            items = b"".join(self.encode(schema.items, item) for item in value)  # type: ignore[arg-type]
             return (zigzag(len(value)) + items if value else b"") + b"\x00"
         if kind == "map":
             pairs = b"".join(
-                _sized(key.encode()) + self.encode(schema.items, one)  # type: ignore[arg-type]
-                for key, one in value.items()
+                _sized(key.encode()) + self.encode(schema.items, item)  # type: ignore[arg-type]
+                for key, item in value.items()
             )
             return (zigzag(len(value)) + pairs if value else b"") + b"\x00"
         if kind == "union":
             return self._branch(schema, value)
-        return b"".join(self._field(value, one.name, one.type, one.default) for one in schema.fields)
+        return b"".join(self._field(value, field.name, field.type, field.default) for field in schema.fields)
 
     def _branch(self, schema: AvroType, value: Any) -> bytes:
         """The first branch that the value fits."""

@@ -59,8 +59,8 @@ class AvroEncoding:
         import fastavro
 
         named: dict[str, Any] = {}
-        for one in self.references:
-            fastavro.parse_schema(json.loads(one), named_schemas=named)
+        for reference in self.references:
+            fastavro.parse_schema(json.loads(reference), named_schemas=named)
         parsed = fastavro.parse_schema(_loaded(self.schema), named_schemas=named)
         convert = converter(parse_schema(self.schema, self.references)) or (lambda value: value)
         frame = self.frame
@@ -98,12 +98,12 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> A
             f"{options.side}.schema.register is false: the schema of the registry is used; leave "
             f"{options.side}.schema out"
         )
-    found = client.version(subject, "latest")
-    if found.kind != "AVRO":
-        raise SchemaError(f"the newest schema of the subject '{subject}' is of type {found.kind}")
-    references = tuple(text for _, text in found.references)
-    _check(data_type, parse_schema(found.text, references), options.side)
-    return AvroEncoding(found.text, references, frame_of(found.id))
+    newest = client.version(subject, "latest")
+    if newest.kind != "AVRO":
+        raise SchemaError(f"the newest schema of the subject '{subject}' is of type {newest.kind}")
+    references = tuple(text for _, text in newest.references)
+    _check(data_type, parse_schema(newest.text, references), options.side)
+    return AvroEncoding(newest.text, references, frame_of(newest.id))
 
 
 def _loaded(text: str) -> Any:
@@ -195,15 +195,15 @@ def _made(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | 
         return _of_union(schema, known)
     if schema.type == "record":
         inner = [(field.name, _converter(field.type, known)) for field in schema.fields]
-        needed = [(name, one) for name, one in inner if one is not None]
+        needed = [(name, convert) for name, convert in inner if convert is not None]
         if not needed:
             return None
 
         def record(value: Any) -> Any:
             made = dict(value)
-            for name, one in needed:
+            for name, convert in needed:
                 if made.get(name) is not None:
-                    made[name] = one(made[name])
+                    made[name] = convert(made[name])
             return made
 
         return record
@@ -212,14 +212,14 @@ def _made(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | 
         element = _converter(schema.items, known)
         if element is None:
             return None
-        return lambda value: [None if one is None else element(one) for one in value]
+        return lambda value: [None if item is None else element(item) for item in value]
     if schema.type == "map":
         assert schema.items is not None
         inner_value = _converter(schema.items, known)
         if inner_value is None:
             return dict
         return lambda value: {
-            key: None if one is None else inner_value(one) for key, one in dict(value).items()
+            key: None if item is None else inner_value(item) for key, item in dict(value).items()
         }
     return None
 
@@ -231,17 +231,17 @@ def _of_union(schema: AvroType, known: dict[AvroType, Convert | None]) -> Conver
     if widest(members):
         return None
     branches = [
-        (f"member{number}", one.name or one.type, _converter(one, known))
-        for number, one in enumerate(members)
+        (f"member{number}", member.name or member.type, _converter(member, known))
+        for number, member in enumerate(members)
     ]
 
     def union(value: Any) -> Any:
         for name, branch, inner in branches:
-            found = value[name]
-            if found is not None:
-                found = found if inner is None else inner(found)
+            chosen = value[name]
+            if chosen is not None:
+                chosen = chosen if inner is None else inner(chosen)
                 # A record says by its name which branch it is; other values by their own type.
-                return (branch, found)
+                return (branch, chosen)
         return None
 
     return union

@@ -107,9 +107,11 @@ class _Planner:
             return known
         at = self._skips[id(writer)] = self._reserve()
         if writer.type == "record":
-            return self._add(steps.RECORD, below=tuple(self.skip(one.type) for one in writer.fields), at=at)
+            return self._add(
+                steps.RECORD, below=tuple(self.skip(field.type) for field in writer.fields), at=at
+            )
         if writer.type == "union":
-            return self._add(steps.UNION, below=tuple(self.skip(one) for one in writer.branches), at=at)
+            return self._add(steps.UNION, below=tuple(self.skip(branch) for branch in writer.branches), at=at)
         if writer.type == "array":
             assert writer.items is not None
             return self._add(steps.ARRAY, below=(self.skip(writer.items),), at=at)
@@ -120,7 +122,7 @@ class _Planner:
         if writer.type == "fixed":
             return self._add(steps.FIXED, a=writer.size, at=at)
         if writer.type == "enum":
-            return self._add(steps.ENUM, pieces=tuple(one.encode() for one in writer.symbols), at=at)
+            return self._add(steps.ENUM, pieces=tuple(symbol.encode() for symbol in writer.symbols), at=at)
         if writer.type == "null":
             return self._add(steps.NOTHING, at=at)
         return self._add(_OPS[writer.type], at=at)
@@ -190,7 +192,7 @@ class _Planner:
             if len(members) == len(reader.branches):
                 raise ResolutionError("null is not in the reader's union")
             return self._add(steps.NOTHING, column.number, at=at)
-        for member in sorted(members, key=lambda one: not _same(writer, one)):
+        for member in sorted(members, key=lambda branch: not _same(writer, branch)):
             try:
                 if len(members) == 1 or widest(members):
                     inner = self.resolve(writer, None if widest(members) else member, column)
@@ -205,7 +207,7 @@ class _Planner:
         raise ResolutionError(f"{_named(writer)} is in no branch of the reader's union")
 
     def _member(self, writer: AvroType, reader: AvroType | None, number: int, column: Column, at: int) -> int:
-        below = {one.name: one for one in column.below}.get(f"member{number}")
+        below = {child.name: child for child in column.below}.get(f"member{number}")
         if below is None:
             raise ResolutionError(f"the column has no member{number}")
         position = column.below.index(below)
@@ -214,15 +216,15 @@ class _Planner:
         )
 
     def _record(self, writer: AvroType, reader: AvroType | None, column: Column, at: int) -> int:
-        of_reader = {one.name: one for one in reader.fields} if reader is not None else {}
-        wanted: dict[str, Column] = {one.name: one for one in column.below}
+        of_reader = {field.name: field for field in reader.fields} if reader is not None else {}
+        wanted: dict[str, Column] = {child.name: child for child in column.below}
         by_writer: dict[str, Column] = {}
-        written = {one.name for one in writer.fields}
-        for name, one in wanted.items():
+        written = {field.name for field in writer.fields}
+        for name, child in wanted.items():
             names = (name, *(of_reader[name].aliases if name in of_reader else ()))
-            found = next((other for other in names if other in written), None)
-            if found is not None:
-                by_writer[found] = one
+            written_name = next((other for other in names if other in written), None)
+            if written_name is not None:
+                by_writer[written_name] = child
         below = []
         for field in writer.fields:
             into = by_writer.get(field.name)
@@ -234,26 +236,26 @@ class _Planner:
                 below.append(self.resolve(field.type, inner, into))
             except ResolutionError as problem:
                 raise ResolutionError(f"field '{field.name}': {problem}") from None
-        filled = {one.name for one in by_writer.values()}
-        for name, one in wanted.items():
+        filled = {child.name for child in by_writer.values()}
+        for name, child in wanted.items():
             if name in filled:
                 continue
             known = of_reader.get(name)
             if known is None:
-                below.append(self._add(steps.ABSENT, one.number))
+                below.append(self._add(steps.ABSENT, child.number))
             elif known.default is NO_DEFAULT:
                 raise ResolutionError(
                     f"field '{name}' has no default, and the writer's record '{writer.name}' lacks it"
                 )
             else:
                 value = encode_default(known.type, known.default)
-                inner_step = self.resolve(known.type, known.type, one)
-                below.append(self._add(steps.CONSTANT, one.number, below=(inner_step,), pieces=(value,)))
+                inner_step = self.resolve(known.type, known.type, child)
+                below.append(self._add(steps.CONSTANT, child.number, below=(inner_step,), pieces=(value,)))
         return self._add(steps.RECORD, column.number, below=tuple(below), at=at)
 
 
 def _is_members(column: Column) -> bool:
-    return bool(column.below) and all(one.name.startswith("member") for one in column.below)
+    return bool(column.below) and all(child.name.startswith("member") for child in column.below)
 
 
 def _named(schema: AvroType) -> str:
@@ -274,7 +276,7 @@ def _check(writer: AvroType, reader: AvroType | None, column: Column) -> None:
                 writer.short_name
                 in (
                     reader.short_name,
-                    *(one.rpartition(".")[2] for one in reader.aliases),
+                    *(alias.rpartition(".")[2] for alias in reader.aliases),
                 )
                 or writer.type == "record"
             )
@@ -289,9 +291,9 @@ def _check(writer: AvroType, reader: AvroType | None, column: Column) -> None:
 
 def _symbols(writer: AvroType, reader: AvroType | None) -> tuple[bytes | None, ...]:
     """Return what each of the writer's symbols becomes; None for those that the reader refuses."""
-    found: list[bytes | None] = []
+    kept_symbols: list[bytes | None] = []
     for symbol in writer.symbols:
         known = reader is None or reader.type != "enum" or symbol in reader.symbols
         kept = symbol if known or reader is None else reader.default_symbol
-        found.append(kept.encode() if kept is not None else None)
-    return tuple(found)
+        kept_symbols.append(kept.encode() if kept is not None else None)
+    return tuple(kept_symbols)

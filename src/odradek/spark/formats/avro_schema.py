@@ -92,8 +92,8 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroType:
     """
     reader = _Reader()
     try:
-        for one in references:
-            reader.read(_from_json(one), "")
+        for reference in references:
+            reader.read(_from_json(reference), "")
         return reader.read(_from_json(text), "")
     except RecursionError:
         raise SchemaError("the Avro schema has types that are nested too deep") from None
@@ -119,14 +119,14 @@ class _Reader:
         if isinstance(given, str):
             if given in PRIMITIVES:
                 return AvroType(given)
-            found = self._named.get(_full(given, namespace)) or self._named.get(given)
-            if found is None:
+            known = self._named.get(_full(given, namespace)) or self._named.get(given)
+            if known is None:
                 raise SchemaError(f"the Avro schema uses a type '{given}' that it does not define")
-            return found
+            return known
         if isinstance(given, list):
             union = AvroType("union")
-            union.branches = [self.read(one, namespace) for one in given]
-            if any(one.type == "union" for one in union.branches):
+            union.branches = [self.read(branch, namespace) for branch in given]
+            if any(branch.type == "union" for branch in union.branches):
                 raise SchemaError("in Avro a union cannot be directly in a union")
             return union
         if not isinstance(given, dict) or "type" not in given:
@@ -149,7 +149,7 @@ class _Reader:
             name = _full(given["name"], given.get("namespace", namespace))
             inside = name.rpartition(".")[0]
             made = AvroType("record" if kind == "error" else kind, name)
-            made.aliases = tuple(_full(one, inside) for one in given.get("aliases", ()))
+            made.aliases = tuple(_full(alias, inside) for alias in given.get("aliases", ()))
             if name in self._named:
                 raise SchemaError(f"the Avro schema defines '{name}' twice")
             self._named[name] = made
@@ -160,16 +160,16 @@ class _Reader:
                 made.size = _size(given["size"], name)
                 return _with_logical(made, given)
             else:
-                made.fields = [self._field(one, inside) for one in given["fields"]]
+                made.fields = [self._field(field, inside) for field in given["fields"]]
             return made
         except (KeyError, TypeError) as problem:
             raise SchemaError(f"the Avro {kind} lacks {problem}: {json.dumps(given)[:200]}") from None
 
     def _field(self, given: dict[str, Any], namespace: str) -> AvroField:
-        found = AvroField(given["name"], self.read(given["type"], namespace))
-        found.aliases = tuple(given.get("aliases", ()))
-        found.default = given.get("default", NO_DEFAULT)
-        return found
+        field = AvroField(given["name"], self.read(given["type"], namespace))
+        field.aliases = tuple(given.get("aliases", ()))
+        field.default = given.get("default", NO_DEFAULT)
+        return field
 
 
 _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
@@ -185,10 +185,10 @@ def _full(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _with_logical(found: AvroType, given: dict[str, Any]) -> AvroType:
+def _with_logical(schema: AvroType, given: dict[str, Any]) -> AvroType:
     """A logical type that does not fit its type is ignored, as the specification says."""
     logical = given.get("logicalType", "")
-    if logical == "decimal" and found.type in ("bytes", "fixed"):
+    if logical == "decimal" and schema.type in ("bytes", "fixed"):
         precision, scale = given.get("precision"), given.get("scale", 0)
         if (
             isinstance(precision, int)
@@ -196,10 +196,10 @@ def _with_logical(found: AvroType, given: dict[str, Any]) -> AvroType:
             and 0 <= scale <= precision
             and precision > 0
         ):
-            found.logical, found.precision, found.scale = logical, precision, scale
-    elif (found.type, logical) in _LOGICAL:
-        found.logical = logical
-    return found
+            schema.logical, schema.precision, schema.scale = logical, precision, scale
+    elif (schema.type, logical) in _LOGICAL:
+        schema.logical = logical
+    return schema
 
 
 def spark_type(schema: AvroType) -> Any:
@@ -227,8 +227,8 @@ def _spark_type(schema: AvroType, inside: tuple[AvroType, ...], count: ColumnCou
     if schema.type == "record":
         return spark.StructType(
             [
-                spark.StructField(one.name, _spark_type(one.type, within, count), nullable=True)
-                for one in schema.fields
+                spark.StructField(field.name, _spark_type(field.type, within, count), nullable=True)
+                for field in schema.fields
             ]
         )
     if schema.type == "array":
@@ -250,8 +250,8 @@ def _spark_type(schema: AvroType, inside: tuple[AvroType, ...], count: ColumnCou
             return _PLAIN[wide]
         return spark.StructType(
             [
-                spark.StructField(f"member{number}", _spark_type(one, within, count), nullable=True)
-                for number, one in enumerate(members)
+                spark.StructField(f"member{number}", _spark_type(member, within, count), nullable=True)
+                for number, member in enumerate(members)
             ]
         )
     raise SchemaError(f"an Avro {schema.type} has no column")
@@ -259,13 +259,13 @@ def _spark_type(schema: AvroType, inside: tuple[AvroType, ...], count: ColumnCou
 
 def union_members(schema: AvroType) -> list[AvroType]:
     """The branches that are not null."""
-    return [one for one in schema.branches if one.type != "null"]
+    return [branch for branch in schema.branches if branch.type != "null"]
 
 
 def widest(members: list[AvroType]) -> str | None:
     """The type that a union of two widths of a number is; None for other unions."""
-    kinds = {one.type for one in members}
-    if any(one.logical for one in members):
+    kinds = {member.type for member in members}
+    if any(member.logical for member in members):
         return None
     return {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}.get(
         frozenset(kinds)

@@ -44,11 +44,11 @@ def parse_ddl(text: str) -> Any:
     """
     parser = _Parser(text)
     if parser.looks_like_columns():
-        found = parser.columns("")
+        data_type = parser.columns("")
     else:
-        found = parser.type(0)
+        data_type = parser.type(0)
     parser.end()
-    return found
+    return data_type
 
 
 def ddl_of(schema: Any) -> str:
@@ -56,12 +56,12 @@ def ddl_of(schema: Any) -> str:
 
     Names come from a registry, or a schema's file, and may be anything; `simpleString` has them as they are.
     """
-    return ", ".join(f"{_quoted(one.name)} {_type_in_ddl(one.dataType)}" for one in schema.fields)
+    return ", ".join(f"{_quoted(field.name)} {_type_in_ddl(field.dataType)}" for field in schema.fields)
 
 
 def _type_in_ddl(data_type: Any) -> str:
     if isinstance(data_type, spark.StructType):
-        inside = (f"{_quoted(one.name)}: {_type_in_ddl(one.dataType)}" for one in data_type.fields)
+        inside = (f"{_quoted(field.name)}: {_type_in_ddl(field.dataType)}" for field in data_type.fields)
         return f"STRUCT<{', '.join(inside)}>"
     if isinstance(data_type, spark.ArrayType):
         return f"ARRAY<{_type_in_ddl(data_type.elementType)}>"
@@ -116,7 +116,7 @@ class _Parser:
                 self._next("a comment", "string")
                 while self._at < len(self._tokens) and self._tokens[self._at][0] == "string":
                     self._at += 1
-            if any(one.name == name for one in fields):
+            if any(field.name == name for field in fields):
                 raise SchemaError(f"the DDL names the column '{name}' twice: '{self._text}'")
             # Whether a value is there is for the record to say.
             fields.append(spark.StructField(name, data_type, nullable=True))
@@ -150,9 +150,9 @@ class _Parser:
             return spark.MapType(key, value)
         if word == "struct":
             self._sign("<")
-            found = self.columns(">", level + 1)
+            struct = self.columns(">", level + 1)
             self._sign(">")
-            return found
+            return struct
         raise SchemaError(
             f"the DDL has the type '{word}', which no record can be read into. There are: "
             f"{', '.join(sorted({*_PLAIN, 'decimal(p,s)', 'array<…>', 'map<…,…>', 'struct<…>'}))}"
@@ -176,16 +176,16 @@ class _Parser:
 
     def _numbers(self, most: int) -> list[int]:
         self._sign("(")
-        found: list[int] = []
-        while len(found) < most:
+        numbers: list[int] = []
+        while len(numbers) < most:
             word = self._next("a number", "word")
             if not word.isdigit():
                 raise SchemaError(f"'{word}' in the DDL has to be a number: '{self._text}'")
-            found.append(int(word))
+            numbers.append(int(word))
             if not self._skip(","):
                 break
         self._sign(")")
-        return found
+        return numbers
 
     def _name(self) -> str:
         if self._at < len(self._tokens) and self._tokens[self._at][0] in ("name", "word"):
@@ -218,9 +218,9 @@ class _Parser:
         if self._at == len(self._tokens):
             return False
         kind, value, _ = self._tokens[self._at]
-        found = kind == "word" and value.lower() == word
-        self._at += found
-        return found
+        taken = kind == "word" and value.lower() == word
+        self._at += taken
+        return taken
 
     def _fail(self, wanted: str) -> None:
         if self._at < len(self._tokens):

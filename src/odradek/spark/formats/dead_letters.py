@@ -73,7 +73,7 @@ class DeadLetters(AbstractContextManager["DeadLetters"]):
             "offset": str(offset),
             "stage": "_AND_".join(f"{side.upper()}_CONVERTER" for side, _ in problems),
             "exception.class.name": "odradek.spark.formats.errors.MalformedRecordError",
-            "exception.message": "; ".join(f"{side}: {one.reason}" for side, one in problems),
+            "exception.message": "; ".join(f"{side}: {problem.reason}" for side, problem in problems),
         }
         return [{"key": PREFIX + name, "value": text.encode()} for name, text in told.items()]
 
@@ -86,6 +86,6 @@ class DeadLetters(AbstractContextManager["DeadLetters"]):
 
 def writer_configs(configs: Mapping[str, str]) -> dict[str, str]:
     """Those of a reader's configs that a producer has as well."""
-    of_producers = {one.name for one in fields(ProducerConfig)}
-    reading_only = {one.name for one in fields(ConsumerConfig)} - of_producers
+    of_producers = {config.name for config in fields(ProducerConfig)}
+    reading_only = {config.name for config in fields(ConsumerConfig)} - of_producers
     return {name: value for name, value in configs.items() if python_name(name) not in reading_only}

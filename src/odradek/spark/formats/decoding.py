@@ -74,8 +74,10 @@ class _Filling:
     def _taken(self) -> pa.Array:
         return arrow_array(self._tree.finish(), self._arrow)
 
-    def _told(self, found: list[Found]) -> list[Problem]:
-        return [Problem(row, self._reason(code, position, column)) for row, code, position, column in found]
+    def _told(self, malformed: list[Found]) -> list[Problem]:
+        return [
+            Problem(row, self._reason(code, position, column)) for row, code, position, column in malformed
+        ]
 
     def _reason(self, code: int, position: int, column: int) -> str:
         kind = self._side.options.format
@@ -89,8 +91,8 @@ class _Fixed(_Filling):
 
     def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
         width = WIDTHS[self._side.options.format]
-        found = tree_kernel.decode_fixed(self._tree, records_of(array), width)
-        return self._taken(), [Problem(row, self._why(code, width)) for row, code, _, _ in found]
+        malformed = tree_kernel.decode_fixed(self._tree, records_of(array), width)
+        return self._taken(), [Problem(row, self._why(code, width)) for row, code, _, _ in malformed]
 
     def _why(self, code: int, width: int) -> str:
         kind = self._side.options.format
@@ -108,26 +110,26 @@ class _Text(_Filling):
 
         problems: list[Problem] = []
         try:
-            found = array.cast(pa.string())
+            strings = array.cast(pa.string())
         except pa.ArrowInvalid:
             bad = tree_kernel.decode_text(self._tree, records_of(array))
             problems = self._told(bad)
-            found = self._taken()
+            strings = self._taken()
         if self._side.options.format == "uuid":
             form = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
-            right = pc.match_substring_regex(found, form)
+            right = pc.match_substring_regex(strings, form)
             if pc.any(pc.invert(right)).as_py():
                 rows = pc.indices_nonzero(pc.invert(right)).to_pylist()
                 problems += [Problem(row, "not a UUID of 36 characters") for row in rows]
-                found = pc.if_else(right, found, pa.nulls(len(found), pa.string()))
-        return found, problems
+                strings = pc.if_else(right, strings, pa.nulls(len(strings), pa.string()))
+        return strings, problems
 
 
 class _Json(_Filling):
     def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
         framed = self._side.options.registry is not None
-        found = json_kernel.decode_json(self._tree, records_of(array), 0, framed)
-        return self._taken(), self._told(found)
+        malformed = json_kernel.decode_json(self._tree, records_of(array), 0, framed)
+        return self._taken(), self._told(malformed)
 
 
 class _ByWriter(_Filling):
@@ -145,8 +147,8 @@ class _ByWriter(_Filling):
         problems: list[Problem] = []
         row, rows = 0, len(array)
         while True:
-            row, wanted, found = self._run(records, row)
-            for at, code, position, column in found:
+            row, wanted, malformed = self._run(records, row)
+            for at, code, position, column in malformed:
                 reason = self._reason(code, position, column)
                 if code == kinds.UNRESOLVED and self._registry is not None:
                     reason = self._why_unresolved(array[at].as_py(), reason)
@@ -196,10 +198,10 @@ class _Avro(_ByWriter):
 
     def _plan_for(self, wanted: int) -> Any:
         assert self._registry is not None
-        found = self._registry.by_id(wanted)
-        if found.kind != "AVRO":
-            raise SchemaError(f"the schema with id {wanted} is of type {found.kind}, not AVRO")
-        writer = avro_schema.parse_schema(found.text, [text for _, text in found.references])
+        registered = self._registry.by_id(wanted)
+        if registered.kind != "AVRO":
+            raise SchemaError(f"the schema with id {wanted} is of type {registered.kind}, not AVRO")
+        writer = avro_schema.parse_schema(registered.text, [text for _, text in registered.references])
         try:
             return self._plan(writer, self._reader())
         except SchemaError as problem:
@@ -235,10 +237,14 @@ class _Protobuf(_ByWriter):
         assert self._registry is not None
         layout = self._side.layout
         assert isinstance(layout, ProtobufLayout)
-        found = self._registry.by_id(int.from_bytes(wanted[1:5], "big"), serialized=True)
-        if found.kind != "PROTOBUF":
-            raise SchemaError(f"the schema with id {found.id} is of type {found.kind}, not PROTOBUF")
-        files = protobuf_schema.file_of_registry(found.text, f"{found.id}.proto", found.references)
+        registered = self._registry.by_id(int.from_bytes(wanted[1:5], "big"), serialized=True)
+        if registered.kind != "PROTOBUF":
+            raise SchemaError(
+                f"the schema with id {registered.id} is of type {registered.kind}, not PROTOBUF"
+            )
+        files = protobuf_schema.file_of_registry(
+            registered.text, f"{registered.id}.proto", registered.references
+        )
         written = protobuf_schema.Messages(files).at(message_indexes(wanted[5:]))
         if written.full_name != layout.name:
             raise SchemaError(f"the record is of the message type '{written.full_name}', not '{layout.name}'")

@@ -130,7 +130,7 @@ def typed_write(sides: Mapping[str, SideOptions], schema: Any, topic: str | None
     Where the options say so, the schemas are registered.
     """
     topics = (topic,) if topic is not None else ()
-    written = tuple(_side(one, schema, topics) for one in sides.values())
+    written = tuple(_side(options, schema, topics) for options in sides.values())
     used = {name for side in written for name in side.columns} | set(sides)
     headers_map = "headers" in schema.fieldNames() and isinstance(schema["headers"].dataType, spark.MapType)
     if headers_map:

@@ -19,7 +19,7 @@ def as_map(headers: pa.Array, map_type: Any) -> pa.Array:
     at = offsets[0].as_py() if len(offsets) else 0
     inside = headers.values.slice(at, len(rows))
     if _repeats(rows, inside.field("key")):
-        return pa.array([_last(one) for one in headers.to_pylist()], map_type)
+        return pa.array([_last(row) for row in headers.to_pylist()], map_type)
     entries = pa.StructArray.from_arrays(
         [names, headers.values.field("value")], fields=[map_type.key_field, map_type.item_field]
     )
@@ -40,4 +40,4 @@ def _repeats(rows: pa.Array, names: pa.Array) -> bool:
 def _last(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
     if headers is None:
         return None
-    return list({one["key"]: one["value"] for one in headers}.items())
+    return list({header["key"]: header["value"] for header in headers}.items())

@@ -49,13 +49,13 @@ def writer_of(data_type: Any) -> Write:
         return _struct(data_type)
     if isinstance(data_type, spark.ArrayType):
         element = _or_null(writer_of(data_type.elementType))
-        return lambda value: "[" + ",".join([element(one) for one in value]) + "]"
+        return lambda value: "[" + ",".join([element(item) for item in value]) + "]"
     if isinstance(data_type, spark.MapType):
         if not isinstance(data_type.keyType, spark.StringType):
             raise SchemaError("the keys of a JSON object are strings; cast the map's")
         inner = _or_null(writer_of(data_type.valueType))
         return lambda value: (
-            "{" + ",".join([f"{encode_basestring(key)}:{inner(one)}" for key, one in _pairs(value)]) + "}"
+            "{" + ",".join([f"{encode_basestring(key)}:{inner(item)}" for key, item in _pairs(value)]) + "}"
         )
     plain = _PLAIN.get(type(data_type))
     if plain is None:
@@ -73,7 +73,11 @@ def _struct(data_type: Any) -> Write:
         return (
             "{"
             + ",".join(
-                [label + inner(one) for name, label, inner in fields if (one := value[name]) is not None]
+                [
+                    label + inner(member)
+                    for name, label, inner in fields
+                    if (member := value[name]) is not None
+                ]
             )
             + "}"
         )

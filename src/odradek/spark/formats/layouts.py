@@ -61,12 +61,12 @@ class AvroLayout:
 
     def members(self) -> list[str] | None:
         record = self._record()
-        return None if record is None else [one.name for one in record.fields]
+        return None if record is None else [field.name for field in record.fields]
 
     def member(self, name: str) -> Any:
         record = self._record()
         assert record is not None
-        return next(avro_schema.spark_type(one.type) for one in record.fields if one.name == name)
+        return next(avro_schema.spark_type(field.type) for field in record.fields if field.name == name)
 
     def _record(self) -> avro_schema.AvroType | None:
         schema = self.schema()
@@ -89,7 +89,7 @@ class ProtobufLayout:
         return protobuf_schema.spark_type(self.descriptor())
 
     def members(self) -> list[str] | None:
-        return [one.name for one in self.descriptor().fields]
+        return [field.name for field in self.descriptor().fields]
 
     def member(self, name: str) -> Any:
         return protobuf_schema.field_type(self.descriptor().fields_by_name[name])
@@ -122,15 +122,15 @@ def older_layouts(options: SideOptions, topics: tuple[str, ...]) -> list[Layout]
     if options.registry is None or options.schema or options.descriptors or options.version != "latest":
         return []
     client = RegistryClient(options.registry)
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     for version in client.versions(subject_of(options, topics)):
         try:
-            found.append(_layout_of(options, client.version(
+            layouts.append(_layout_of(options, client.version(
                 subject_of(options, topics), version, serialized=options.format == "protobuf"
             )))  # fmt: skip
         except (SchemaError, RegistryError):
             continue
-    return found
+    return layouts
 
 
 def subject_of(options: SideOptions, topics: tuple[str, ...]) -> str:
@@ -153,23 +153,23 @@ def _json_type(options: SideOptions) -> Any:
             f"{side}.format 'json' needs {side}.schema: the columns, as in 'id BIGINT, name STRING'"
         )
     try:
-        found = parse_ddl(options.schema)
+        data_type = parse_ddl(options.schema)
     except SchemaError as problem:
         raise ValueError(f"{side}.schema: {problem}") from None
-    _check_json(found, side)
-    return found
+    _check_json(data_type, side)
+    return data_type
 
 
-def _check_json(found: Any, side: str) -> None:
-    if isinstance(found, spark.MapType) and not isinstance(found.keyType, spark.StringType):
+def _check_json(data_type: Any, side: str) -> None:
+    if isinstance(data_type, spark.MapType) and not isinstance(data_type.keyType, spark.StringType):
         raise ValueError(f"{side}.schema: the keys of a JSON object are strings; say map<string, …>")
-    if isinstance(found, spark.StructType):
-        for field in found.fields:
+    if isinstance(data_type, spark.StructType):
+        for field in data_type.fields:
             _check_json(field.dataType, side)
-    elif isinstance(found, spark.ArrayType):
-        _check_json(found.elementType, side)
-    elif isinstance(found, spark.MapType):
-        _check_json(found.valueType, side)
+    elif isinstance(data_type, spark.ArrayType):
+        _check_json(data_type.elementType, side)
+    elif isinstance(data_type, spark.MapType):
+        _check_json(data_type.valueType, side)
 
 
 def _given(options: SideOptions) -> Layout:
@@ -186,7 +186,7 @@ def _given(options: SideOptions) -> Layout:
         if _is_avro(options.schema):
             avro_schema.parse_schema(options.schema)
             return AvroLayout(options.schema)
-        found = Typed(parse_ddl(options.schema))
+        layout = Typed(parse_ddl(options.schema))
     except SchemaError as problem:
         raise ValueError(f"{side}.schema: {problem}") from None
     if options.registry is None:
@@ -194,7 +194,7 @@ def _given(options: SideOptions) -> Layout:
             f"{side}.schema is DDL; records of {side}.format 'avro' can only be read with the schema "
             f"that they were written by. Give that, as JSON, or {side}.schema.registry.url"
         )
-    return found
+    return layout
 
 
 def _is_avro(text: str) -> bool:
@@ -204,23 +204,23 @@ def _is_avro(text: str) -> bool:
 def _registered(options: SideOptions, topics: tuple[str, ...]) -> Layout:
     assert options.registry is not None
     subject = subject_of(options, topics)
-    found = RegistryClient(options.registry).version(
+    registered = RegistryClient(options.registry).version(
         subject, options.version, serialized=options.format == "protobuf"
     )
     try:
-        return _layout_of(options, found)
+        return _layout_of(options, registered)
     except SchemaError as problem:
         raise ValueError(
-            f"{options.side}: version {found.version} of the subject '{subject}': {problem}"
+            f"{options.side}: version {registered.version} of the subject '{subject}': {problem}"
         ) from None
 
 
-def _layout_of(options: SideOptions, found: RegisteredSchema) -> Layout:
-    if found.kind.lower() != options.format:
-        raise SchemaError(f"it is of type {found.kind}, and {options.side}.format is '{options.format}'")
+def _layout_of(options: SideOptions, registered: RegisteredSchema) -> Layout:
+    if registered.kind.lower() != options.format:
+        raise SchemaError(f"it is of type {registered.kind}, and {options.side}.format is '{options.format}'")
     if options.format == "avro":
-        return AvroLayout(found.text, tuple(text for _, text in found.references))
-    files = protobuf_schema.file_of_registry(found.text, f"{found.id}.proto", found.references)
+        return AvroLayout(registered.text, tuple(text for _, text in registered.references))
+    files = protobuf_schema.file_of_registry(registered.text, f"{registered.id}.proto", registered.references)
     messages = protobuf_schema.Messages(files)
     message = messages.named(options.message) if options.message else messages.at([0])
     return ProtobufLayout(tuple(files), message.full_name)

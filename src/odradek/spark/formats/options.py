@@ -117,16 +117,16 @@ def wants_types(given: Given) -> bool:
 
 def source_sides(given: Given) -> dict[str, SideOptions]:
     """The sides that a read decodes. Raises `ValueError`."""
-    found = {side: one for side in SIDES if (one := _side(given, side)) is not None}
+    sides = {side: options for side in SIDES if (options := _side(given, side)) is not None}
     for name in ("mode", "deadLetterTopic"):
-        if name in given and not found:
+        if name in given and not sides:
             raise ValueError(f"{name} is for malformed records: it needs value.format or key.format")
-    return found
+    return sides
 
 
 def sink_sides(given: Given) -> dict[str, SideOptions]:
     """The sides that a write encodes. Raises `ValueError`."""
-    return {side: one for side in SIDES if (one := _side(given, side)) is not None}
+    return {side: options for side in SIDES if (options := _side(given, side)) is not None}
 
 
 def headers_as_map(given: Given) -> bool:
@@ -205,32 +205,32 @@ def _registry(given: Given, side: str) -> RegistryOptions | None:
                     f"{side}.schema.registry.url"
                 )
         return None
-    found = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
-    for url in found:
+    addresses = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
+    for url in addresses:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{side}.schema.registry.url must begin with http:// or https://, got '{url}'")
     name = "schema.registry.basic.auth.user.info"
     user_info = java_trim(given.text(f"{side}.{name}") or given.text(name) or "")
     if user_info and ":" not in user_info:
         raise ValueError(f"{side}.{name} must be user:password")
-    return RegistryOptions(found, user_info, ssl=_registry_ssl(given, side, found))
+    return RegistryOptions(addresses, user_info, ssl=_registry_ssl(given, side, addresses))
 
 
 def _registry_ssl(given: Given, side: str, urls: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The `ssl.*` configs of one side: its own, else the shared ones, each for itself."""
-    found = {}
+    configs = {}
     for name in _REGISTRY_SSL:
         value = given.text(f"{side}.{name}")
         if value is None:
             value = given.text(name)
         if value is not None:
-            found[name.removeprefix("schema.registry.")] = java_trim(value)
-    if found and not any(url.startswith("https://") for url in urls):
+            configs[name.removeprefix("schema.registry.")] = java_trim(value)
+    if configs and not any(url.startswith("https://") for url in urls):
         raise ValueError(
-            f"schema.registry.{next(iter(found))} is for TLS: {side}.schema.registry.url must begin with "
+            f"schema.registry.{next(iter(configs))} is for TLS: {side}.schema.registry.url must begin with "
             f"https://, got '{urls[0]}'"
         )
-    return tuple(found.items())
+    return tuple(configs.items())
 
 
 def _file(side: str, path: str, what: str) -> bytes:

@@ -79,7 +79,11 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> P
 
 
 def _registrable(descriptor: Any, side: str) -> str:
-    others = [one.name for one in descriptor.file.dependencies if not one.name.startswith("google/protobuf/")]
+    others = [
+        dependency.name
+        for dependency in descriptor.file.dependencies
+        if not dependency.name.startswith("google/protobuf/")
+    ]
     if others:
         raise ValueError(
             f"{side}.schema imports {', '.join(others)}: register it with a tool of the registry, and leave "
@@ -94,7 +98,7 @@ def indexes_of(descriptor: Any) -> bytes:
     while descriptor is not None:
         above = descriptor.containing_type
         beside = above.nested_types if above is not None else descriptor.file.message_types_by_name.values()
-        path.insert(0, [one.full_name for one in beside].index(descriptor.full_name))
+        path.insert(0, [sibling.full_name for sibling in beside].index(descriptor.full_name))
         descriptor = above
     return b"\x00" if path == [0] else b"".join(map(encode_varlong, [len(path), *path]))
 
@@ -142,9 +146,9 @@ def _message(descriptor: Any, data_type: Any) -> Fill:
 
     def fill(message: Any, value: Any) -> None:
         for name, put in fields:
-            one = value[name]
-            if one is not None:
-                put(message, one)
+            member = value[name]
+            if member is not None:
+                put(message, member)
 
     return fill
 
@@ -159,8 +163,8 @@ def _field(field: Any, data_type: Any) -> Fill:
             inner = _inside(field.message_type, data_type.elementType)
 
             def put_all(message: Any, value: Any) -> None:
-                for one in value:
-                    inner(getattr(message, name).add(), one)
+                for item in value:
+                    inner(getattr(message, name).add(), item)
 
             return put_all
         single = _inside(field.message_type, data_type)
@@ -173,7 +177,7 @@ def _field(field: Any, data_type: Any) -> Fill:
         return put
     convert = _converter(field)
     if schema.is_repeated(field):
-        return lambda message, value: getattr(message, name).extend([convert(one) for one in value])
+        return lambda message, value: getattr(message, name).extend([convert(item) for item in value])
     return lambda message, value: setattr(message, name, convert(value))
 
 
@@ -185,16 +189,16 @@ def _map(field: Any, data_type: Any) -> Fill:
         inner = _inside(value_field.message_type, data_type.valueType)
 
         def put_messages(message: Any, value: Any) -> None:
-            for key, one in dict(value).items():
-                inner(getattr(message, name)[key_of(key)], one)
+            for key, item in dict(value).items():
+                inner(getattr(message, name)[key_of(key)], item)
 
         return put_messages
     convert = _converter(value_field)
 
     def put(message: Any, value: Any) -> None:
         target = getattr(message, name)
-        for key, one in dict(value).items():
-            target[key_of(key)] = convert(one)
+        for key, item in dict(value).items():
+            target[key_of(key)] = convert(item)
 
     return put
 
@@ -209,13 +213,13 @@ def _inside(descriptor: Any, data_type: Any) -> Fill:
 
 def _converter(field: Any) -> Callable[[Any], Any]:
     if field.type == schema.ENUM:
-        numbers = {one.name: one.number for one in field.enum_type.values}
+        numbers = {symbol.name: symbol.number for symbol in field.enum_type.values}
 
         def number(value: str) -> int:
-            found = numbers.get(value)
-            if found is None and not value.lstrip("-").isdigit():
+            known = numbers.get(value)
+            if known is None and not value.lstrip("-").isdigit():
                 raise ValueError(f"the enum of '{field.full_name}' has no '{value}'")
-            return int(value) if found is None else found
+            return int(value) if known is None else known
 
         return number
     if field.type in (schema.UINT64, schema.FIXED64):

@@ -37,16 +37,16 @@ def plan(message: Any, description: Description) -> list[MessagePlan]:
     """The messages, the whole one first. Raises `ResolutionError` where a column has another type."""
     messages: list[MessagePlan | None] = []
     _message(message, numbered(description), messages)
-    return [one for one in messages if one is not None]
+    return [message for message in messages if message is not None]
 
 
 def _message(message: Any, column: Column, messages: list[MessagePlan | None]) -> int:
     at = len(messages)
     messages.append(None)
-    wanted = {one.name: one for one in column.below}
+    wanted = {child.name: child for child in column.below}
     fields = [
-        _field(message.fields_by_name[name], one, messages)
-        for name, one in wanted.items()
+        _field(message.fields_by_name[name], child, messages)
+        for name, child in wanted.items()
         if name in message.fields_by_name
     ]
     missing = wanted.keys() - message.fields_by_name.keys()
@@ -68,7 +68,7 @@ def _nowhere(column: Column) -> FieldPlan:
 
 def _type_for(column: Column) -> int:
     """Any type that the column could hold."""
-    return next((one for one, kind in types.KIND.items() if kind == column.kind), types.P_INT64)
+    return next((candidate for candidate, kind in types.KIND.items() if kind == column.kind), types.P_INT64)
 
 
 def _field(field: Any, column: Column, messages: list[MessagePlan | None]) -> FieldPlan:
@@ -108,11 +108,11 @@ def _entry(field: Any, column: Column, messages: list[MessagePlan | None]) -> in
     at = len(messages)
     messages.append(None)
     pair = [
-        _field(field.message_type.fields_by_name[name], one, messages)
-        for name, one in zip(("key", "value"), column.below, strict=True)
+        _field(field.message_type.fields_by_name[name], child, messages)
+        for name, child in zip(("key", "value"), column.below, strict=True)
     ]
     # Of a pair nothing is null.
-    messages[at] = (column.number, tuple((*one[:4], types.ZERO_IF_ABSENT, *one[5:]) for one in pair))
+    messages[at] = (column.number, tuple((*entry[:4], types.ZERO_IF_ABSENT, *entry[5:]) for entry in pair))
     return at
 
 
@@ -134,6 +134,6 @@ def _enum(field: Any) -> tuple[bool, tuple[tuple[int, bytes], ...]]:
     if field.enum_type is None:
         return False, ()
     names: dict[int, bytes] = {}
-    for one in field.enum_type.values:
-        names.setdefault(one.number, one.name.encode())
+    for symbol in field.enum_type.values:
+        names.setdefault(symbol.number, symbol.name.encode())
     return bool(field.enum_type.is_closed), tuple(names.items())

@@ -88,7 +88,7 @@ def with_imports(text: str, name: str, known: Mapping[str, str]) -> str:
     Raises:
         SchemaError: it imports something else.
     """
-    found: list[str] = []
+    parts: list[str] = []
     at, depth = 0, 0
     is_start = True
     while at < len(text):
@@ -96,20 +96,20 @@ def with_imports(text: str, name: str, known: Mapping[str, str]) -> str:
         at = token.end()
         if token["blank"] is None and is_start and not depth and token["word"] == "import":
             whole, at = _import(text, token, name, known)
-            found.append(whole)
+            parts.append(whole)
             is_start = False
             continue
-        found.append(token[0])
+        parts.append(token[0])
         if token["blank"] is None:
             depth += {"{": 1, "}": -1}.get(token[0], 0)
             is_start = token[0] in (";", "}")
-    return "".join(found)
+    return "".join(parts)
 
 
 def _next(text: str, at: int) -> re.Match[str]:
-    found = _TOKEN.match(text, at)
-    assert found is not None
-    return found
+    token = _TOKEN.match(text, at)
+    assert token is not None
+    return token
 
 
 def _import(text: str, word: re.Match[str], name: str, known: Mapping[str, str]) -> tuple[str, int]:
@@ -136,7 +136,7 @@ def _import(text: str, word: re.Match[str], name: str, known: Mapping[str, str])
         )
     new = known.get(imported)
     if new is None and not imported.startswith(_OWN):
-        those = ", ".join(f"'{one}'" for one in known if one != name) or "none"
+        those = ", ".join(f"'{other}'" for other in known if other != name) or "none"
         raise SchemaError(
             f"the protobuf schema '{name}' imports '{imported}', which is not among its references: {those}"
         )
@@ -149,5 +149,5 @@ def _under_their_names(data: bytes, names: Mapping[str, str]) -> list[bytes]:
     files = descriptor_pb2.FileDescriptorSet.FromString(data).file
     for file in files:
         file.name = names.get(file.name, file.name)
-        file.dependency[:] = [names.get(one, one) for one in file.dependency]
+        file.dependency[:] = [names.get(dependency, dependency) for dependency in file.dependency]
     return [file.SerializeToString() for file in files]

@@ -76,12 +76,12 @@ class RegistryClient:
 
     def by_id(self, schema_id: int, *, serialized: bool = False) -> RegisteredSchema:
         """The schema of an id; `serialized`: a protobuf one as its descriptor, if it can be had."""
-        found = self._known.get(schema_id)
-        if found is None:
+        schema = self._known.get(schema_id)
+        if schema is None:
             what = f"the schema with id {schema_id}"
             answer = self._schema(f"/schemas/ids/{schema_id}", what, serialized)
-            found = self._known[schema_id] = self._registered(answer, serialized, schema_id)
-        return found
+            schema = self._known[schema_id] = self._registered(answer, serialized, schema_id)
+        return schema
 
     def versions(self, subject: str) -> list[int]:
         """The versions of a subject, the newest first."""
@@ -118,18 +118,22 @@ class RegistryClient:
             ) from None
 
     def _collect(
-        self, references: Sequence[Any], serialized: bool, found: dict[str, str], depth: int = 0
+        self, references: Sequence[Any], serialized: bool, texts: dict[str, str], depth: int = 0
     ) -> None:
         if depth > 50:
             raise RegistryError(f"schemas of {self._where()} refer to each other without end")
-        for one in references:
-            name, subject, version = _text(one["name"]), _text(one["subject"]), int(one["version"])
-            if name in found:
+        for reference in references:
+            name, subject, version = (
+                _text(reference["name"]),
+                _text(reference["subject"]),
+                int(reference["version"]),
+            )
+            if name in texts:
                 continue
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
             answer = self._schema(path, f"version {version} of '{subject}'", serialized)
-            self._collect(answer.get("references", ()), serialized, found, depth + 1)
-            found[name] = _text(answer["schema"])
+            self._collect(answer.get("references", ()), serialized, texts, depth + 1)
+            texts[name] = _text(answer["schema"])
 
     def _schema(self, path: str, what: str, serialized: bool) -> Any:
         """The answer about a schema; `serialized`: with the descriptor in base64, if it can be had.

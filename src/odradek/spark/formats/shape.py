@@ -38,7 +38,7 @@ class TypedShape(AbstractContextManager["TypedShape"]):
 
         self._read = read
         self._tp = tp
-        self._schema = pa.schema([pa.field(one.name, arrow_type(one.type)) for one in read.columns])
+        self._schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in read.columns])
         self._decoders = {side.options.side: make_decoder(side) for side in read.sides}
         topic = read.malformed.dead_letter_topic
         self._letters = DeadLetters(configs, topic, tp) if topic is not None else None
@@ -72,13 +72,13 @@ class TypedShape(AbstractContextManager["TypedShape"]):
         decoded = {}
         problems: Problems = {}
         for side, decoder in self._decoders.items():
-            decoded[side], found = decoder.decode(rows.column(side))
-            for one in found:
-                problems.setdefault(one.row, []).append((side, one))
+            decoded[side], malformed = decoder.decode(rows.column(side))
+            for problem in malformed:
+                problems.setdefault(problem.row, []).append((side, problem))
         self._rows += rows.num_rows
         if problems:
             self._judge(rows, problems)
-        arrays = [self._column(one, rows, decoded, problems) for one in self._read.columns]
+        arrays = [self._column(column, rows, decoded, problems) for column in self._read.columns]
         made = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if problems and self._read.malformed.mode == DROPMALFORMED:
             keep = [number not in problems for number in range(rows.num_rows)]
@@ -131,8 +131,8 @@ def _corrupt(rows: pa.RecordBatch, problems: Problems) -> pa.Array:
     if not problems:
         return pa.nulls(rows.num_rows, kind)
     keys, values = rows.column("key"), rows.column("value")
-    found: list[Any] = [None] * rows.num_rows
+    corrupt: list[Any] = [None] * rows.num_rows
     for number, whys in problems.items():
-        reason = "; ".join(f"{side}: {one.reason}" for side, one in whys)
-        found[number] = {"key": keys[number].as_py(), "value": values[number].as_py(), "reason": reason}
-    return pa.array(found, kind)
+        reason = "; ".join(f"{side}: {problem.reason}" for side, problem in whys)
+        corrupt[number] = {"key": keys[number].as_py(), "value": values[number].as_py(), "reason": reason}
+    return pa.array(corrupt, kind)

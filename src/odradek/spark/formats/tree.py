@@ -86,24 +86,24 @@ def numbered(description: Description, first: int = 0) -> Column:
     kind, name, precision, scale, unit_us, below = description
     columns: list[Column] = []
     following = first + 1
-    for one in below:
-        columns.append(numbered(one, following))
-        following += _size(one)
+    for child in below:
+        columns.append(numbered(child, following))
+        following += _size(child)
     return Column(first, kind, name.decode(), precision, scale, unit_us, tuple(columns))
 
 
 def _size(description: Description) -> int:
-    return 1 + sum(_size(one) for one in description[5])
+    return 1 + sum(_size(child) for child in description[5])
 
 
 def paths(description: Description, above: str = "") -> list[str]:
     """The dotted name of each column, by its number in the tree."""
     name = description[1].decode()
     here = f"{above}.{name}" if above and name else above or name
-    found = [here]
+    names = [here]
     for below in description[5]:
-        found += paths(below, here)
-    return found
+        names += paths(below, here)
+    return names
 
 
 def arrow_array(parts: tuple[Any, ...], arrow_type: Any) -> pa.Array:
@@ -133,5 +133,5 @@ def arrow_array(parts: tuple[Any, ...], arrow_type: Any) -> pa.Array:
     else:
         buffers = [bits, pa.py_buffer(values)]
         types = []
-    children = [arrow_array(part, one) for part, one in zip(below, types, strict=True)]
+    children = [arrow_array(part, child_type) for part, child_type in zip(below, types, strict=True)]
     return pa.Array.from_buffers(arrow_type, rows, buffers, nulls, children=children or None)

@@ -48,8 +48,8 @@ def tasks_of(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[Inpu
 def read_task(options: SourceOptions, task: InputPartition) -> Iterator["pa.RecordBatch"]:
     """The records of one task; raises as `read_range`."""
     others = task.others if isinstance(task, RangesToRead) else None
-    for one in _bound(options, _ranges_of(task), others):
-        yield from read_range(options, one)
+    for range_to_read in _bound(options, _ranges_of(task), others):
+        yield from read_range(options, range_to_read)
 
 
 def bind_late(
@@ -59,13 +59,13 @@ def bind_late(
     from odradek.spark.reading.late_binding import Others, bindings, partitions_may_come
 
     by_task = [_ranges_of(task) for task in tasks]
-    pieces = [one for ranges in by_task for one in ranges]
-    found = bindings(options, ends, [one.range for one in pieces])
-    for one in pieces:
-        one.binding = found.get(one.range)
+    pieces = [piece for ranges in by_task for piece in ranges]
+    bound_by_range = bindings(options, ends, [piece.range for piece in pieces])
+    for piece in pieces:
+        piece.binding = bound_by_range.get(piece.range)
     bound = list(tasks)
     if partitions_may_come(options):
-        others = Others.than(TopicPartition(one.topic, one.partition) for one in pieces)
+        others = Others.than(TopicPartition(piece.topic, piece.partition) for piece in pieces)
         # The task that has least to read looks for what else there is.
         least = min(range(len(tasks)), key=lambda n: sum(r.range.size for r in by_task[n]), default=None)
         if least is None:
@@ -85,13 +85,13 @@ def _bound(
     options: SourceOptions, ranges: Sequence[RangeToRead], others: "Others | None"
 ) -> Iterable[RangeToRead]:
     """The ranges as they are now."""
-    if others is None and not any(one.binding for one in ranges):
+    if others is None and not any(piece.binding for piece in ranges):
         if len(ranges) > 1:
             with task_reader(options) as reader:
-                reader.learn_topics({one.topic for one in ranges})
+                reader.learn_topics({piece.topic for piece in ranges})
         return ranges
     from odradek.spark.reading.late_binding import ranges_now
 
     with task_reader(options) as reader:
-        now = ranges_now(options, reader, [(one.range, one.binding) for one in ranges], others)
+        now = ranges_now(options, reader, [(piece.range, piece.binding) for piece in ranges], others)
     return map(RangeToRead.of, now)

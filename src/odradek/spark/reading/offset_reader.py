@@ -311,14 +311,14 @@ class _Selected(NamedTuple):
     missing: frozenset[TopicPartition]
 
 
-def _doubts(known: SourceOffset, found: SourceOffset) -> list[str]:
+def _doubts(known: SourceOffset, newer: SourceOffset) -> list[str]:
     """Return the contradictions between `found` and what was known before."""
-    recreated = known.recreated(found)
+    recreated = known.recreated(newer)
     doubts = [f"{topic} has another id" for topic in sorted(recreated)]
     for tp, offset in known.offsets.items():
         if tp.topic in recreated:
             continue
-        end = found.offsets.get(tp)
+        end = newer.offsets.get(tp)
         if end is None:
             doubts.append(f"{tp} is not there any more")
         elif end < offset:
@@ -326,8 +326,8 @@ def _doubts(known: SourceOffset, found: SourceOffset) -> list[str]:
     return doubts
 
 
-def _typed(found: Mapping[tuple[str, int], T]) -> dict[TopicPartition, T]:
-    return {TopicPartition(*tp): value for tp, value in found.items()}
+def _typed(by_pair: Mapping[tuple[str, int], T]) -> dict[TopicPartition, T]:
+    return {TopicPartition(*tp): value for tp, value in by_pair.items()}
 
 
 def _keyed(offsets: Mapping[tuple[str, int], int]) -> Offsets:

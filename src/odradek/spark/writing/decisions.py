@@ -267,11 +267,11 @@ def from_chunks(chunks: Sequence[Chunk], name: str) -> Decision | None:
 
 def _loaded(chunk: Chunk) -> tuple[str, int, int, list[tuple[int, str, int, int, int]]]:
     try:
-        found = json.loads(chunk.text)
-        if found["v"] != _FORM:
-            raise ValueError(f"it has form {found['v']}")
-        parts = [(int(t), str(s), int(p), int(e), int(r)) for t, s, p, e, r in found["parts"]]
-        return str(found["run"]), int(found["tasks"]), int(found["chunks"]), parts
+        chunk_json = json.loads(chunk.text)
+        if chunk_json["v"] != _FORM:
+            raise ValueError(f"it has form {chunk_json['v']}")
+        parts = [(int(t), str(s), int(p), int(e), int(r)) for t, s, p, e, r in chunk_json["parts"]]
+        return str(chunk_json["run"]), int(chunk_json["tasks"]), int(chunk_json["chunks"]), parts
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableDecisionError(
             f"the committed offset {chunk.batch} has metadata that is no decision of this sink ({problem}): "

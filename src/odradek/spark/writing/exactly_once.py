@@ -141,8 +141,8 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
     except FencedDriverError:
         # Another process of this driver, perhaps, which committed the batch before. Its decisions count.
         plan, left = _decide(ledger, batch, reports, anew=True)
-    gone = [one for one in plan.commit if not ledger.end(one, commit=True)]
-    _abort(ledger, (*plan.abort, *(one for one in left if one not in plan.commit)))
+    gone = [transaction for transaction in plan.commit if not ledger.end(transaction, commit=True)]
+    _abort(ledger, (*plan.abort, *(transaction for transaction in left if transaction not in plan.commit)))
     if plan.error is not None:
         raise WriteError(plan.error)
     if gone:
@@ -183,14 +183,14 @@ def abort_batch(ledger: Ledger, batch: Batch, reports: Iterable[Report]) -> None
     reports = list(reports)
     before = ledger.take_over(batch.name, anew=True) if batch.remembered else None
     plan = judge_failure(before, batch.number, reports)
-    for one in plan.commit:
-        ledger.end(one, commit=True)
+    for transaction in plan.commit:
+        ledger.end(transaction, commit=True)
     _abort(ledger, plan.abort)
 
 
 def _commit_unnamed(ledger: Ledger, reports: Sequence[Report]) -> None:
     transactions = [report.transaction for report in reports if report.transaction is not None]
-    gone = [one for one in transactions if not ledger.end(one, commit=True)]
+    gone = [transaction for transaction in transactions if not ledger.end(transaction, commit=True)]
     if gone:
         raise WriteError(
             f"{len(gone)} of {len(transactions)} transactions had timed out before they could be committed: "
@@ -200,8 +200,8 @@ def _commit_unnamed(ledger: Ledger, reports: Sequence[Report]) -> None:
 
 
 def _abort(ledger: Ledger, transactions: Iterable[Transaction]) -> None:
-    for one in transactions:
+    for transaction in transactions:
         try:
-            ledger.end(one, commit=False)
+            ledger.end(transaction, commit=False)
         except OdradekError as problem:
-            log.warning("transaction %s was not aborted: %s", one.transactional_id, problem)
+            log.warning("transaction %s was not aborted: %s", transaction.transactional_id, problem)

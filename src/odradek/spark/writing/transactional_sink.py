@@ -48,19 +48,19 @@ def coordinators_of(options: SinkOptions) -> Iterator[Coordinators]:
     """Those of the sink's cluster, kept open for the next task or batch unless something fails."""
     freeze_what_stays()
     key = (os.getpid(), frozenset(options.client.items()))
-    found = _open.pop(key, None) or Coordinators(options.client)
+    coordinators = _open.pop(key, None) or Coordinators(options.client)
     try:
-        yield found
+        yield coordinators
     except BaseException:
-        found.close()
+        coordinators.close()
         raise
-    _open[key] = found
+    _open[key] = coordinators
 
 
 def close_idle() -> None:
     """Close the connections that are kept."""
-    for one in _open.values():
-        one.close()
+    for coordinators in _open.values():
+        coordinators.close()
     _open.clear()
 
 

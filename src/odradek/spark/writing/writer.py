@@ -124,7 +124,7 @@ def records_of(options: SinkOptions, schema: StructType) -> Records:
     # What is not encoded is as it always is.
     encoded = {side: StructField(side, BinaryType()) for side in options.sides}
     rest = [encoded.pop(name, None) or schema[name] for name in schema.fieldNames() if name in _ACCEPTED]
-    rest = [one for one in rest if one.name != "headers" or not typed.headers_map]
+    rest = [field for field in rest if field.name != "headers" or not typed.headers_map]
     check_schema(StructType([*rest, *encoded.values()]), options.topic)
     return Records(typed.columns, typed)
 
