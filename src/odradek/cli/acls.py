@@ -216,14 +216,14 @@ class _Words:
             (ResourceType.DELEGATION_TOKEN, self.tokens),
             (ResourceType.USER, self.users),
         )
-        found = [
+        resources = [
             ResourcePatternFilter(kind, name.strip(), self.pattern_type)
             for kind, names in kinds
             for name in names
         ]
         if self.pattern_type == PatternType.LITERAL and (self.cluster or self.idempotent):
-            found.append(_CLUSTER)
-        return list(dict.fromkeys(found))
+            resources.append(_CLUSTER)
+        return list(dict.fromkeys(resources))
 
     def entries(self) -> Entries:
         """Return what is to be added or removed, by resource.
@@ -237,36 +237,46 @@ class _Words:
                 "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
                 "--delegation-token <Delegation Token ID>"
             )
-        found: Entries = {}
+        entries_by_resource: Entries = {}
         if not self.producer and not self.consumer:
             operations = [parse_operation(text) for text in self.operation_texts] or [AclOperation.ALL]
-            found = {resource: self._made(*operations) for resource in resources}
+            entries_by_resource = {resource: self._made(*operations) for resource in resources}
         if self.producer:
             _merge(
-                found,
+                entries_by_resource,
                 resources,
                 ResourceType.TOPIC,
                 self._made(AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
             )
             _merge(
-                found,
+                entries_by_resource,
                 resources,
                 ResourceType.TRANSACTIONAL_ID,
                 self._made(AclOperation.WRITE, AclOperation.DESCRIBE),
             )
             if self.idempotent:
-                _merge(found, [_CLUSTER], ResourceType.CLUSTER, self._made(AclOperation.IDEMPOTENT_WRITE))
+                _merge(
+                    entries_by_resource,
+                    [_CLUSTER],
+                    ResourceType.CLUSTER,
+                    self._made(AclOperation.IDEMPOTENT_WRITE),
+                )
         if self.consumer:
-            _merge(found, resources, ResourceType.TOPIC, self._made(AclOperation.READ, AclOperation.DESCRIBE))
-            _merge(found, resources, ResourceType.GROUP, self._made(AclOperation.READ))
-        for resource, entries in found.items():
+            _merge(
+                entries_by_resource,
+                resources,
+                ResourceType.TOPIC,
+                self._made(AclOperation.READ, AclOperation.DESCRIBE),
+            )
+            _merge(entries_by_resource, resources, ResourceType.GROUP, self._made(AclOperation.READ))
+        for resource, entries in entries_by_resource.items():
             supported = (*SUPPORTED_OPERATIONS[resource.resource_type], AclOperation.ALL)
             if any(entry.operation not in supported for entry in entries):
                 raise click.UsageError(
                     f"ResourceType {resource.resource_type.name} only supports operations "
-                    + ", ".join(one.pascal_name for one in supported)
+                    + ", ".join(operation.pascal_name for operation in supported)
                 )
-        return found
+        return entries_by_resource
 
     def _made(self, *operations: AclOperation) -> list[AccessControlEntry]:
         kinds = (
@@ -329,7 +339,9 @@ def _add(acls: Acls, words: _Words) -> None:
                 click.echo(f"Acl (pattern={pattern}, entry={binding.entry}) already exists.")
         new = [binding for binding in bindings if binding not in present]
         if new:
-            click.echo(f"Adding ACLs for resource `{pattern}`: \n {_lines(one.entry for one in new)}\n")
+            click.echo(
+                f"Adding ACLs for resource `{pattern}`: \n {_lines(binding.entry for binding in new)}\n"
+            )
             acls.create_acls(new)
 
 
@@ -348,7 +360,7 @@ def _remove(acls: Acls, words: _Words) -> None:
             if sys.stdin.readline().strip().lower() != "y":
                 continue
         filters = [AccessControlEntryFilter(*entry) for entry in entries] or [AccessControlEntryFilter()]
-        acls.delete_acls([AclBindingFilter(resource, one) for one in filters])
+        acls.delete_acls([AclBindingFilter(resource, entry_filter) for entry_filter in filters])
 
 
 def _list(acls: Acls, words: _Words) -> None:
@@ -360,7 +372,7 @@ def _list(acls: Acls, words: _Words) -> None:
     for text in words.principals:
         principal = _principal(text)
         click.echo(f"ACLs for principal `{principal}`")
-        _show(one for one in bindings if one.entry.principal == principal)
+        _show(binding for binding in bindings if binding.entry.principal == principal)
 
 
 def _show(bindings: Iterable[AclBinding]) -> None:
@@ -372,4 +384,4 @@ def _show(bindings: Iterable[AclBinding]) -> None:
 
 
 def _lines(entries: Iterable[AccessControlEntry]) -> str:
-    return "\n".join(f"\t{one}" for one in entries)
+    return "\n".join(f"\t{entry}" for entry in entries)

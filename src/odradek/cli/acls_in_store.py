@@ -63,9 +63,9 @@ class AclsInStore:
     def delete_acls(self, filters: list[AclBindingFilter]) -> list[list[AclBinding]]:
         """See `Admin.delete_acls`."""
         present = self._load()
-        removed = [[binding for binding in present if one.matches(binding)] for one in filters]
+        removed = [[binding for binding in present if acl_filter.matches(binding)] for acl_filter in filters]
         gone: dict[ResourcePattern, set[AccessControlEntry]] = {}
-        for binding in (one for some in removed for one in some):
+        for binding in (binding for some in removed for binding in some):
             gone.setdefault(binding.pattern, set()).add(binding.entry)
         self._change({pattern: (frozenset(), frozenset(entries)) for pattern, entries in gone.items()})
         return removed
@@ -78,6 +78,8 @@ class AclsInStore:
             added, gone = changes[pattern]
             return AclChange(pattern, lambda present: (present | added) - gone)
 
-        for result in acls.change_acls(self._store, [change(one) for one in changes], {}).values():
+        for result in acls.change_acls(
+            self._store, [change(acl_change) for acl_change in changes], {}
+        ).values():
             if not isinstance(result, VersionedAcls):
                 raise result

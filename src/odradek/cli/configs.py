@@ -195,7 +195,7 @@ def _check(options: Mapping[str, Any], entities: Entities) -> None:
             name = given.replace("_", "-")
             raise click.UsageError(f'Option "[describe]" can\'t be used with option "[{name}]"')
     if len(set(types)) < len(types):
-        twice = ",".join(one for one in dict.fromkeys(types) if types.count(one) > 1)
+        twice = ",".join(kind for kind in dict.fromkeys(types) if types.count(kind) > 1)
         raise OdradekError(f"Duplicate entity type(s) specified: {twice}")
     for kind in types:
         if kind not in ENTITY_TYPES:
@@ -320,16 +320,16 @@ def _alter_user(admin: Admin, entities: Entities, added: Mapping[str, str], dele
 
 
 def _credential(mechanism: str, text: str) -> tuple[int, str]:
-    found = _SCRAM.fullmatch(text)
-    if found is None:
+    match = _SCRAM.fullmatch(text)
+    if match is None:
         # Not the value: it may be a password.
         raise OdradekError(f"Invalid credential property {mechanism}: it is not [iterations=N,]password=…")
-    iterations = int(found[1]) if found[1] not in (None, "", "-1") else MIN_ITERATIONS
+    iterations = int(match[1]) if match[1] not in (None, "", "-1") else MIN_ITERATIONS
     if iterations < MIN_ITERATIONS:
         raise OdradekError(
             f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism}"
         )
-    return iterations, found[2]
+    return iterations, match[2]
 
 
 def _alter_quotas(admin: Admin, entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> None:
@@ -361,7 +361,7 @@ def _alter_resource(
 ) -> None:
     own = _own_configs(admin, kind, name)
     if kind == LOGGERS:
-        unknown = [one for one in (*deleted, *added) if one not in own]
+        unknown = [key for key in (*deleted, *added) if key not in own]
         if unknown:
             raise OdradekError(f"Invalid broker logger(s): {','.join(unknown)}")
     else:
@@ -413,8 +413,8 @@ def _resource_lines(admin: Admin, kind: str, name: str, *, shows_all: bool) -> I
         yield f"Default configs for {kind} in the cluster are:"
     else:
         yield f"{'All' if shows_all else 'Dynamic'} configs for {kind[:-1]} {name} are:"
-    found = _configs(admin, kind, name) if shows_all else _own_configs(admin, kind, name)
-    for entry in sorted(found.values(), key=lambda one: one.name):
+    entries = _configs(admin, kind, name) if shows_all else _own_configs(admin, kind, name)
+    for entry in sorted(entries.values(), key=lambda entry: entry.name):
         synonyms = ", ".join(
             f"{SOURCES.get(source, 'UNKNOWN')}:{other}={_text(value)}"
             for other, value, source in entry.synonyms
@@ -437,16 +437,16 @@ def _own_configs(admin: Admin, kind: str, name: str) -> dict[str, ConfigEntry]:
     source = RESOURCES[kind][1]
     if kind == BROKERS and not name:
         source = DEFAULT_BROKER_SOURCE
-    found = _configs(admin, kind, name)
-    return {key: entry for key, entry in found.items() if source is None or entry.source == source}
+    entries = _configs(admin, kind, name)
+    return {key: entry for key, entry in entries.items() if source is None or entry.source == source}
 
 
 def _quotas(admin: Admin, entities: Entities) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
     names: list[Any] = [name or None for name in entities.names]
     names += [...] * (len(entities.types) - len(names))
     components = {QUOTA_TYPES[kind][0]: name for kind, name in zip(entities.types, names, strict=True)}
-    found = admin.describe_client_quotas(components, strict=True)
-    return dict(sorted(found.items(), key=lambda item: [(kind, name or "") for kind, name in item[0]]))
+    quotas = admin.describe_client_quotas(components, strict=True)
+    return dict(sorted(quotas.items(), key=lambda item: [(kind, name or "") for kind, name in item[0]]))
 
 
 def _in_words(entity: Iterable[tuple[str, str | None]]) -> str:
@@ -464,13 +464,13 @@ def _quota_values(values: Mapping[str, float]) -> str:
 
 def _credential_lines(admin: Admin, users: Sequence[str]) -> Iterator[str]:
     try:
-        found = admin.describe_user_scram_credentials(users or None)
+        by_user = admin.describe_user_scram_credentials(users or None)
     except ResourceNotFoundError:
         return  # as with Kafka's tool, who has none is not mentioned
     except KafkaError as error:
         if error.code.name != "UNSUPPORTED_VERSION":
             raise
         return
-    for user, credentials in sorted(found.items()):
+    for user, credentials in sorted(by_user.items()):
         text = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in credentials.items())
         yield f"SCRAM credential configs for user-principal '{user}' are {text}"

@@ -157,12 +157,14 @@ def _consumer_groups(admin: Admin) -> list[str]:
 def _list(admin: Admin, options: Mapping[str, Any], states: list[str], types: list[str]) -> None:
     from odradek.cli.group_tables import group_rows
 
-    found = [g for g in admin.list_groups(states=states, types=types) if g.protocol_type in {"consumer", ""}]
+    listed = [g for g in admin.list_groups(states=states, types=types) if g.protocol_type in {"consumer", ""}]
     if options["state"] is None and options["types"] is None:
-        echo_lines(g.group_id for g in found)
+        echo_lines(g.group_id for g in listed)
     else:
         echo_lines(
-            group_rows(found, with_type=options["types"] is not None, with_state=options["state"] is not None)
+            group_rows(
+                listed, with_type=options["types"] is not None, with_state=options["state"] is not None
+            )
         )
 
 
@@ -170,20 +172,20 @@ def _describe(admin: Admin, groups: list[str], options: Mapping[str, Any]) -> No
     from odradek.cli import group_tables
 
     missing = []
-    for group, found in sorted(admin.describe_groups(groups).items()):
-        if found.state == "Dead":
+    for group, description in sorted(admin.describe_groups(groups).items()):
+        if description.state == "Dead":
             missing.append(group)
             continue
-        remark = group_tables.remark(found)
+        remark = group_tables.remark(description)
         if remark:
             click.echo(f"\n{remark}", err=True)
         if options["members"]:
-            lines = group_tables.member_rows(found, verbose=options["verbose"])
+            lines = group_tables.member_rows(description, verbose=options["verbose"])
         elif options["state"] is not None:
-            lines = group_tables.state_rows(found, verbose=options["verbose"])
+            lines = group_tables.state_rows(description, verbose=options["verbose"])
         else:
             lines = group_tables.offset_rows(
-                found, *group_tables.offsets(admin, found), verbose=options["verbose"]
+                description, *group_tables.offsets(admin, description), verbose=options["verbose"]
             )
         if lines:
             echo_lines(["", *lines])

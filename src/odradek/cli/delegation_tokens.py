@@ -77,7 +77,7 @@ def command(
 def _create(
     admin: Admin, owner: tuple[str, ...], renewers: tuple[str, ...], max_life_time_period: int | None
 ) -> None:
-    stripped = [one.strip() for one in renewers]
+    stripped = [renewer.strip() for renewer in renewers]
     click.echo(
         f"Calling create token operation with renewers :{_listed(stripped)} , "
         f"max-life-time-period :{max_life_time_period}"
@@ -92,7 +92,7 @@ def _create(
 
 
 def _describe(admin: Admin, owners: tuple[str, ...]) -> None:
-    stripped = [one.strip() for one in owners]
+    stripped = [owner.strip() for owner in owners]
     if stripped:
         click.echo(f"Calling describe token operation for owners: {_listed(stripped)}")
     else:
@@ -120,18 +120,18 @@ def _decoded(text: str) -> bytes:
 
 def _print(tokens: Iterable[DelegationToken]) -> None:
     click.echo("\n" + _ROW.format(*_HEAD))
-    for one in tokens:
+    for token in tokens:
         click.echo(
             "\n"
             + _ROW.format(
-                one.token_id,
-                base64.b64encode(one.hmac).decode(),
-                one.owner,
-                one.requester,
-                _listed(one.renewers),
-                _date(one.issue_timestamp_ms),
-                _date(one.expiry_timestamp_ms),
-                _date(one.max_timestamp_ms),
+                token.token_id,
+                base64.b64encode(token.hmac).decode(),
+                token.owner,
+                token.requester,
+                _listed(token.renewers),
+                _date(token.issue_timestamp_ms),
+                _date(token.expiry_timestamp_ms),
+                _date(token.max_timestamp_ms),
             )
         )
 

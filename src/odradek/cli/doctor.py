@@ -82,13 +82,24 @@ def packages() -> Iterable[Finding]:
 
 
 def _package(name: str, absent: str, extra: str | None) -> Finding:
-    wanted = [one for one in requirements(extra) if extra is not None or _name_of(one) == name]
+    wanted = [
+        requirement
+        for requirement in requirements(extra)
+        if extra is not None or _name_of(requirement) == name
+    ]
     remedy = pip("install", *(wanted or [name]))
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return Finding(name, extra is not None, absent, remedy)
-    least = next((found[1] for one in wanted if _name_of(one) == name and (found := _LEAST.search(one))), "")
+    least = next(
+        (
+            found[1]
+            for requirement in wanted
+            if _name_of(requirement) == name and (found := _LEAST.search(requirement))
+        ),
+        "",
+    )
     if _numbers(version) < _numbers(least):
         return Finding(name, False, f"{version} is too old: {least} or newer is needed", remedy)
     return Finding(name, True, version)
@@ -102,11 +113,11 @@ def requirements(extra: str | None) -> list[str]:
     installed.
     """
     try:
-        found = importlib.metadata.requires("odradek") or []
+        requirement_texts = importlib.metadata.requires("odradek") or []
     except importlib.metadata.PackageNotFoundError:
         return []
     wanted = []
-    for text in found:
+    for text in requirement_texts:
         requirement, _, marker = (part.strip() for part in text.partition(";"))
         of_extra = re.search(r"""extra\s*==\s*["']([\w-]+)["']""", marker)
         if (of_extra[1] if of_extra else None) == extra:
@@ -115,8 +126,8 @@ def requirements(extra: str | None) -> list[str]:
 
 
 def _name_of(requirement: str) -> str:
-    found = re.match(r"[\w.-]+", requirement)
-    return found[0] if found else ""
+    match = re.match(r"[\w.-]+", requirement)
+    return match[0] if match else ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -217,11 +228,11 @@ def java() -> Iterable[Finding]:
     from odradek.spark.sessions.java import JavaNotFoundError, find_java
 
     try:
-        found = find_java()
+        installed = find_java()
     except JavaNotFoundError as error:
         yield Finding("Java", False, "absent: Spark cannot start", str(error))
     else:
-        yield Finding("Java", True, f"{found.version} at {found.home} (from {found.origin})")
+        yield Finding("Java", True, f"{installed.version} at {installed.home} (from {installed.origin})")
 
 
 def limits() -> Iterable[Finding]:

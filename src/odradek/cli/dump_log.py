@@ -85,12 +85,12 @@ class Dump:
                 self.say(_batch_line(view), type="batch", **view.as_dict())
                 end = view.position + view.size
                 if self.deep:
-                    for found in view.records():
-                        offset = found.record.offset
+                    for record_view in view.records():
+                        offset = record_view.record.offset
                         if last_offset not in (-1, offset - 1):
                             gaps.append((last_offset, offset))
                         last_offset = offset
-                        self.record(view, found)
+                        self.record(view, record_view)
         except (KafkaError, UnreadableError) as error:
             self.fail(f"{path}: {error}")
             return
@@ -107,9 +107,9 @@ class Dump:
             # Kafka's tool lists what it found last first.
             self.complaints += [f"  {first} is followed by {second}" for first, second in reversed(gaps)]
 
-    def record(self, view: BatchView, found: RecordView) -> None:
+    def record(self, view: BatchView, record_view: RecordView) -> None:
         """Print one record."""
-        record, sequence, crc, valid = found
+        record, sequence, crc, valid = record_view
         data: dict[str, Any] = {
             "type": "record",
             "offset": record.offset,
@@ -159,31 +159,32 @@ class Dump:
     def offset_index(self, path: Path, *, sanity: bool, verify_only: bool, max_message_size: int) -> None:
         """Print an offset index and compare it with the log."""
         try:
-            found = check_offset_index(path, sanity, max_message_size)
+            index_check = check_offset_index(path, sanity, max_message_size)
         except (CorruptIndexError, UnreadableError) as error:
             self.fail(f"{path}: {error}")
             return
-        if found is None:
+        if index_check is None:
             self.say(f"{path} is empty.")
             return
         if sanity:
             self.say(f"{path} passed sanity check.", type="sane", file=str(path))
             return
         if not verify_only:
-            for offset, position in found.entries:
+            for offset, position in index_check.entries:
                 self.say(
                     f"offset: {offset} position: {position}", type="index", offset=offset, position=position
                 )
-        if found.mismatches:
+        if index_check.mismatches:
             self.complaints.append(f"Mismatches in :{path.absolute()}")
             self.complaints += [
-                f"  Index offset: {index}, log offset: {log}" for index, log in reversed(found.mismatches)
+                f"  Index offset: {index}, log offset: {log}"
+                for index, log in reversed(index_check.mismatches)
             ]
 
     def time_index(self, path: Path, *, sanity: bool, verify_only: bool) -> None:
         """Print a time index and compare it with the log."""
         try:
-            found = check_time_index(path, sanity)
+            index_check = check_time_index(path, sanity)
         except (CorruptIndexError, UnreadableError, KafkaError) as error:
             self.fail(f"{path}: {error}")
             return
@@ -191,28 +192,29 @@ class Dump:
             self.say(f"{path} passed sanity check.", type="sane", file=str(path))
             return
         if not verify_only:
-            for timestamp, offset in found.entries:
+            for timestamp, offset in index_check.entries:
                 self.say(
                     f"timestamp: {timestamp} offset: {offset}",
                     type="timeindex",
                     timestamp=timestamp,
                     offset=offset,
                 )
-        if found.mismatches:
+        if index_check.mismatches:
             self.complaints.append(f"Found timestamp mismatch in :{path.absolute()}")
             self.complaints += [
-                f"  Index timestamp: {index}, log timestamp: {log}" for index, log in found.mismatches
+                f"  Index timestamp: {index}, log timestamp: {log}" for index, log in index_check.mismatches
             ]
-        if found.disorder:
+        if index_check.disorder:
             self.complaints.append(f"Found out of order timestamp in :{path.absolute()}")
             self.complaints += [
                 f"  Index timestamp: {this}, Previously indexed timestamp: {before}"
-                for this, before in found.disorder
+                for this, before in index_check.disorder
             ]
-        if found.missing:
-            self.complaints.append("The following indexed offsets are not found in the log.")
+        if index_check.missing:
+            self.complaints.append("The following indexed offsets are not index_check in the log.")
             self.complaints += [
-                f"Indexed offset: {index}, found log offset: {log}" for index, log in found.missing
+                f"Indexed offset: {index}, index_check log offset: {log}"
+                for index, log in index_check.missing
             ]
 
     def txn_index(self, path: Path) -> None:

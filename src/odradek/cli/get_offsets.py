@@ -63,9 +63,9 @@ def command(
         described = admin.describe_topics()
         chosen = [
             p
-            for name, found in sorted(described.items())
-            if not (exclude_internal_topics and found.is_internal)
-            for p in sorted(found.partitions, key=lambda p: p.partition)
+            for name, description in sorted(described.items())
+            if not (exclude_internal_topics and description.is_internal)
+            for p in sorted(description.partitions, key=lambda p: p.partition)
             if wanted(name, p.partition)
         ]
         if not chosen:

@@ -68,13 +68,13 @@ def end_offsets(
         if not wanted:
             break
         try:
-            found = admin.list_offsets(dict.fromkeys(wanted, timestamp))
+            offsets_found = admin.list_offsets(dict.fromkeys(wanted, timestamp))
         except KafkaError as error:
             # Deleted between the two questions: look again, what is there is fewer now.
             if error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
                 raise
         else:
-            return {p: o.offset for p, o in found.items()}
+            return {p: o.offset for p, o in offsets_found.items()}
     return {}
 
 

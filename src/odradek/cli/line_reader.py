@@ -80,10 +80,10 @@ class LineReader:
                 raise click.BadParameter(f"{name.replace('_', '.')} may not be empty")
             if getattr(self, name) == self.null_marker:
                 raise click.BadParameter(f"null.marker and {name.replace('_', '.')} may not be equal")
-        for one, other in combinations(SEPARATORS, 2) if self.parse_headers else ():
-            if getattr(self, one) == getattr(self, other):
+        for name, other in combinations(SEPARATORS, 2) if self.parse_headers else ():
+            if getattr(self, name) == getattr(self, other):
                 raise click.BadParameter(
-                    f"{one.replace('_', '.')} and {other.replace('_', '.')} may not be equal"
+                    f"{name.replace('_', '.')} and {other.replace('_', '.')} may not be equal"
                 )
 
     def records(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:

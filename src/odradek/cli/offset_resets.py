@@ -199,15 +199,15 @@ def _partition(text: str, word: str) -> int:
 
 def _by_time(admin: Admin, partitions: list[TopicPartition], when: int) -> dict[TopicPartition, int]:
     """The first records of that time or later; the end of the log where all are older."""
-    found = end_offsets(admin, partitions, when)
-    older = [p for p, offset in found.items() if offset < 0]
+    offsets = end_offsets(admin, partitions, when)
+    older = [p for p, offset in offsets.items() if offset < 0]
     for p in older:
         click.echo(
             f"Warn: Partition {p.partition} from topic {p.topic} has no record of that time or later. "
             "Falling back to latest known offset.",
             err=True,
         )
-    return found | end_offsets(admin, older, LATEST)
+    return offsets | end_offsets(admin, older, LATEST)
 
 
 def _clamped(admin: Admin, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

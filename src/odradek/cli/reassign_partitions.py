@@ -144,9 +144,9 @@ def _rate(word: int | None) -> int | None:
 
 def _action(words: dict[str, Any]) -> str:
     """The one action that is asked for, its options complete and no others given."""
-    asked = [one for one in _ACTIONS if words[one]]
+    asked = [action for action in _ACTIONS if words[action]]
     if len(asked) != 1:
-        actions = ", ".join(f"--{one}" for one in _ACTIONS)
+        actions = ", ".join(f"--{action}" for action in _ACTIONS)
         raise click.UsageError(f"Command must include exactly one action: {actions}")
     (action,) = asked
     required, permitted = _TAKES[action]
@@ -181,7 +181,7 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
         raise click.BadParameter(
             f"{broker_list!r} is no list of broker ids", param_hint="--broker-list"
         ) from error
-    twice = sorted({one for one in wanted if wanted.count(one) > 1})
+    twice = sorted({broker for broker in wanted if wanted.count(broker) > 1})
     if twice:
         raise OdradekError(f"Broker list contains duplicate entries: {work.numbers(twice)}")
     nodes = [node for node in admin.describe_cluster().nodes if node.id in wanted]
@@ -194,7 +194,7 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
     present: work.Assignment = {}
     proposed: work.Assignment = {}
     for name, topic in admin.describe_topics(topics).items():
-        rows = {one.partition: tuple(one.replicas) for one in topic.partitions}
+        rows = {partition.partition: tuple(partition.replicas) for partition in topic.partitions}
         present |= {TopicPartition(name, index): row for index, row in rows.items()}
         placed = assign_replicas(racks, len(rows), len(rows[min(rows)]))
         proposed |= {TopicPartition(name, index): row for index, row in placed.items()}
@@ -208,15 +208,15 @@ def _throttle(admin: Admin, moves: work.Moves, rate: int) -> None:
         {("topic", topic): configs for topic, configs in moves.throttled_replicas().items()}
     )
     both = {work.LEADER_RATE: str(rate), work.FOLLOWER_RATE: str(rate)}
-    admin.incremental_alter_configs({("broker", str(one)): both for one in sorted(moves.brokers)})
+    admin.incremental_alter_configs({("broker", str(broker)): both for broker in sorted(moves.brokers)})
     click.echo(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
 def _throttle_log_dirs(admin: Admin, plan: work.Plan, rate: int) -> None:
     """Bound the copies between the folders of each broker in a plan, in bytes a second."""
-    brokers = sorted({one.broker_id for one in plan.log_dirs})
+    brokers = sorted({replica.broker_id for replica in plan.log_dirs})
     one_rate = {work.LOG_DIRS_RATE: str(rate)}
-    admin.incremental_alter_configs({("broker", str(one)): one_rate for one in brokers})
+    admin.incremental_alter_configs({("broker", str(broker)): one_rate for broker in brokers})
     click.echo(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
 
@@ -232,7 +232,7 @@ def _execute(
     under_way = admin.list_partition_reassignments()
     if under_way and not additional:
         raise OdradekError(_EXISTING)
-    _check_brokers(admin, {one for row in plan.replicas.values() for one in row})
+    _check_brokers(admin, {broker for row in plan.replicas.values() for broker in row})
     present = _present(admin, plan.replicas)
     missing = plan.replicas.keys() - present.keys()
     if missing:
@@ -306,7 +306,7 @@ def _cancel(admin: Admin, plan: work.Plan, patience_s: float, *, keep_throttles:
 
 def _each(error: KafkaError) -> str:
     errors = getattr(error, "errors", None) or {"all": error}
-    return "\n".join(f"{what}: {one}" for what, one in sorted(errors.items()))
+    return "\n".join(f"{what}: {problem}" for what, problem in sorted(errors.items()))
 
 
 def _check_brokers(admin: Admin, brokers: set[int]) -> None:
@@ -318,14 +318,14 @@ def _check_brokers(admin: Admin, brokers: set[int]) -> None:
 def _present(admin: Admin, partitions: Iterable[TopicPartition]) -> work.Assignment:
     """The replicas that these partitions have, as far as there are such partitions."""
     wanted = set(partitions)
-    found: work.Assignment = {}
+    present: work.Assignment = {}
     for name in sorted({tp.topic for tp in wanted}):
         with suppress(UnknownTopicOrPartitionError):
-            for one in admin.describe_topics([name])[name].partitions:
-                tp = TopicPartition(name, one.partition)
+            for partition in admin.describe_topics([name])[name].partitions:
+                tp = TopicPartition(name, partition.partition)
                 if tp in wanted:
-                    found[tp] = tuple(one.replicas)
-    return found
+                    present[tp] = tuple(partition.replicas)
+    return present
 
 
 def _by_broker(item: tuple[TopicPartitionReplica, str]) -> tuple[int, TopicPartitionReplica]:
@@ -337,7 +337,7 @@ def _places(
 ) -> dict[TopicPartitionReplica, work.Place]:
     """In which folders replicas, and their copies, are."""
     places = dict.fromkeys(replicas, work.Place(None, None))
-    for broker, folders in admin.describe_log_dirs(sorted({one.broker_id for one in places})).items():
+    for broker, folders in admin.describe_log_dirs(sorted({replica.broker_id for replica in places})).items():
         for path, folder in folders.items():
             for tp, info in folder.replicas.items():
                 replica = TopicPartitionReplica(*tp, broker)
@@ -380,11 +380,11 @@ def _move_between_folders(admin: Admin, wanted: work.LogDirs, patience_s: float)
 def _clear_throttles(admin: Admin, plan: work.Plan) -> None:
     """Of all brokers: who has been copied from nobody knows any more."""
     brokers = {node.id for node in admin.describe_cluster().nodes}
-    brokers |= {one for row in plan.replicas.values() for one in row}
+    brokers |= {broker for row in plan.replicas.values() for broker in row}
     some = work.plural(len(brokers))
     click.echo(f"Clearing broker-level throttles on broker{some} {work.numbers(sorted(brokers))}")
     rates = dict.fromkeys((work.LEADER_RATE, work.FOLLOWER_RATE, work.LOG_DIRS_RATE))
-    admin.incremental_alter_configs({("broker", str(one)): rates for one in sorted(brokers)})
+    admin.incremental_alter_configs({("broker", str(broker)): rates for broker in sorted(brokers)})
     topics = sorted({tp.topic for tp in plan.replicas})
     click.echo(f"Clearing topic-level throttles on topic{work.plural(len(topics))} {','.join(topics)}")
     replicas = dict.fromkeys((work.LEADER_REPLICAS, work.FOLLOWER_REPLICAS))

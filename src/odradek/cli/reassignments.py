@@ -45,8 +45,8 @@ def read_plan(path: Path) -> Plan:
     for row in rows:
         try:
             tp = TopicPartition(str(row["topic"]), int(row["partition"]))
-            replicas = tuple(int(one) for one in row["replicas"])
-            folders = [str(one) for one in row.get("log_dirs", [ANY_LOG_DIR] * len(replicas))]
+            replicas = tuple(int(broker) for broker in row["replicas"])
+            folders = [str(folder) for folder in row.get("log_dirs", [ANY_LOG_DIR] * len(replicas))]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise OdradekError(f"{path} is not of the form {_FORM}: {error!r}") from error
         if not replicas:
@@ -126,18 +126,20 @@ class Moves(NamedTuple):
     @property
     def brokers(self) -> set[int]:
         """All that take part."""
-        return {one for some in (*self.sources.values(), *self.targets.values()) for one in some}
+        return {broker for some in (*self.sources.values(), *self.targets.values()) for broker in some}
 
     def throttled_replicas(self) -> dict[str, dict[str, str | None]]:
         """Topic → its two configs that say which replicas are throttled."""
-        found: dict[str, dict[str, str | None]] = {}
+        configs: dict[str, dict[str, str | None]] = {}
         for name, moves in ((LEADER_REPLICAS, self.sources), (FOLLOWER_REPLICAS, self.targets)):
             words: dict[str, list[str]] = {}
             for tp, brokers in sorted(moves.items()):
-                words.setdefault(tp.topic, []).extend(f"{tp.partition}:{one}" for one in sorted(brokers))
+                words.setdefault(tp.topic, []).extend(
+                    f"{tp.partition}:{broker}" for broker in sorted(brokers)
+                )
             for topic, some in words.items():
-                found.setdefault(topic, {})[name] = ",".join(some)
-        return found
+                configs.setdefault(topic, {})[name] = ",".join(some)
+        return configs
 
 
 def moves(
@@ -146,14 +148,14 @@ def moves(
     under_way: Mapping[TopicPartition, PartitionReassignment],
 ) -> Moves:
     """Return what is copied when `wanted` is executed, and what is being copied already."""
-    found = Moves({}, {})
+    copies = Moves({}, {})
     for tp, moving in under_way.items():
-        found.sources[tp] = set(moving.replicas) - set(moving.adding_replicas)
-        found.targets[tp] = set(moving.adding_replicas)
+        copies.sources[tp] = set(moving.replicas) - set(moving.adding_replicas)
+        copies.targets[tp] = set(moving.adding_replicas)
     for tp, brokers in wanted.items():
-        sources = found.sources.setdefault(tp, set(present[tp]))
-        found.targets[tp] = set(brokers) - sources
-    return found
+        sources = copies.sources.setdefault(tp, set(present[tp]))
+        copies.targets[tp] = set(brokers) - sources
+    return copies
 
 
 # --- texts --------------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def numbers(brokers: Iterable[int]) -> str:
 
 def names(things: Iterable[TopicPartition | TopicPartitionReplica]) -> str:
     """`t-0,t-1`, sorted."""
-    return ",".join(str(one) for one in sorted(things))
+    return ",".join(str(thing) for thing in sorted(things))
 
 
 def plural(count: int) -> str:

@@ -166,7 +166,7 @@ def _scram_users(words: tuple[str, ...], workers: int) -> list[NewUser]:
     if words and workers > 1:
         _refuse("--add-scram is for a broker that is alone, not for --workers. Nothing was started.")
     try:
-        return [read_user(one) for one in words]
+        return [read_user(text) for text in words]
     except ScramWordError as error:
         _refuse(f"--add-scram: {error}. Nothing was started.")
 
@@ -214,13 +214,13 @@ def _config(
 
 
 def _settings(settings: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
             raise click.UsageError(f"--set {setting}: expected KEY=VALUE")
-        found[name.strip()] = value.strip()
-    return found
+        values[name.strip()] = value.strip()
+    return values
 
 
 def _say_ready(address: str) -> None:

@@ -162,21 +162,21 @@ def _chosen(
     """The topics that `--topic` or `--topic-id` means, all of them without; by name."""
     from odradek.wire.primitives import uuid_to_text
 
-    found = admin.describe_topics()
+    described = admin.describe_topics()
     by_id = options["topic_id"]
     if by_id:
-        names = sorted(name for name, t in found.items() if uuid_to_text(t.topic_id) == by_id)
+        names = sorted(name for name, t in described.items() if uuid_to_text(t.topic_id) == by_id)
     elif options["topic"]:
-        names = matching(options["topic"], found)
+        names = matching(options["topic"], described)
     else:
-        names = sorted(found)
-    names = [name for name in names if not (options["exclude_internal"] and found[name].is_internal)]
+        names = sorted(described)
+    names = [name for name in names if not (options["exclude_internal"] and described[name].is_internal)]
     if not names and required and not options["if_exists"]:
         if by_id:
             raise OdradekError(f"TopicId '{by_id}' does not exist as expected")
         if options["topic"]:
             raise OdradekError(f"Topic '{options['topic']}' does not exist as expected")
-    return {name: found[name] for name in names}
+    return {name: described[name] for name in names}
 
 
 def _list(admin: Admin, options: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ def _configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEn
     wanted = list(names)
     while wanted:
         try:
-            found = admin.describe_configs([("topic", name) for name in wanted])
+            configs = admin.describe_configs([("topic", name) for name in wanted])
         except KafkaError as error:
             problems: Mapping[tuple[int, str], KafkaError] = getattr(error, "errors", {})
             gone = {n for (_, n), e in problems.items() if e.code.name == "UNKNOWN_TOPIC_OR_PARTITION"}
@@ -242,7 +242,7 @@ def _configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEn
                 raise
             wanted = [name for name in wanted if name not in gone]
         else:
-            return {str(name): entries for (_, name), entries in found.items()}
+            return {str(name): entries for (_, name), entries in configs.items()}
     return {}
 
 

@@ -89,9 +89,9 @@ def list_(ctx: click.Context, longer_than_ms: int, pattern: str | None) -> None:
     with _admin(ctx) as admin, _told_as("Failed to list transactions"):
         listed = admin.list_transactions(longer_than_ms=longer_than_ms, pattern=pattern)
     rows = [
-        [one.transactional_id, str(coordinator), str(one.producer_id), one.state]
+        [listing.transactional_id, str(coordinator), str(listing.producer_id), listing.state]
         for coordinator, listings in listed.items()
-        for one in listings
+        for listing in listings
     ]
     echo_lines(pretty(LIST, rows))
 
@@ -103,18 +103,18 @@ def describe(ctx: click.Context, transactional_id: str) -> None:
     """Describe the state of a transactional id."""
     what = f"Failed to describe transaction state of transactional-id `{transactional_id}`"
     with _admin(ctx) as admin, _told_as(what):
-        found = admin.describe_transactions([transactional_id])[transactional_id]
-    began = found.start_time_ms
+        transaction = admin.describe_transactions([transactional_id])[transactional_id]
+    began = transaction.start_time_ms
     row = [
-        str(found.coordinator_id),
-        found.transactional_id,
-        str(found.producer_id),
-        str(found.producer_epoch),
-        found.state,
-        str(found.timeout_ms),
+        str(transaction.coordinator_id),
+        transaction.transactional_id,
+        str(transaction.producer_id),
+        str(transaction.producer_epoch),
+        transaction.state,
+        str(transaction.timeout_ms),
         "None" if began is None else str(began),
         "None" if began is None else str(_now_ms() - began),
-        ",".join(map(str, found.partitions)),
+        ",".join(map(str, transaction.partitions)),
     ]
     echo_lines(pretty(DESCRIBE, [row]))
 
@@ -131,17 +131,17 @@ def describe_producers(ctx: click.Context, broker_id: int | None, topic: str, pa
     tp = TopicPartition(topic, partition)
     where = "leader" if broker_id is None else f"broker {broker_id}"
     with _admin(ctx) as admin, _told_as(f"Failed to describe producers for partition {tp} on {where}"):
-        found = admin.describe_producers([tp], broker_id=broker_id)[tp]
+        producers = admin.describe_producers([tp], broker_id=broker_id)[tp]
     rows = [
         [
-            str(one.producer_id),
-            str(one.producer_epoch),
-            str(_or_minus_1(one.coordinator_epoch)),
-            str(one.last_sequence),
-            str(one.last_timestamp),
-            str(one.transaction_start_offset),
+            str(producer.producer_id),
+            str(producer.producer_epoch),
+            str(_or_minus_1(producer.coordinator_epoch)),
+            str(producer.last_sequence),
+            str(producer.last_timestamp),
+            str(producer.transaction_start_offset),
         ]
-        for one in sorted(found)
+        for producer in sorted(producers)
     ]
     echo_lines(pretty(PRODUCERS, rows))
 
@@ -231,8 +231,8 @@ def find_hanging(
             with _told_as(f"Failed to describe producers for {len(some)} partitions"):
                 described = admin.describe_producers(some, broker_id=broker_id)
             candidates += open_for_longer(described, _now_ms(), minutes * MINUTE_MS)
-        ids = _transactional_ids(admin, {one.producer.producer_id for one in candidates})
-        found = hanging(candidates, ids, _descriptions(admin, ids.values()))
+        ids = _transactional_ids(admin, {candidate.producer.producer_id for candidate in candidates})
+        hanging_ones = hanging(candidates, ids, _descriptions(admin, ids.values()))
     now_ms = _now_ms()
     rows = [
         [
@@ -245,7 +245,7 @@ def find_hanging(
             str(producer.last_timestamp),
             str((now_ms - producer.last_timestamp) // MINUTE_MS),
         ]
-        for tp, producer in found
+        for tp, producer in hanging_ones
     ]
     echo_lines(pretty(HANGING, rows))
 
@@ -290,10 +290,10 @@ def hanging(
         descriptions: transactional id → what its coordinator says now; ids that have gone are missing.
     """
     left = []
-    for one in candidates:
-        description = descriptions.get(transactional_ids.get(one.producer.producer_id, ""))
-        if description is None or one.partition not in description.partitions:
-            left.append(one)
+    for candidate in candidates:
+        description = descriptions.get(transactional_ids.get(candidate.producer.producer_id, ""))
+        if description is None or candidate.partition not in description.partitions:
+            left.append(candidate)
     return left
 
 
@@ -310,8 +310,8 @@ def _partitions(
         described = admin.describe_topics(topics) if topics else {}
     return sorted(
         TopicPartition(name, p.partition)
-        for name, one in described.items()
-        for p in one.partitions
+        for name, description in described.items()
+        for p in description.partitions
         if broker_id is None or broker_id in p.replicas
     )
 
@@ -322,10 +322,10 @@ def _transactional_ids(admin: Admin, producer_ids: Collection[int]) -> dict[int,
     with _told_as(f"Failed to list transactions for {len(producer_ids)} producers"):
         listed = admin.list_transactions(producer_ids=sorted(producer_ids))
     return {
-        one.producer_id: one.transactional_id
+        listing.producer_id: listing.transactional_id
         for listings in listed.values()
-        for one in listings
-        if one.producer_id in producer_ids
+        for listing in listings
+        if listing.producer_id in producer_ids
     }
 
 

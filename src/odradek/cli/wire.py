@@ -275,10 +275,10 @@ def _check_file(path: Path) -> tuple[int, list[str]]:
     try:
         for line in read_golden(path):
             count += 1
-            found = check_line(line)
-            if found:
+            differing = check_line(line)
+            if differing:
                 what = f"{line['name']} {line['kind']} v{line['version']} {line.get('case', '')}".rstrip()
-                differences.append(f"line {count}, {what}: {'; '.join(found)}")
+                differences.append(f"line {count}, {what}: {'; '.join(differing)}")
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise click.ClickException(f"{path}, line {count + 1}: not a golden file ({reason})") from None
