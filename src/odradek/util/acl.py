@@ -260,7 +260,7 @@ _E = TypeVar("_E", bound=_Named)
 
 
 def _by_name(kind: type[_E]) -> dict[str, _E]:
-    return {one.name.replace("_", "").lower(): one for one in kind}
+    return {member.name.replace("_", "").lower(): member for member in kind}
 
 
 _OPERATIONS = _by_name(AclOperation)

@@ -48,16 +48,16 @@ def resolve(configs: Mapping[str, str]) -> dict[str, str]:
     if not providers:
         return dict(configs)
 
-    def value(found: re.Match[str]) -> str:
-        provider = providers.get(found[1])
-        replacement = None if provider is None else provider(found[3] or "", found[4])
-        return found[0] if replacement is None else replacement
+    def value(variable: re.Match[str]) -> str:
+        provider = providers.get(variable[1])
+        replacement = None if provider is None else provider(variable[3] or "", variable[4])
+        return variable[0] if replacement is None else replacement
 
     return {name: _VARIABLE.sub(value, text) for name, text in configs.items()}
 
 
 def _providers(configs: Mapping[str, str]) -> dict[str, Lookup]:
-    found: dict[str, Lookup] = {}
+    providers: dict[str, Lookup] = {}
     for name in filter(None, map(str.strip, configs.get(PROVIDERS, "").split(","))):
         prefix = f"{PROVIDERS}.{name}."
         kind = configs.get(f"{prefix}class")
@@ -71,8 +71,8 @@ def _providers(configs: Mapping[str, str]) -> dict[str, Lookup]:
             )
         start = f"{prefix}param."
         parameters = {key[len(start) :]: text for key, text in configs.items() if key.startswith(start)}
-        found[name] = make(parameters)
-    return found
+        providers[name] = make(parameters)
+    return providers
 
 
 # ---------------------------------------------------------------------- Kafka's three
@@ -155,15 +155,15 @@ def _allowed_paths(parameters: Mapping[str, str]) -> list[Path] | None:
     text = parameters.get("allowed.paths", "")
     if not text:
         return None
-    found = []
+    paths = []
     for part in text.split(","):
         path = Path(os.path.normpath(part))
         if not path.is_absolute():
             raise ConfigProviderError(f"allowed.paths: Path {path} is not absolute")
         if not path.exists():
             raise ConfigProviderError(f"allowed.paths: Path {path} does not exist")
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def _checked(path: str, allowed: list[Path] | None) -> Path | None:
@@ -172,7 +172,7 @@ def _checked(path: str, allowed: list[Path] | None) -> Path | None:
     if allowed is None:
         return Path(path)
     normal = Path(os.path.normpath(path))
-    if any(normal.is_relative_to(one) for one in allowed):
+    if any(normal.is_relative_to(folder) for folder in allowed):
         return normal
     log.warning("The path %s is not allowed to be accessed", path)
     return None

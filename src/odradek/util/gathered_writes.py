@@ -29,7 +29,7 @@ def gathering_write(transport: asyncio.Transport) -> Writelines:
     def write(buffers: Sequence[Any]) -> None:
         if transport.is_closing():
             return
-        writelines([one for one in buffers if len(one)])
+        writelines([buffer for buffer in buffers if len(buffer)])
         low, high = transport.get_write_buffer_limits()
         if transport.get_write_buffer_size() > high:
             transport.set_write_buffer_limits(high, low)  # which pauses, if that has not been done

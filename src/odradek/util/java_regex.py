@@ -159,7 +159,7 @@ def _cases(char: str, *, unicode: bool) -> set[str]:
     """The character in both cases."""
     if not unicode and not char.isascii():
         return {char}
-    return {char} | {one for one in (char.lower(), char.upper()) if len(one) == 1}
+    return {char} | {form for form in (char.lower(), char.upper()) if len(form) == 1}
 
 
 def _written(ranges: Ranges) -> str:
@@ -218,12 +218,12 @@ class _Translator:
         if self._peek() in ("*", "+", "?"):
             self._at += 1
         elif self._peek() == "{":
-            found = re.compile(r"\{(\d{1,9})(,(\d{1,9})?)?\}", re.ASCII).match(self._pattern, self._at)
-            if found is None:
+            bounds = re.compile(r"\{(\d{1,9})(,(\d{1,9})?)?\}", re.ASCII).match(self._pattern, self._at)
+            if bounds is None:
                 raise self._wrong("illegal repetition")
-            if found[3] and int(found[3]) < int(found[1]):
+            if bounds[3] and int(bounds[3]) < int(bounds[1]):
                 raise self._wrong("illegal repetition range")
-            self._at = found.end()
+            self._at = bounds.end()
         else:
             return ""
         if self._peek() in ("?", "+"):
@@ -250,7 +250,14 @@ class _Translator:
     def _group(self) -> str:
         self._at -= 1
         before = self._flags
-        opening = next((one for one in sorted(_OPENINGS, key=len, reverse=True) if self._accept(one)), None)
+        opening = next(
+            (
+                opening_text
+                for opening_text in sorted(_OPENINGS, key=len, reverse=True)
+                if self._accept(opening_text)
+            ),
+            None,
+        )
         if opening is not None:
             opening = _OPENINGS[opening]
         elif self._accept("(?<"):
@@ -366,7 +373,7 @@ class _Translator:
         if category == "LC":
             category_names = {"Lu", "Ll", "Lt"}
         else:
-            category_names = {one for one in _CATEGORIES if one == category or one[0] == category}
+            category_names = {name for name in _CATEGORIES if name == category or name[0] == category}
         if not category_names:
             raise self._wrong(
                 f"the character property {{{name}}} is not understood here; POSIX names (Alpha) and general "
@@ -374,35 +381,35 @@ class _Translator:
             )
         if "i" in self._flags and category in ("Lu", "Ll", "Lt"):
             category_names = {"Lu", "Ll", "Lt"}
-        return _union(*(_categories().get(one, []) for one in category_names))
+        return _union(*(_categories().get(name, []) for name in category_names))
 
     def _escaped_char(self, char: str) -> str:
         """Read an escape that is one character, whose first letter was taken."""
         if char in _CONTROLS:
             return _CONTROLS[char]
         if char == "0":
-            found = re.compile(r"[0-3]?[0-7]{1,2}", re.ASCII).match(self._pattern, self._at)
-            return self._numbered(found, 8, "illegal octal escape sequence")
+            digits_match = re.compile(r"[0-3]?[0-7]{1,2}", re.ASCII).match(self._pattern, self._at)
+            return self._numbered(digits_match, 8, "illegal octal escape sequence")
         if char == "x":
             digits = r"\{([0-9a-fA-F]{1,8})\}" if self._peek() == "{" else r"([0-9a-fA-F]{2})"
-            found = re.compile(digits).match(self._pattern, self._at)
-            return self._numbered(found, 16, "illegal hexadecimal escape sequence")
+            digits_match = re.compile(digits).match(self._pattern, self._at)
+            return self._numbered(digits_match, 16, "illegal hexadecimal escape sequence")
         if char == "u":
-            found = re.compile(r"([0-9a-fA-F]{4})").match(self._pattern, self._at)
-            return self._numbered(found, 16, "illegal Unicode escape sequence")
+            digits_match = re.compile(r"([0-9a-fA-F]{4})").match(self._pattern, self._at)
+            return self._numbered(digits_match, 16, "illegal Unicode escape sequence")
         if char == "c":
             return chr(ord(self._take()) ^ 64)
         if char.isascii() and char.isalnum():
             raise self._wrong(f"\\{char} is not understood here, or illegal")
         return char
 
-    def _numbered(self, found: re.Match[str] | None, base: int, why: str) -> str:
-        if found is None:
+    def _numbered(self, match: re.Match[str] | None, base: int, why: str) -> str:
+        if match is None:
             raise self._wrong(why)
-        number = int(found[found.lastindex or 0], base)
+        number = int(match[match.lastindex or 0], base)
         if number > _MOST:
             raise self._wrong(why)
-        self._at = found.end()
+        self._at = match.end()
         return chr(number)
 
     # --- classes

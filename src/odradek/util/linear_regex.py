@@ -147,9 +147,9 @@ class _Parser:
         return tree
 
     def bounds(self) -> tuple[int, int | None] | None:
-        for char, found in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+        for char, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self.accept(char):
-                return found
+                return bounds
         end = self.pattern.find("}", self.at)
         if self.peek() != "{" or end < 0:
             return None
@@ -238,8 +238,8 @@ class _Parser:
         opposite = _CLASSES.get(char.lower())
         if opposite is not None:
             return _negated(opposite)
-        one = self.escaped_char(char)
-        return lambda other: other == one
+        literal = self.escaped_char(char)
+        return lambda other: other == literal
 
     def escaped_char(self, char: str) -> str:
         if char in _CONTROLS:
@@ -286,7 +286,7 @@ class _Parser:
         self.take()
 
         def inside(other: str) -> bool:
-            return any(low <= other <= high for low, high in ranges) or any(one(other) for one in tests)
+            return any(low <= other <= high for low, high in ranges) or any(test(other) for test in tests)
 
         test = _folded(inside) if self.ignore_case else inside
         return _negated(test) if negative else test
@@ -346,7 +346,7 @@ class LinearPattern:
                 then = self._build(part, then)
             return then
         if kind == "or":
-            return self._add(_Node("split", [self._build(one, then) for one in what]))
+            return self._add(_Node("split", [self._build(branch, then) for branch in what]))
         inner, least, most = what
         if most is None:
             loop = self._add(_Node("split", [then]))
@@ -379,15 +379,15 @@ class LinearPattern:
             test = self._nodes[state].test
             if test is not None and test(char):
                 following += self._nodes[state].to
-        found = self._reached(following, text, at)
+        reached = self._reached(following, text, at)
         if not self._looks and len(self._known) < _STEPS_KEPT:
-            self._known[states, char] = found
-        return found
+            self._known[states, char] = reached
+        return reached
 
     def _reached(self, states: list[int], text: str, at: int) -> _States:
         """The states that can be had without a character, of those that wait for one, and the end."""
         seen: set[int] = set()
-        found: set[int] = set()
+        waiting: set[int] = set()
         while states:
             state = states.pop()
             if state in seen:
@@ -397,5 +397,5 @@ class LinearPattern:
             if node.kind == "split" or (node.look is not None and node.look(text, at)):
                 states += node.to
             elif node.look is None:
-                found.add(state)
-        return frozenset(found)
+                waiting.add(state)
+        return frozenset(waiting)

@@ -27,12 +27,12 @@ class OutdatedError(ImportError):
 
 def walk(package: Path) -> list[str]:
     """The files of a package that mypyc compiles: paths below its folder, by name."""
-    found = []
+    sources = []
     for source in package.rglob("*.py"):
         with source.open(encoding="utf-8") as file:
             if file.readline() == MARK:
-                found.append(source.relative_to(package).as_posix())
-    return sorted(found)
+                sources.append(source.relative_to(package).as_posix())
+    return sorted(sources)
 
 
 def note(root: Path) -> Path:

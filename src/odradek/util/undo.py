@@ -24,7 +24,7 @@ class Undo:
 
     def drop(self, *names: str) -> None:
         """Leave these as they are: they are not to be undone, or have been already."""
-        self._actions = [one for one in self._actions if one[0] not in names]
+        self._actions = [action for action in self._actions if action[0] not in names]
 
     def all(self) -> None:
         """Undo everything, the last first. An action that fails is logged, and the others are done."""
