@@ -163,8 +163,8 @@ class CertificateAuthority:
             .last_update(now - _DAY)
             .next_update(now + _DAY)
         )
-        for one in issued:
-            serial = x509.load_pem_x509_certificate(one.chain.encode()).serial_number
+        for certificate in issued:
+            serial = x509.load_pem_x509_certificate(certificate.chain.encode()).serial_number
             builder = builder.add_revoked_certificate(
                 x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - _DAY).build()
             )

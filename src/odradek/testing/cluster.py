@@ -75,9 +75,9 @@ def wait_until(
     error: Exception | None = None
     while True:
         try:
-            found = look()
-            if found is not None and found is not False:
-                return found
+            value = look()
+            if value is not None and value is not False:
+                return value
         except passing as problem:
             error = problem
         if time.monotonic() > deadline:
@@ -151,7 +151,9 @@ class Cluster(InBlock):
         for member in self.brokers:
             member.data = root / f"broker-{member.number}"
             member.start()
-        self.wait_until(lambda: all(len(self.image(one).brokers) == len(self.brokers) for one in self.live))
+        self.wait_until(
+            lambda: all(len(self.image(broker_id).brokers) == len(self.brokers) for broker_id in self.live)
+        )
         self._add_users([] if self.security is None else self.security.scram_users())
 
     def _add_users(self, users: Sequence[NewUser]) -> None:
@@ -165,7 +167,9 @@ class Cluster(InBlock):
         )
         *_, last = users
         entity = f"users/{sanitize(last.name)}"
-        self.wait_until(lambda: all(last.mechanism in self.image(one).config(entity) for one in self.live))
+        self.wait_until(
+            lambda: all(last.mechanism in self.image(broker_id).config(entity) for broker_id in self.live)
+        )
 
     def close(self) -> None:
         """Stop all brokers at once, and remove their data unless its folder was named."""
@@ -212,12 +216,17 @@ class Cluster(InBlock):
     @property
     def controller(self) -> int:
         """The id of the controller, once there is one."""
-        found: int = self.wait_until(
+        controller_id: int = self.wait_until(
             lambda: next(
-                (one for one in self.live if self.brokers[one].call(lambda b: b.controller.is_active)), None
+                (
+                    broker_id
+                    for broker_id in self.live
+                    if self.brokers[broker_id].call(lambda b: b.controller.is_active)
+                ),
+                None,
             )
         )
-        return found
+        return controller_id
 
     def partition(self, topic: str, index: int = 0) -> PartitionImage:
         """A partition as the controller sees it.
@@ -231,10 +240,10 @@ class Cluster(InBlock):
             image: ClusterImage = self.brokers[self.controller].call(lambda b: b.controller.image)
             return (image.partition(topic, index),) if image.brokers else None
 
-        found: PartitionImage | None = self.wait_until(look)[0]
-        if found is None:
+        partition: PartitionImage | None = self.wait_until(look)[0]
+        if partition is None:
             raise KeyError(f"{topic}-{index}")
-        return found
+        return partition
 
     def leader(self, topic: str, index: int = 0) -> int:
         """The id of the broker that leads a partition, once one does and knows it.
@@ -244,14 +253,14 @@ class Cluster(InBlock):
         """
 
         def look() -> int | None:
-            for one in self.live:
-                found = self.brokers[one].call(lambda b: b.replicas.find(topic, index))
-                if found is not None and found.is_leader and self._leads(topic, index, one):
-                    return one
+            for broker_id in self.live:
+                replica = self.brokers[broker_id].call(lambda b: b.replicas.find(topic, index))
+                if replica is not None and replica.is_leader and self._leads(topic, index, broker_id):
+                    return broker_id
             return None
 
-        found: int = self.wait_until(look)
-        return found
+        leader_id: int = self.wait_until(look)
+        return leader_id
 
     def _leads(self, topic: str, index: int, broker_id: int) -> bool:
         partition = self.brokers[self.controller].call(lambda b: b.controller.image.partition(topic, index))
@@ -267,8 +276,10 @@ class Cluster(InBlock):
 
         def look() -> bool:
             # Who has just ceased to be the controller knows of no partitions any more.
-            found = self.brokers[self.controller].call(lambda b: b.controller.image.partition(topic, index))
-            return found is not None and set(found.isr) == isr
+            partition = self.brokers[self.controller].call(
+                lambda b: b.controller.image.partition(topic, index)
+            )
+            return partition is not None and set(partition.isr) == isr
 
         self.wait_until(look)
 
@@ -297,7 +308,7 @@ class Cluster(InBlock):
         )
 
         def is_there() -> bool:
-            images = [self.image(one).topic(name) for one in self.live]
+            images = [self.image(broker_id).topic(name) for broker_id in self.live]
             return all(image is not None and len(image.partitions) == partitions for image in images) and all(
                 self.leader(name, index) >= 0 for index in range(partitions)
             )
@@ -420,7 +431,9 @@ class _Member(Broker):
         }
         if self._cluster._folders > 1:
             assert self.data is not None
-            own["log.dirs"] = ",".join(str(self.data / f"{one}") for one in range(self._cluster._folders))
+            own["log.dirs"] = ",".join(
+                str(self.data / f"{folder}") for folder in range(self._cluster._folders)
+            )
         if self._cluster._racks:
             own["broker.rack"] = self._cluster._racks[self.number]
         config = BrokerConfig(own)

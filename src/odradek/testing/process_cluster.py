@@ -212,8 +212,8 @@ class ProcessCluster(InBlock):
                 node = admin.describe_cluster().controller
             return node.id if node is not None and node.id in self.live else None
 
-        found: int = self.wait_until(look)
-        return found
+        controller_id: int = self.wait_until(look)
+        return controller_id
 
     def create_topic(
         self,
@@ -243,11 +243,11 @@ class ProcessCluster(InBlock):
 
         def look() -> PartitionInfo | None:
             with self.admin() as admin:
-                found = admin.describe_topics([topic])[topic].partitions
-            return next((one for one in found if one.partition == index), None)
+                partitions = admin.describe_topics([topic])[topic].partitions
+            return next((partition for partition in partitions if partition.partition == index), None)
 
-        found: PartitionInfo = self.wait_until(look)
-        return found
+        partition: PartitionInfo = self.wait_until(look)
+        return partition
 
     def leader(self, topic: str, index: int = 0) -> int:
         """The id of the broker that leads a partition, once one that runs does.
@@ -257,11 +257,11 @@ class ProcessCluster(InBlock):
         """
 
         def look() -> int | None:
-            found = self.partition(topic, index).leader
-            return found if found in self.live else None
+            leader = self.partition(topic, index).leader
+            return leader if leader in self.live else None
 
-        found: int = self.wait_until(look)
-        return found
+        leader_id: int = self.wait_until(look)
+        return leader_id
 
     def wait_for_isr(self, topic: str, isr: set[int], index: int = 0) -> None:
         """Wait until a partition's in-sync replicas are these.

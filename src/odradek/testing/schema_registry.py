@@ -104,15 +104,15 @@ class SchemaRegistry:
 
         `client`: the name in the certificate that is shown, where clients have to show some.
         """
-        found = {"schema.registry.url": self.url}
+        options = {"schema.registry.url": self.url}
         if self._user_info:
-            found["schema.registry.basic.auth.user.info"] = self._user_info
+            options["schema.registry.basic.auth.user.info"] = self._user_info
         if self._security is not None and self._security.uses_tls:
             given = self._security.authority.trust()
             if client is not None:
                 given |= self._security.certificate(client).configs()
-            found |= {f"schema.registry.{name}": value for name, value in given.items()}
-        return found
+            options |= {f"schema.registry.{name}": value for name, value in given.items()}
+        return options
 
     def close(self) -> None:
         """Stop."""
@@ -152,17 +152,17 @@ def _handler(registry: SchemaRegistry, store: _Store, user_info: str) -> type[Ba
 
         def _answer(self, body: bytes | None) -> None:
             registry.requests.append(f"{self.command} {self.path}")
-            status, found = 200, None
+            status, content = 200, None
             try:
                 if wanted is not None and self.headers.get("Authorization") != wanted:
                     raise _RefusedError(401, 401, "Unauthorized")
                 if registry.failures:
                     registry.failures -= 1
                     raise _RefusedError(503, 50301, "not now")
-                found = _found(store, self.command, self.path, body)
+                content = _found(store, self.command, self.path, body)
             except _RefusedError as refused:
-                status, found = refused.status, {"error_code": refused.code, "message": str(refused)}
-            data = json.dumps(found).encode()
+                status, content = refused.status, {"error_code": refused.code, "message": str(refused)}
+            data = json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(data)))

@@ -22,12 +22,12 @@ def check(history: Iterable[Event], *, allowed: Iterable[str] = ALLOWED, write_o
     if allowed - ANOMALIES.keys():
         raise ValueError(f"no such anomaly: {', '.join(sorted(allowed - ANOMALIES.keys()))}")
     facts = gather(history)
-    found = [*writes.find(facts), *orders.find(facts), *cycles.find(facts, write_order)]
+    anomalies = [*writes.find(facts), *orders.find(facts), *cycles.find(facts, write_order)]
     place = {name: number for number, name in enumerate(ANOMALIES)}
-    found.sort(key=lambda anomaly: place[anomaly.name])
+    anomalies.sort(key=lambda anomaly: place[anomaly.name])
     everything = [write for values in facts.writes.values() for write in values.values()]
     return Report(
-        tuple(found),
+        tuple(anomalies),
         allowed,
         facts.history,
         sends=sum(len(operation.sends) for operation in facts.operations),

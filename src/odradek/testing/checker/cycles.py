@@ -71,7 +71,7 @@ def components(graph: Graph) -> list[set[int]]:
     low = [0] * len(graph)
     on_stack = [False] * len(graph)
     stack: list[int] = []
-    found: list[set[int]] = []
+    cyclic: list[set[int]] = []
     count = 0
     for root in range(len(graph)):
         if index[root] >= 0:
@@ -106,8 +106,8 @@ def components(graph: Graph) -> list[set[int]]:
                     on_stack[member] = False
                     component.add(member)
                 if len(component) > 1:
-                    found.append(component)
-    return found
+                    cyclic.append(component)
+    return cyclic
 
 
 def _cycle(

@@ -122,11 +122,11 @@ async def read_everything(site: Site, me: str) -> list[Record]:
     try:
         partitions = await take_all(site, consumer, me)
         ends = await consumer.end_offsets(partitions.values(), timeout_ms=30_000)
-        found: list[Record] = []
+        records: list[Record] = []
         for tp in partitions.values():
             while await consumer.position(tp, timeout_ms=30_000) < ends[tp]:
-                found += await poll(site, consumer, me)
-        return found
+                records += await poll(site, consumer, me)
+        return records
     finally:
         await kill(consumer)
 

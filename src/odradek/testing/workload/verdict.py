@@ -48,7 +48,7 @@ class Verdict:
         lines += [f"  {n:>6} {what}" for what, n in sorted(self.counts.items())]
         # Of what is allowed (G0) the number is enough.
         lines += [self.report.summary(0 if self.report.valid else 3)]
-        lines += [f"not copied exactly once: {one}" for one in self.copies[:_MOST_TOLD]]
+        lines += [f"not copied exactly once: {copy}" for copy in self.copies[:_MOST_TOLD]]
         lines += [f"{tp}: stable up to {lso}, ends at {end}" for tp, (lso, end) in self.hanging.items()]
         lines += ["sound" if self.sound else "NOT SOUND"]
         return "\n".join(lines)

@@ -212,9 +212,9 @@ class Writer:
 
 async def carry_out(successor: AsyncProducer, decision: PreparedTxnState) -> None:
     """End the transaction that was left prepared."""
-    found = await again(functools.partial(successor.init_transactions, keep_prepared=True))
+    prepared = await again(functools.partial(successor.init_transactions, keep_prepared=True))
     # Without one, the successor before has ended it, and did not live to hear of that.
-    if found.has_transaction:
+    if prepared.has_transaction:
         await again(functools.partial(successor.complete_transaction, decision))
 
 
