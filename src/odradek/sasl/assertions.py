@@ -137,12 +137,12 @@ def _template(path: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
     config = PREFIX + "template.file"
     try:
-        found = json.loads(_read(Path(path), config))
+        template = json.loads(_read(Path(path), config))
     except SaslError as error:
         raise LoginError(str(error)) from error
     except ValueError as error:
         raise LoginError(f"{config}: {path} is no JSON") from error
-    parts = [found.get(name, {}) if isinstance(found, dict) else None for name in ("header", "payload")]
+    parts = [template.get(name, {}) if isinstance(template, dict) else None for name in ("header", "payload")]
     if not all(isinstance(part, dict) for part in parts):
         raise LoginError(f'{config}: {path} is not {{"header": {{…}}, "payload": {{…}}}}')
     header, claims = parts

@@ -66,11 +66,11 @@ class PrincipalRules:
         Raises:
             SaslError: no rule fits.
         """
-        found = _PRINCIPAL.fullmatch(principal)
-        if found is None:
+        match = _PRINCIPAL.fullmatch(principal)
+        if match is None:
             raise SaslError("the Kerberos principal has an unexpected form")
         for rule in self._rules:
-            name = self._default(found) if rule is None else _apply(rule, found)
+            name = self._default(match) if rule is None else _apply(rule, match)
             if name:
                 return name
         raise SaslError("no rule of sasl.kerberos.principal.to.local.rules fits the Kerberos principal")
@@ -83,7 +83,7 @@ def _apply(rule: re.Match[str], principal: re.Match[str]) -> str:
     parts = [principal["realm"], principal["first"], principal["second"] or ""]
     if int(rule["parts"]) != (2 if principal["second"] else 1):
         return ""
-    name = re.sub(r"\$([0-2])", lambda one: parts[int(one[1])], rule["format"])
+    name = re.sub(r"\$([0-2])", lambda reference: parts[int(reference[1])], rule["format"])
     if rule["match"] is not None and re.fullmatch(rule["match"], name) is None:
         return ""
     if rule["from"] is not None:

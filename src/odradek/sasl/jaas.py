@@ -85,16 +85,16 @@ def quote(value: str) -> str:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    for found in _TOKEN.finditer(text):
-        if found["wrong"] is not None:
-            line = text.count("\n", 0, found.start()) + 1
+    for token in _TOKEN.finditer(text):
+        if token["wrong"] is not None:
+            line = text.count("\n", 0, token.start()) + 1
             raise JaasError(f"line {line} of the JAAS config has a quote that does not end")
-        if found["mark"] is not None:
-            yield found["mark"], True
-        elif found["word"] is not None:
-            yield found["word"], False
-        elif found["quoted"] is not None:
-            yield _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]), found["quoted"][1:-1]), False
+        if token["mark"] is not None:
+            yield token["mark"], True
+        elif token["word"] is not None:
+            yield token["word"], False
+        elif token["quoted"] is not None:
+            yield _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), token["quoted"][1:-1]), False
 
 
 def _modules(tokens: Iterator[tuple[str, bool]], until: str | None) -> list[LoginModule]:

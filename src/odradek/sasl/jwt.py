@@ -115,7 +115,7 @@ class JwtValidator:
         if self._audiences:
             given = claims.get("aud")
             of_token = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-            if not any(one in self._audiences for one in of_token):
+            if not any(audience in self._audiences for audience in of_token):
                 raise TokenRefused("the token is for another audience")
         return token_of(claims, expires_s, self._sub_claim, self._scope_claim, self._required_scope)
 
@@ -161,8 +161,8 @@ def token_of(
     if isinstance(given, str):
         scope = tuple(given.split())
     else:
-        scope = tuple(one for one in given if isinstance(one, str)) if isinstance(given, list) else ()
-    missing = [one for one in required_scope if one not in scope]
+        scope = tuple(word for word in given if isinstance(word, str)) if isinstance(given, list) else ()
+    missing = [scope_word for scope_word in required_scope if scope_word not in scope]
     if missing:
         raise TokenRefused(
             f"the token's scope lacks {' '.join(missing)}", "insufficient_scope", " ".join(required_scope)

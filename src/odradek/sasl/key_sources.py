@@ -69,7 +69,7 @@ def read_keys(content: Any) -> list[Key]:
 
 
 def _chosen(keys: list[Key], key_id: str | None) -> list[Key]:
-    return list(keys) if key_id is None else [one for one in keys if one.key_id == key_id]
+    return list(keys) if key_id is None else [key for key in keys if key.key_id == key_id]
 
 
 class FileKeys:
@@ -102,8 +102,8 @@ class FileKeys:
         import json
 
         try:
-            found = self._path.stat()
-            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+            status = self._path.stat()
+            seen = (status.st_mtime_ns, status.st_size, status.st_ino)
             if seen == self._seen:
                 return
             self._seen = seen
@@ -152,15 +152,15 @@ class UrlKeys:
 
     def find(self, key_id: str | None) -> list[Key]:
         """See `KeySource.find`."""
-        found = _chosen(self._keys, key_id)
-        if found and self._monotonic_s() < self._fetched_s + self._refresh_s:
-            return found
+        chosen = _chosen(self._keys, key_id)
+        if chosen and self._monotonic_s() < self._fetched_s + self._refresh_s:
+            return chosen
         # Others wait for whoever asks, rather than ask as well.
         with self._lock:
             now_s = self._monotonic_s()
-            found = _chosen(self._keys, key_id)
-            if now_s < self._not_before_s or (found and now_s < self._fetched_s + self._refresh_s):
-                return found
+            chosen = _chosen(self._keys, key_id)
+            if now_s < self._not_before_s or (chosen and now_s < self._fetched_s + self._refresh_s):
+                return chosen
             try:
                 self._keys = read_keys(self._fetch(self._url, timeout_ms=self._timeout_ms))
             except (HttpError, SaslError) as error:

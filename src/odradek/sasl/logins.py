@@ -100,8 +100,8 @@ def _module_for(mechanism: str, jaas: str) -> LoginModule:
     for module in modules:
         if module.short_name == wanted:
             return module
-    found = ", ".join(module.short_name for module in modules)
-    raise LoginError(f"sasl.jaas.config has {found}, where {mechanism} wants {wanted}")
+    short_names = ", ".join(module.short_name for module in modules)
+    raise LoginError(f"sasl.jaas.config has {short_names}, where {mechanism} wants {wanted}")
 
 
 def login_of(

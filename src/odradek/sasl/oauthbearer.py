@@ -111,19 +111,19 @@ def _read_first(response: bytes) -> tuple[str, str]:
     if len(response) > MAX_MESSAGE_BYTES:
         raise SaslError(f"{wrong}: {len(response)} bytes, more than {MAX_MESSAGE_BYTES}")
     try:
-        found = _FIRST.fullmatch(response.decode())
+        match = _FIRST.fullmatch(response.decode())
     except UnicodeDecodeError:
         raise wrong from None
-    if found is None:
+    if match is None:
         raise wrong
-    pairs = [one.partition("=") for one in found["pairs"].split(_SEPARATOR) if one]
+    pairs = [pair.partition("=") for pair in match["pairs"].split(_SEPARATOR) if pair]
     auth = [value for key, _, value in pairs if key == "auth"]
     bearer = _AUTH.fullmatch(auth[0]) if len(auth) == 1 else None
     if bearer is None:
         raise SaslError("Invalid OAUTHBEARER client first message: 'auth' not specified")
     if bearer["scheme"].lower() != "bearer":
         raise SaslError("Invalid scheme in OAUTHBEARER client first message")
-    return unescaped(found["authzid"] or ""), bearer["token"]
+    return unescaped(match["authzid"] or ""), bearer["token"]
 
 
 class OAuthBearerClient(ClientMechanism):

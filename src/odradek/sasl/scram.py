@@ -165,13 +165,13 @@ class SaltedPasswords:
     def get(self, hash_name: str, password: str, salt: bytes, iterations: int) -> bytes:
         """The salted password; takes long the first time."""
         key = (hash_name, salt, iterations)
-        found = self._salted.get(key)
-        if found is None:
-            found = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+        salted = self._salted.get(key)
+        if salted is None:
+            salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
             while len(self._salted) >= self._MOST:
                 self._salted.pop(next(iter(self._salted)), None)
-            self._salted[key] = found
-        return found
+            self._salted[key] = salted
+        return salted
 
 
 class ScramClient(ClientMechanism):

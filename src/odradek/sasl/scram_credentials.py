@@ -80,7 +80,7 @@ class ScramCredential(NamedTuple):
 
     def to_text(self) -> str:
         """Kafka's form."""
-        salt, stored, server = (b64encode(one).decode() for one in self[:3])
+        salt, stored, server = (b64encode(part).decode() for part in self[:3])
         return f"salt={salt},stored_key={stored},server_key={server},iterations={self.iterations}"
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ class Shape(NamedTuple):
     def of(cls, credential: ScramCredential) -> Shape:
         """The shape of a user's credential."""
         return cls(
-            credential.iterations, len(credential.salt), all(one in _DIGITS for one in credential.salt)
+            credential.iterations, len(credential.salt), all(byte in _DIGITS for byte in credential.salt)
         )
 
 
@@ -49,9 +49,9 @@ MakeDecoy = Callable[[str, bool], Decoy]
 def count_shapes(credentials: Iterable[ScramCredential]) -> dict[Shape, int]:
     """Return how many there are of each shape; those that nobody can log in by do not count."""
     shapes: dict[Shape, int] = {}
-    for one in credentials:
-        if one.iterations >= MIN_ITERATIONS:
-            shape = Shape.of(one)
+    for credential in credentials:
+        if credential.iterations >= MIN_ITERATIONS:
+            shape = Shape.of(credential)
             shapes[shape] = shapes.get(shape, 0) + 1
     return shapes
 
@@ -66,7 +66,11 @@ def decoy(key: bytes, mechanism: str, name: str, shapes: Mapping[Shape, int]) ->
         shapes: how many credentials there are of each; none: as our own tools make them. When these
             change, the decoys of few names do (rendezvous hashing with weights).
     """
-    shape = max(shapes, key=lambda one: _draw(key, mechanism, name, one, shapes[one]), default=Shape())
+    shape = max(
+        shapes,
+        key=lambda candidate: _draw(key, mechanism, name, candidate, shapes[candidate]),
+        default=Shape(),
+    )
     salt = _stream(key, f"salt {mechanism} {name}".encode(), shape.salt_bytes)
     if shape.is_text:
         salt = bytes(_DIGITS[byte % len(_DIGITS)] for byte in salt)
@@ -80,10 +84,10 @@ def _draw(key: bytes, mechanism: str, name: str, shape: Shape, count: int) -> fl
 
 
 def _stream(key: bytes, told: bytes, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        found += hmac.digest(key, len(found).to_bytes(4, "big") + told, "sha256")
-    return found[:size]
+    stream = b""
+    while len(stream) < size:
+        stream += hmac.digest(key, len(stream).to_bytes(4, "big") + told, "sha256")
+    return stream[:size]
 
 
 def decoys_of_process(mechanism: str) -> MakeDecoy:

@@ -77,7 +77,7 @@ class ClientFinal(NamedTuple):
 def read_client_first(message: bytes) -> ClientFirst:
     """Raises: `SaslError`, as all of these do, for what is none."""
     match = _match(_CLIENT_FIRST, message, "client first")
-    pairs = [one.partition("=") for one in match["extensions"].split(",") if one]
+    pairs = [pair.partition("=") for pair in match["extensions"].split(",") if pair]
     return ClientFirst(
         match["header"],
         match["bare"],

@@ -41,14 +41,14 @@ def read_user(text: str) -> NewUser:
     fields: dict[str, str] = {}
     position = 0
     while position < len(whole["fields"]):
-        found = _FIELD.match(whole["fields"], position)
-        if found is None or found["name"] not in _KNOWN or found["name"] in fields:
+        field = _FIELD.match(whole["fields"], position)
+        if field is None or field["name"] not in _KNOWN or field["name"] in fields:
             raise ScramWordError(
                 "a user has name, password, and perhaps iterations, each once, with commas between"
             )
-        quoted = found["quoted"]
-        fields[found["name"]] = found["plain"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-        position = found.end()
+        quoted = field["quoted"]
+        fields[field["name"]] = field["plain"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        position = field.end()
     name, password = fields.get("name", ""), fields.get("password", "")
     if not name or not password:
         raise ScramWordError("a user has a name and a password")

@@ -294,10 +294,10 @@ def oauth_login_of(options: Mapping[str, str], configs: Mapping[str, Any]) -> OA
 def _provider_of(options: Mapping[str, str], configs: Mapping[str, Any]) -> TokenProvider:
     provider = configs.get("sasl.oauth.token.provider")
     if provider is not None:
-        found = provider if callable(provider) else getattr(provider, "token", None)
-        if not callable(found):
+        method = provider if callable(provider) else getattr(provider, "token", None)
+        if not callable(method):
             raise LoginError("sasl_oauth_token_provider is neither a function nor has it a method token")
-        called: TokenProvider = found
+        called: TokenProvider = method
         return called
     url = configs.get("sasl.oauthbearer.token.endpoint.url")
     if url:
@@ -325,7 +325,7 @@ def _by_retriever(url: str, options: Mapping[str, str], configs: Mapping[str, An
     if name == "JwtBearerJwtRetriever":
         return JwtBearer(url, assertion_of(configs), scope, **more)
     client_id = options.get("clientId") or configs.get("sasl.oauthbearer.client.credentials.client.id")
-    if any(configs.get(PREFIX + one) for one in ("file", "claim.iss")):
+    if any(configs.get(PREFIX + name) for name in ("file", "claim.iss")):
         return ClientAssertion(url, assertion_of(configs), scope, client_id=client_id, **more)
     secret = options.get("clientSecret") or configs.get("sasl.oauthbearer.client.credentials.client.secret")
     if not client_id or not secret:

@@ -54,7 +54,7 @@ def _read(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     parts = text.split(".")
     if len(parts) != 3 or len(text) > MAX_TOKEN_CHARACTERS:
         raise TokenRefused("not a JWT")
-    found = []
+    parts_read = []
     for part in parts[:2]:
         try:
             content = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -62,5 +62,5 @@ def _read(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
             raise TokenRefused("not a JWT") from None
         if not isinstance(content, dict):
             raise TokenRefused("not a JWT")
-        found.append(content)
-    return found[0], found[1]
+        parts_read.append(content)
+    return parts_read[0], parts_read[1]
