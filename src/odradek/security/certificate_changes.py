@@ -25,7 +25,7 @@ def check_renewal(old: str, new: str, *, allow_dn_changes: bool, allow_san_chang
         return
     from cryptography import x509
 
-    was, is_now = (x509.load_pem_x509_certificate(one.encode()) for one in (old, new))
+    was, is_now = (x509.load_pem_x509_certificate(pem.encode()) for pem in (old, new))
     if not allow_dn_changes and rfc2253(was.subject).lower() != rfc2253(is_now.subject).lower():
         raise TlsConfigError(
             "ssl.keystore",
@@ -54,7 +54,7 @@ def _names(certificate: object) -> set[str]:
 
     assert isinstance(certificate, x509.Certificate)
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return set()
-    return {str(getattr(one, "value", one)) for one in found.value}
+    return {str(getattr(name, "value", name)) for name in extension.value}

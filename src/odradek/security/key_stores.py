@@ -115,8 +115,12 @@ def read_trust_store(configs: Mapping[str, Any]) -> str | None:
     store = _load_pkcs12("ssl.truststore", location, data, text_of(configs, "ssl.truststore.password"))
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    found = [store.cert, *store.additional_certs]
-    pem = "".join(one.certificate.public_bytes(Encoding.PEM).decode() for one in found if one is not None)
+    certificates = [store.cert, *store.additional_certs]
+    pem = "".join(
+        certificate.certificate.public_bytes(Encoding.PEM).decode()
+        for certificate in certificates
+        if certificate is not None
+    )
     return _checked_certificates("ssl.truststore.location", pem)
 
 
@@ -135,8 +139,8 @@ def stamps_of(configs: Mapping[str, Any]) -> Stamps:
     stamps: Stamps = {}
     for name in files_of(configs):
         try:
-            found = Path(name).stat()
-            stamps[name] = (found.st_mtime_ns, found.st_size, found.st_ino)
+            status = Path(name).stat()
+            stamps[name] = (status.st_mtime_ns, status.st_size, status.st_ino)
         except OSError:
             stamps[name] = None
     return stamps
@@ -247,6 +251,6 @@ def _from_pkcs12(location: str, data: bytes, store_password: str | None, passwor
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(own.encode()),
     )
-    for one in [store.cert, *store.additional_certs]:
-        pem += one.certificate.public_bytes(serialization.Encoding.PEM)
+    for certificate in [store.cert, *store.additional_certs]:
+        pem += certificate.certificate.public_bytes(serialization.Encoding.PEM)
     return KeyStore(pem.decode(), own)

@@ -78,8 +78,8 @@ class SslPrincipalMapper:
         """
         self._rules: list[_Rule | None] = []
         text = (rules or "DEFAULT").strip() or "DEFAULT"
-        for found in _SPLITTER.finditer(text):
-            rule = found[1]
+        for match in _SPLITTER.finditer(text):
+            rule = match[1]
             parsed = _PARSER.match(rule)
             if parsed is None or parsed.end() != len(rule):
                 raise MappingRuleError(f"Invalid rule: {rule}")

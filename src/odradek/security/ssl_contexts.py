@@ -156,7 +156,7 @@ def _set_suites(context: ssl.SSLContext, suites: list[str], enabled: list[str]) 
         enabled = [name for name in enabled if name != "TLSv1.3"]
     elif "TLSv1.3" in enabled:
         set_newest = getattr(context, "set_ciphersuites", None)
-        offered = {str(one["name"]) for one in context.get_ciphers()} & TLS_1_3
+        offered = {str(suite["name"]) for suite in context.get_ciphers()} & TLS_1_3
         if set_newest is not None:
             set_newest(":".join(newest))
         elif missing := offered - set(newest):
