@@ -57,6 +57,7 @@ def decode_json(tree: Tree, records: Records, start: int, framed: bool) -> list[
             if reader.at < len(data):
                 raise MalformedError(kinds.TRAILING)
         except MalformedError as problem:
+            # What stands behind the document is no column's fault.
             if problem.code == kinds.TRAILING:
                 reader.column = 0
             problems.append((row, problem.code, reader.at, reader.column))
@@ -162,6 +163,7 @@ class _Reader:
             return None
         if node.kind == kinds.MAP:
             return pairs
+        # A map keeps a key that is there twice (docs/typed_columns.md); of a member the last counts.
         last = dict(pairs)
         return tuple(last.get(child.name) for child in node.children)
 
@@ -314,6 +316,7 @@ def _base64(text: bytes) -> bytes:
         data = base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
     except binascii.Error:
         raise MalformedError(kinds.BAD_BASE64) from None
+    # The last character may hold bits that are no byte's; there they have to be zero.
     if base64.b64encode(data).rstrip(b"=") != plain:
         raise MalformedError(kinds.BAD_BASE64)
     return data

@@ -23,6 +23,7 @@ from odradek.spark.formats._pytree import (
 )
 
 _MERGED_BYTES = 64 << 20
+"""Bytes that merging may copy in a record: each piece copies those before it, so the cost is a square."""
 _FIXED = {
     types.P_FIXED32: ("<I", 4),
     types.P_SFIXED32: ("<i", 4),
@@ -201,6 +202,7 @@ def _wire(kind: int) -> int:
 
 
 _UNSET = object()
+"""Stands where nothing was read yet; None is a value, that of a null."""
 
 
 class _Reader:
@@ -268,12 +270,14 @@ class _Reader:
             inner = node if kind == types.P_ENTRY else node.children[0]
             filled[column].append(self._part(field, inner, data, depth))
             return
+        # Of the members of a oneof the last that was written counts.
         if oneof >= 0:
             for other in fields:
                 if other[5] == oneof and other is not field:
                     filled[other[2]] = _UNSET
         if wire == 2:
             if kind >= types.P_MESSAGE:
+                # A message that comes in several pieces is merged, as if they were one text.
                 if filled[column] is not _UNSET:
                     data = spans[column] + data
                     self._merged += len(data)
@@ -305,6 +309,7 @@ class _Reader:
         raw, at = _varint(data, at)
         if kind == types.P_ENUM:
             value = _signed(raw, 32)
+            # A closed enum does not take a number that it does not know: the field stays as it was.
             if field[6] and value not in dict(field[8]):
                 return _UNSET, at
             return _symbol(field, value), at

@@ -85,6 +85,7 @@ class _Parser:
         token = self._peek()
         if token.kind == "end":
             return
+        # Each condition narrows the read by itself, whatever the others say; joined by OR it could not.
         if token.text.lower() == "or":
             raise self._wrong(
                 token,
@@ -248,6 +249,7 @@ class _Parser:
             moment = datetime.datetime.fromisoformat(text)
         except ValueError:
             raise self._wrong(token, "expected a time like '2026-03-01 12:00:00Z'") from None
+        # The session's zone is known to the driver alone, so that a time without a zone would be guessed.
         if moment.tzinfo is None:
             raise self._wrong(
                 token,
