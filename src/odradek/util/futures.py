@@ -22,7 +22,7 @@ class Awaited(Protocol[T_co]):
         ...
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> object:
-        """Have a function called when it has ended."""
+        """Call a function when it has ended."""
         ...
 
 

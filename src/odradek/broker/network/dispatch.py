@@ -356,7 +356,7 @@ class Dispatcher:
         return (yield from self._settle_in_steps(exchange, self._run(exchange), later))
 
     def _await(self, exchange: _Exchange, promise: Promise[Any], later: Later) -> None:
-        """Have a request settled when its promise has ended."""
+        """Settle a request when its promise has ended."""
         later.context = context = exchange.context
         # Nothing is done for the request until others have done something: that is not its time.
         if self.throttle is not None:
