@@ -40,7 +40,9 @@ def test_one_comes_after_the_other() -> None:
             await asyncio.sleep(0)
         assert sorted(appended) == ["first", "second", "third"]
         assert appended[0] == "first"
-        await asyncio.gather(*(one for one in running if one is not None))
+        for one in running:
+            if one is not None:
+                await one
         assert not conversions.latest
 
     asyncio.run(main())
