@@ -11,7 +11,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Awaited(Protocol[T_co]):
-    """What a future of asyncio's and a `odradek.util.promise.Promise` have in common."""
+    """The methods that a future of asyncio's and a `odradek.util.promise.Promise` have in common."""
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop in whose thread it is used."""
