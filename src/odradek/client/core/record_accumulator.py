@@ -420,12 +420,15 @@ class RecordAccumulator:
         """Take some batches out of the queues."""
         taken = []
         for tp, queue in list(self._queues.items()):
-            chosen = [batch for batch in queue if which(batch)]
-            for batch in chosen:
-                batch.append_closed = True
-            if chosen:
-                taken += chosen
-                self._queues[tp] = deque(batch for batch in queue if batch not in chosen)
+            left: deque[ProducerBatch] = deque()
+            for batch in queue:
+                if which(batch):
+                    batch.append_closed = True
+                    taken.append(batch)
+                else:
+                    left.append(batch)
+            if len(left) < len(queue):
+                self._queues[tp] = left
         return taken
 
     @property
@@ -441,7 +444,7 @@ class RecordAccumulator:
     @property
     def topics_queued(self) -> set[str]:
         """Topics for which something waits."""
-        return {tp.topic for tp, queue in list(self._queues.items()) if queue}
+        return {tp.topic for tp in self.partitions_queued}
 
 
 def _before(a: ProducerBatch, b: ProducerBatch) -> bool:
