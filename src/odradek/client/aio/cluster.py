@@ -509,8 +509,7 @@ class Cluster:
 
     def tell_leaderless(self, partitions: Iterable[TopicPartition]) -> None:
         """Nobody is known to lead these, of which something is wanted: tell it if that lasts."""
-        metadata = self.metadata
-        self.stuck.failed({tp: metadata.no_leader(tp) for tp in partitions}, self.now_ms())
+        self.stuck.leaderless(partitions, self.metadata, self.now_ms())
 
     def why(self) -> str:
         """Return what is known of why something has not come: the last failure, or who has not answered."""

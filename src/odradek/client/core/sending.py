@@ -131,7 +131,7 @@ class SenderState:
             readiness.next_check_ms = expiry
         if readiness.leaderless:
             self._request_update()
-            self._stuck.failed({tp: self._metadata.no_leader(tp) for tp in readiness.leaderless}, now_ms)
+            self._stuck.leaderless(readiness.leaderless, self._metadata, now_ms)
         return readiness
 
     def _settle_sequences(self) -> None:

@@ -10,9 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odradek.client.core.outages import ORDINARY_MS, Outage
 from odradek.client.types import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.core.metadata import MetadataCache
 
 log = logging.getLogger("odradek.client")
 
@@ -67,6 +71,12 @@ class StuckPartitions:
         log.warning(
             "client %s: no progress with %s%s; it is tried again", self._client_id, "; ".join(named), more
         )
+
+    def leaderless(
+        self, partitions: Iterable[TopicPartition], metadata: MetadataCache, now_ms: float
+    ) -> None:
+        """As `failed`, of partitions that nobody is known to lead."""
+        self.failed({tp: metadata.no_leader(tp) for tp in partitions}, now_ms)
 
     def went_well(self, partitions: Iterable[TopicPartition], now_ms: float) -> None:
         """These have been read or written. That is told of those whose failure was."""
