@@ -21,6 +21,14 @@ class Awaited(Protocol[T_co]):
         """Return what came of it, or raise what did."""
         ...
 
+    def cancelled(self) -> bool:
+        """Return whether it was cancelled."""
+        ...
+
+    def exception(self) -> BaseException | None:
+        """Return the error that it ended with, if any."""
+        ...
+
     def add_done_callback(self, callback: Callable[[Any], object], /) -> object:
         """Call a function when it has ended."""
         ...
@@ -67,7 +75,7 @@ def once_done(first: asyncio.Future[Any], function: Callable[[], Any]) -> asynci
     return after
 
 
-def error_of(done: asyncio.Future[Any]) -> BaseException | None:
+def error_of(done: Awaited[Any]) -> BaseException | None:
     """Return what a future that has ended has instead of a result: its error, or `CancelledError`; None where
     it has one. For callbacks, in which `Future.exception` would raise for one that was cancelled.
 

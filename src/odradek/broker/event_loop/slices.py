@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.util.futures import pass_on
+from odradek.util.futures import Awaited, error_of, pass_on
 from odradek.util.promise import Promise
 
 if TYPE_CHECKING:
@@ -131,9 +131,10 @@ def take_or_wait(steps: Steps[R]) -> R | Promise[Any]:
         return end.value  # type: ignore[no-any-return]
     promise: Promise[Any] = Promise(awaited.get_loop())
 
-    def go_on(_done: object) -> None:
+    def go_on(done: Awaited[Any]) -> None:
         if promise.done():
-            return  # nobody waits any more
+            error_of(done)  # nobody waits any more; asyncio need not log that nobody has asked for it
+            return
         try:
             further = _take_to_wait(steps)
         except StopIteration as end:

@@ -466,7 +466,7 @@ class Dispatcher:
         return Answer(encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, response))
 
     def _result_of(self, exchange: _Exchange, done: Promise[Any]) -> Handled[Struct]:
-        error = asyncio.CancelledError() if done.cancelled() else done.exception()
+        error = error_of(done)
         if isinstance(error, asyncio.CancelledError):
             exchange.context.close_connection = True
             return None
