@@ -22,7 +22,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
-from odradek.broker.membership.control_messages import leader_and_isr_response, replicas_to_stop, topic_states
+from odradek.broker.membership.control_messages import (
+    leader_and_isr_response,
+    replicas_to_stop,
+    topic_states,
+    update_metadata_response,
+)
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
@@ -123,11 +128,11 @@ def update_metadata(
     if not error and state_changes is not None:
         taken = state_changes.update_metadata(request, context.api_version)
         if isinstance(taken, asyncio.Future):
-            return promised(then(taken, lambda error: UpdateMetadataResponse(error_code=int(error))))
+            return promised(then(taken, update_metadata_response))
         error = taken
     elif not error:
         error = _check_sender(context, request)
-    return UpdateMetadataResponse(error_code=int(error))
+    return update_metadata_response(error)
 
 
 def _check_authorized(context: RequestContext, controller_id: int) -> ErrorCode:

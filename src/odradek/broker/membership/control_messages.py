@@ -12,6 +12,7 @@ from odradek.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
     LeaderAndIsrTopicState,
 )
+from odradek.wire.messages.update_metadata import UpdateMetadataResponse
 
 if TYPE_CHECKING:
     from odradek.errors.codes import ErrorCode
@@ -63,6 +64,11 @@ def leader_and_isr_response(
         else:
             response.partition_errors += errors
     return response
+
+
+def update_metadata_response(error: ErrorCode) -> UpdateMetadataResponse:
+    """The answer to an UpdateMetadata."""
+    return UpdateMetadataResponse(error_code=int(error))
 
 
 def replicas_to_stop(request: StopReplicaRequest, version: int) -> Iterator[tuple[str, int, int, bool]]:

@@ -21,6 +21,7 @@ from odradek.broker.folders.adoption import adopt_topics
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
 from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
+from odradek.broker.membership.control_messages import update_metadata_response
 from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.unclean_return import look_for_doubts
@@ -30,7 +31,7 @@ from odradek.cluster.producer_ids import BELIEVED_BELOW
 from odradek.util.futures import then
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from odradek.wire.messages.stop_replica import StopReplicaRequest
-from odradek.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from odradek.wire.messages.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.nodes import BrokerRegistration
     from odradek.cluster.store.store import MetadataStore
-    from odradek.errors.codes import ErrorCode
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
@@ -250,8 +250,8 @@ class _OwnChannel:
         elif isinstance(request, UpdateMetadataRequest):
             taken = changes.update_metadata(request, version)
             if isinstance(taken, asyncio.Future):
-                return then(taken, _updated)
-            future.set_result(_updated(taken))
+                return then(taken, update_metadata_response)
+            future.set_result(update_metadata_response(taken))
         else:
             future.set_exception(ChannelBroken("there is no other broker"))
         return future
@@ -265,10 +265,6 @@ class _OwnChannel:
 
     def close(self) -> None:
         """See `InterBrokerChannel.close`: there is no connection."""
-
-
-def _updated(error: ErrorCode) -> UpdateMetadataResponse:
-    return UpdateMetadataResponse(error_code=int(error))
 
 
 def _nothing() -> None:
