@@ -13,8 +13,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from odradek.broker.event_loop.slices import Steps
     from odradek.util.topic_partition import TopicPartition
-from odradek.broker.event_loop.slices import Steps
 
 
 class Conversions:
