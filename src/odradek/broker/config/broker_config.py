@@ -39,7 +39,7 @@ from odradek.broker.config.table import (
     UPDATE_MODES,
     ConfigAttributes,
 )
-from odradek.cluster.configs.config_def import ConfigError, ConfigValue
+from odradek.cluster.configs.config_def import ConfigError, ConfigKey, ConfigValue
 from odradek.cluster.configs.topic_config import SYNONYMS, TOPIC_CONFIGS
 from odradek.cluster.nodes import Endpoint
 from odradek.util.config_providers import ConfigProviderError, resolve
@@ -157,13 +157,11 @@ class BrokerConfig(ConfigAttributes):
         key = find_key(name)
         if key is None:
             raise KeyError(name)
-        return key.parse(self._effective.get(name, self._default_of(name)))
+        text = self._effective.get(name)
+        return key.parse(self._default_of(key) if text is None else text)
 
-    def _default_of(self, name: str) -> str | None:
-        if name in self._release_defaults:
-            return self._release_defaults[name]
-        key = find_key(name)
-        return None if key is None else key.default
+    def _default_of(self, key: ConfigKey) -> str | None:
+        return self._release_defaults.get(key.name, key.default)
 
     def is_given(self, name: str) -> bool:
         """Return whether a config was given explicitly, not by default and not dynamically."""
@@ -413,7 +411,8 @@ class BrokerConfig(ConfigAttributes):
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         for name in changed:
             self.__dict__.pop(name.replace(".", "_"), None)
-        self._topic_defaults = None
+        if changed:
+            self._topic_defaults = None
         return changed
 
     def validate_dynamic(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
@@ -487,7 +486,7 @@ class BrokerConfig(ConfigAttributes):
         """Return what a new cluster of the release has as dynamic configs for all brokers (KIP-966)."""
         if self.release is not None and not self.release.at_least(_ELIGIBLE_LEADERS_SINCE):
             return {}
-        text = self.given.get(_MIN_ISR) or self._default_of(_MIN_ISR)
+        text = self.given.get(_MIN_ISR) or self._default_of(KNOWN[_MIN_ISR])
         return {} if text is None else {_MIN_ISR: text}
 
     def dynamic_defaults(self) -> Mapping[str, str]:
@@ -496,7 +495,7 @@ class BrokerConfig(ConfigAttributes):
 
     def text_of(self, name: str) -> str | None:
         """A config's value as text, None when it has none. Of a password too: do not show it."""
-        return self._effective.get(name, self._default_of(name) if name in KNOWN else None)
+        return self._effective.get(name, self._default_of(KNOWN[name]) if name in KNOWN else None)
 
     def synonyms(self, name: str) -> list[Synonym]:
         """Everything that gives `name` a value, the strongest first."""
@@ -516,7 +515,7 @@ class BrokerConfig(ConfigAttributes):
         for synonym in names:
             if synonym in DYNAMIC_ONLY_CONFIGS:
                 continue
-            default = self._default_of(synonym) if synonym in KNOWN else None
+            default = self._default_of(KNOWN[synonym]) if synonym in KNOWN else None
             if default is not None:
                 by_strength.append(Synonym(synonym, default, ConfigSource.DEFAULT_CONFIG))
         while by_strength and by_strength[0].name != name:

@@ -73,7 +73,8 @@ def update_dynamic(config: BrokerConfig, default: Layer, own: Layer) -> set[str]
         # Else nothing has to be decoded, and most brokers need not load what does.
         decode = config.dynamic_passwords.decode
         default, own = decode(default), decode(own)
-    default, own, refused = _usable_layers(config, default, own)
+    # What stands in the file has been checked by the start.
+    default, own, refused = _usable_layers(config, default, own) if default or own else ({}, {}, {})
     for name, why in sorted(refused.items()):
         if config.passed_over.get(name) != why:
             log.error("a dynamic config is passed over name=%s: %s", name, why)
