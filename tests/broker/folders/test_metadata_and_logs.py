@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,36 @@ def test_a_damaged_store_stops_the_start_with_its_name_and_is_left_alone(
         after = {path: path.read_bytes() for path in before if path.exists()}
         gone = {path.name for path in before if path not in after}
         assert gone <= {".kafka_cleanshutdown", "segments-checkpoint", ".lock"}
+
+    run(main)
+
+
+@pytest.mark.parametrize("node", ["/brokers/topics/t", "/brokers/topics/t/partitions/0/state"])
+def test_a_node_that_cannot_be_read_stops_the_start_and_its_log_is_left_alone(
+    tmp_path: Path, node: str
+) -> None:
+    """A lone broker has written all of its nodes; to go on without one would make its log a stray."""
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            await create_topic(broker, "t")
+            client = await connect(broker)
+            await append(client, "t", batch())
+            client.close()
+        before = (tmp_path / "t-0" / f"{0:020}.log").read_bytes()
+        with closing(EmbeddedStore(tmp_path / STORE_FILE)) as store:
+            good = store.get(node)
+            store.set(node, b"no JSON")
+        with pytest.raises(StartError, match=node):
+            async with running(tmp_path):
+                pass
+        assert _folders(tmp_path) == {"t-0"}
+        assert (tmp_path / "t-0" / f"{0:020}.log").read_bytes() == before
+        with closing(EmbeddedStore(tmp_path / STORE_FILE)) as store:
+            assert store.get(node).data == b"no JSON", "it is for its owner to mend"
+            store.set(node, good.data)
+        async with running(tmp_path) as broker:
+            assert broker.replicas.get("t", 0).log.log_end_offset == 1
 
     run(main)
 
