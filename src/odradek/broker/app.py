@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "StartError"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Broker:
@@ -291,7 +291,7 @@ class Broker:
         """Take the ports, open the folders and the metadata; nobody knows of this broker yet."""
         repeats.forget()
         for name, instead in check_promises(self.config):
-            log.warning("config asks for what is not there name=%s instead=%s", name, instead)
+            logger.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()
         listening = self._listening = Listening(
             self.loop, lambda: self.config, self.quotas.connections, self._undo
@@ -420,7 +420,7 @@ class Broker:
         self._started = True
         self.handlers.log_missing()
         self._coordinators.load()
-        log.info(
+        logger.info(
             "broker started broker_id=%d cluster_id=%s listeners=%s advertised=%s partitions=%d",
             self.broker_id,
             self.cluster_id,
@@ -470,7 +470,7 @@ class Broker:
             return
         self._started = False
         self._coordinators.cancel_loading()
-        log.info("broker stopping broker_id=%d", self.broker_id)
+        logger.info("broker stopping broker_id=%d", self.broker_id)
         membership = self._membership
         if self.channels is not None:
             await membership.leave(self.all_stop)
@@ -478,7 +478,7 @@ class Broker:
             try:
                 await self._controller_thread.run(self.controller.stop)
             except OdradekError as error:
-                log.warning("the end of the session tells the others that this broker has gone: %s", error)
+                logger.warning("the end of the session tells the others that this broker has gone: %s", error)
         self._listening.stop_accepting()
         self.housekeeping.stop()
         if self.channels is None:
@@ -497,7 +497,7 @@ class Broker:
         self._undo.do("controller", self.controller.stop)
         clean = self.logs.close()
         self._let_go()
-        log.info("broker stopped broker_id=%d clean=%s", self.broker_id, str(clean).lower())
+        logger.info("broker stopped broker_id=%d clean=%s", self.broker_id, str(clean).lower())
 
     def abandon(self) -> None:
         """Let go of sockets, folders and threads as they are, as the end of a process does: for tests.
@@ -520,4 +520,4 @@ class Broker:
 
 
 def _log_broken_operation(operation: DelayedOperation, error: Exception) -> None:
-    log.error("something that waited broke and was dropped: %r", operation, exc_info=error)
+    logger.error("something that waited broke and was dropped: %r", operation, exc_info=error)

@@ -30,7 +30,7 @@ from odradek.client.sync.producer import Producer
 from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from odradek.errors import OdradekError
 
-log = logging.getLogger("odradek.client.processing")
+logger = logging.getLogger("odradek.client.processing")
 
 Step = Callable[[list[ConsumerRecord], Producer], Any]
 
@@ -98,7 +98,7 @@ def process(
         if isinstance(problem, CommitFailedError) and consumer.subscription():
             # The group has moved on: be a member again before reading on, whoever has the records then.
             consumer.enforce_rebalance()
-        log.info("transaction aborted, attempt %d of %d: %s", failures, attempts, problem)
+        logger.info("transaction aborted, attempt %d of %d: %s", failures, attempts, problem)
         pause(backoff.delay_ms(failures) / 1000)
     return processed
 
@@ -167,7 +167,7 @@ def _take_back(
         _again(producer.abort_transaction, attempts)
     except OdradekError as problem:
         # The coordinator will do it, or has; what led here is the error to be told.
-        log.warning("the transaction could not be aborted: %s", problem)
+        logger.warning("the transaction could not be aborted: %s", problem)
         aborted = False
     assigned = consumer.assignment()
     for tp, offset in first.items():
@@ -175,7 +175,7 @@ def _take_back(
             try:
                 consumer.seek(tp, offset)
             except IllegalStateError:
-                log.debug("%s went to another member", tp)
+                logger.debug("%s went to another member", tp)
     return aborted
 
 

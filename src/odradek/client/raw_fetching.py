@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from odradek.records.columns import ColumnDecoder
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Reading:
@@ -371,7 +371,7 @@ class Fetching:
                 f"{reading.tp}: {what}, which now holds {first} to {last}: records were deleted, the topic "
                 "was made anew, or the range was to end where nothing has been written"
             )
-        log.warning("%s: %s, which now holds %d to %d; it is skipped", reading.tp, what, first, last)
+        logger.warning("%s: %s, which now holds %d to %d; it is skipped", reading.tp, what, first, last)
         self._retrying.progress()
         assert reading.decoder is not None
         if reading.fetch_offset < first < reading.end:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -68,5 +68,5 @@ def replica_selector(name: str | None) -> ReplicaSelector | None:
     if not name:
         return None
     if name not in SELECTORS:
-        log.warning("no such class, consumers read from leaders replica.selector.class=%s", name)
+        logger.warning("no such class, consumers read from leaders replica.selector.class=%s", name)
     return SELECTORS.get(name)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_BOUND = 2**63 - 1
 """The rate where none is configured."""
@@ -55,7 +55,7 @@ def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int] | None
     for entry in filter(None, map(str.strip, replicas.split(","))):
         index, _, broker = entry.partition(":")
         if not (index.isdecimal() and broker.isdecimal()):
-            log.warning("no replica, it is not throttled: %r", entry)
+            logger.warning("no replica, it is not throttled: %r", entry)
         elif int(broker) == broker_id:
             partitions.add(int(index))
     return frozenset(partitions)

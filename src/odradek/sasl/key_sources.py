@@ -17,7 +17,7 @@ from odradek.sasl.http import HttpError, fetch_json
 from odradek.sasl.mechanisms import SaslError
 from odradek.sasl.pyjwt import import_pyjwt
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_KEYS = 1000
 _UNKNOWN_PAUSE_S = 10.0
@@ -59,7 +59,7 @@ def read_keys(content: Any) -> list[Key]:
         try:
             made = jwt.PyJWK(entry)
         except Exception as error:
-            log.warning("a key of the JWK set cannot be used: %s", type(error).__name__)
+            logger.warning("a key of the JWK set cannot be used: %s", type(error).__name__)
             continue
         key_id = entry.get("kid")
         keys.append(Key(key_id if isinstance(key_id, str) else None, entry["kty"], made.key))
@@ -95,7 +95,7 @@ class FileKeys:
             try:
                 self._read()
             except SaslError as error:
-                log.warning("the keys of before are used on: %s", error)
+                logger.warning("the keys of before are used on: %s", error)
             return _chosen(self._keys, key_id)
 
     def _read(self) -> None:
@@ -167,7 +167,7 @@ class UrlKeys:
                 self._failures += 1
                 pause_s = min(self._retry_max_s, self._retry_s * 2 ** min(self._failures - 1, 20))
                 self._not_before_s = self._monotonic_s() + pause_s
-                log.warning("keys for access tokens cannot be fetched: %s", error)
+                logger.warning("keys for access tokens cannot be fetched: %s", error)
             else:
                 self._failures = 0
                 self._fetched_s = now_s

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.spark.reading.stream_reader import RefusedStreamReader, StreamReader
     from odradek.spark.writing.writer import BatchWriter, StreamWriter
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class OdradekDataSource(DataSource):
@@ -153,5 +153,5 @@ class OdradekDataSource(DataSource):
         if schema != there:
             raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")
         for note in options.notes:
-            log.warning(note)
+            logger.warning(note)
         return options

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from odradek.util.stale import is_stale
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def choose(compiled: str, twin: str) -> tuple[ModuleType, bool]:
@@ -32,7 +32,7 @@ def choose(compiled: str, twin: str) -> tuple[ModuleType, bool]:
         told = f"{source} has changed since it was compiled: pip install -e . compiles it again"
         if wish == "native":
             raise ImportError(told)
-        log.warning("%s; its twin in Python serves until then", told)
+        logger.warning("%s; its twin in Python serves until then", told)
     elif wish != "python":
         try:
             return importlib.import_module(compiled), True

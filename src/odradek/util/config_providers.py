@@ -21,7 +21,7 @@ from pathlib import Path
 
 from odradek.util.properties import load_properties
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PROVIDERS = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -108,7 +108,7 @@ def _directory_provider(parameters: Mapping[str, str]) -> Lookup:
         if folder is None:
             return None
         if not folder.is_dir():
-            log.warning("The path %s is not a directory", path)
+            logger.warning("The path %s is not a directory", path)
             return None
         if "/" in key or key in ("", ".", ".."):
             return None
@@ -174,7 +174,7 @@ def _checked(path: str, allowed: list[Path] | None) -> Path | None:
     normal = Path(os.path.normpath(path))
     if any(normal.is_relative_to(folder) for folder in allowed):
         return normal
-    log.warning("The path %s is not allowed to be accessed", path)
+    logger.warning("The path %s is not allowed to be accessed", path)
     return None
 
 

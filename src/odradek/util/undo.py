@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Action = Callable[[], object]
 
@@ -37,4 +37,4 @@ class Undo:
         try:
             action()
         except Exception:
-            log.exception("could not be stopped in good order: %s", name)
+            logger.exception("could not be stopped in good order: %s", name)

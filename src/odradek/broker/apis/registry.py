@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.wire.api import ApiKey
 
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Handlers:
         from odradek.broker.kafka_versions.report import missing_text
 
         missing = missing_text(self.release, {key: entry.versions for key, entry in SERVED.items()})
-        log.info("being another release kafka=%s missing=%s", self.release, missing or "-")
+        logger.info("being another release kafka=%s missing=%s", self.release, missing or "-")
 
     @property
     def between_brokers(self) -> Handlers:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.cluster.image import ClusterDelta, ClusterImage, EntityPath
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class MetadataPublisher:
@@ -63,7 +63,7 @@ class MetadataPublisher:
             broker.config, image.config("brokers/<default>"), image.config(f"brokers/{broker.broker_id}")
         )
         if changed:
-            log.info("configs changed names=%s", ",".join(sorted(changed)))
+            logger.info("configs changed names=%s", ",".join(sorted(changed)))
             self._log_configs.reconfigure(broker.config)
             broker.replicas.reconfigure()
             self._listening.reconfigure()

@@ -29,7 +29,7 @@ from odradek.util.acl import (
 )
 from odradek.util.clock import Clock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class StoreAccess(Protocol):
@@ -94,7 +94,7 @@ class AclKeeper:
             self._take(pattern, versioned)
         self._unseen = False
         self._unread.clear()
-        log.info("acls loaded patterns=%d", len(loaded))
+        logger.info("acls loaded patterns=%d", len(loaded))
 
     def stop(self) -> None:
         """Follow nothing any more."""
@@ -127,7 +127,7 @@ class AclKeeper:
             self._read_changed(store)
             self._unseen = bool(self._unread)
         except StoreError as error:
-            log.warning("changed ACLs cannot be read yet: %s", error)
+            logger.warning("changed ACLs cannot be read yet: %s", error)
 
     def _read_changed(self, store: MetadataStore) -> None:
         for pattern in list(self._unread):
@@ -135,7 +135,7 @@ class AclKeeper:
                 versioned = acls.load_pattern(store, pattern)
             except NodeFormatError as error:
                 # What was known of it stays, and the other changes are not kept back.
-                log.warning("changed ACLs cannot be read yet: %s", error)
+                logger.warning("changed ACLs cannot be read yet: %s", error)
                 continue
             self._take(pattern, versioned)
             del self._unread[pattern]
@@ -203,7 +203,7 @@ class AclKeeper:
             if isinstance(result, VersionedAcls):
                 self._take(pattern, result)
             else:
-                log.warning("ACLs cannot be changed pattern=%s: %s", pattern, result)
+                logger.warning("ACLs cannot be changed pattern=%s: %s", pattern, result)
                 failed[pattern] = UnknownServerError(f"the ACLs of {pattern} cannot be written: {result}")
         return failed
 

@@ -9,7 +9,7 @@ from odradek.broker.config.names import find_key
 from odradek.broker.config.password_encoder import PasswordEncoder, PasswordNotDecoded
 from odradek.cluster.configs.config_def import ConfigError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MOST_KNOWN = 1000
 
@@ -46,7 +46,7 @@ class DynamicPasswords:
             try:
                 decoded[name] = self._decode(text)
             except PasswordNotDecoded as error:
-                log.error("a dynamic config is passed over name=%s: %s", name, error)
+                logger.error("a dynamic config is passed over name=%s: %s", name, error)
         return decoded
 
     def _decode(self, text: str) -> str:

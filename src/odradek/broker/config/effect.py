@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from odradek.broker.config.names import base_name, find_key
 from odradek.cluster.configs.topic_config import SYNONYMS, TOPIC_CONFIGS
 
-log = logging.getLogger("odradek.broker.config")
+logger = logging.getLogger("odradek.broker.config")
 
 EFFECTIVE_TOPIC_CONFIGS = frozenset(
     {
@@ -300,4 +300,4 @@ def warn_of_change(entity: str, before: Mapping[str, str], after: Mapping[str, s
     # Names alone are logged: a value may be a password.
     find = topics_without_effect if entity.startswith("topics/") else brokers_without_effect
     for name in find(changed):
-        log.warning("config has no effect here name=%s of=%s", name, entity)
+        logger.warning("config has no effect here name=%s of=%s", name, entity)

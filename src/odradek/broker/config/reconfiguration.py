@@ -19,7 +19,7 @@ from odradek.cluster.configs.config_def import ConfigError, ConfigType
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Layer = Mapping[str, str]
 
@@ -77,7 +77,7 @@ def update_dynamic(config: BrokerConfig, default: Layer, own: Layer) -> set[str]
     default, own, refused = _usable_layers(config, default, own) if default or own else ({}, {}, {})
     for name, why in sorted(refused.items()):
         if config.passed_over.get(name) != why:
-            log.error("a dynamic config is passed over name=%s: %s", name, why)
+            logger.error("a dynamic config is passed over name=%s: %s", name, why)
     config.passed_over = refused
     return config.put_layers(default, own)
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.replication.partition import Partition
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 T = TypeVar("T")
 
@@ -168,7 +168,7 @@ def _convert(
             answer.records = b"".join(conversion.pieces())
             count()
     except KafkaError as error:
-        log.debug("records not converted topic=%s partition=%d: %s", *partition.key, error.message)
+        logger.debug("records not converted topic=%s partition=%d: %s", *partition.key, error.message)
         _fail(answer, error.code)
     except OSError as error:
         repeats.log(

@@ -23,7 +23,7 @@ class Threads(Protocol):
         ...
 
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LazyRecords:
@@ -94,7 +94,7 @@ class LazyRecords:
             self._failed = error
         except BaseException as error:
             # Senders end the connection upon what reading may raise; anything else would pass them by.
-            log.exception("unforeseen failure while records are converted")
+            logger.exception("unforeseen failure while records are converted")
             self._failed = OSError(errno.EIO, f"records could not be converted: {error}")
 
     def _made(self, done: asyncio.Future[None]) -> None:

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import final
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TIMES_OVER = 1_000
 """How many times of cancelled timers may stand in the heap, beside as many as there are others."""
@@ -142,7 +142,7 @@ class Periodic:
         try:
             self._callback()
         except Exception:
-            log.exception("periodic work failed, it is tried again next time work=%s", self.name)
+            logger.exception("periodic work failed, it is tried again next time work=%s", self.name)
         if self._handle is not None:
             self._handle = self._loop.call_later(self._interval_s, self._run)
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from odradek.replication.replication_quota import ReplicationQuota
     from odradek.wire.messages.fetch import FetchRequest
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 RANGE_FROM_BYTES = 256 * 1024
 """From how many bytes of a partition on the kernel sends them. Measured: below, reading them into memory that

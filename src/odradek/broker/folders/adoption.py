@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def adopt_cluster_id(logs: LogManager, store: MetadataStore) -> None:
@@ -71,13 +71,13 @@ def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig)
         ),
     )
     if controller.image.topics:
-        log.warning(
+        logger.warning(
             "no metadata was there: topics were made of the logs count=%d. Their configs are not known: "
             "they keep all records (retention.ms and retention.bytes are -1) until they are configured",
             len(controller.image.topics),
         )
     for topic, why in left.items():
-        log.warning("topic not taken over topic=%s: %s", topic, why)
+        logger.warning("topic not taken over topic=%s: %s", topic, why)
 
 
 def report_strangers(logs: LogManager, image: ClusterImage) -> None:
@@ -89,7 +89,7 @@ def report_strangers(logs: LogManager, image: ClusterImage) -> None:
     ]
     if strangers:
         shown = ",".join(sorted(strangers)[:10]) + (",..." if len(strangers) > 10 else "")
-        log.warning(
+        logger.warning(
             "partitions on disk belong to no topic and are not served count=%d partitions=%s",
             len(strangers),
             shown,

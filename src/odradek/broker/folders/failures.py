@@ -18,7 +18,7 @@ from odradek.util.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NOTE_AGAIN_MS = 1_000
 """How long the metadata store is left alone when it could not be told of a loss."""
@@ -56,7 +56,7 @@ class FolderFailures:
         if not broker.logs.online_dirs:
             failed = ", ".join(map(str, broker.logs.data_dirs))
             message = f"all data folders have failed ({failed}), the last by: {reason}"
-            log.critical("the broker cannot go on: %s", message)
+            logger.critical("the broker cannot go on: %s", message)
             if broker.on_fatal is not None:
                 broker.on_fatal(message)
 
@@ -70,7 +70,7 @@ class FolderFailures:
         if isinstance(error, asyncio.CancelledError):
             return
         if error is not None:
-            log.error("the loss of a data folder could not be noted", exc_info=error)
+            logger.error("the loss of a data folder could not be noted", exc_info=error)
         elif not done.result():
             # Until the controller knows of it, nobody else is elected.
             self._broker.timers.call_later(NOTE_AGAIN_MS, partial(self._note_again, keys))
@@ -89,6 +89,6 @@ class FolderFailures:
             else:
                 broker.controller.notify_log_dir_failure()
         except OdradekError as error:
-            log.error("the loss of %d partitions could not be noted: %s", len(keys), error)
+            logger.error("the loss of %d partitions could not be noted: %s", len(keys), error)
             return is_alone
         return True

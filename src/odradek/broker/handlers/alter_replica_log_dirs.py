@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.handler_types import Refused
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 _LONGEST_NAME = 255
 _SUFFIX = len("-") + len(".") + 32 + len("-future")
@@ -89,7 +89,7 @@ def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> Err
     moving = context.broker.moving
     if present == folder:
         if logs.moves.cancel((topic, index)):
-            log.info("move given up, as asked for topic=%s partition=%d", topic, index)
+            logger.info("move given up, as asked for topic=%s partition=%d", topic, index)
         return ErrorCode.NONE
     if moving is None:
         return ErrorCode.KAFKA_STORAGE_ERROR

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from odradek.broker.upkeep.log_starts import Errors
     from odradek.replication.partition import Partition
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 _Pending = tuple["Partition", int, DeleteRecordsPartitionResult]
 

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.handler_types import Refused
     from odradek.log.segments.timestamp_search import OffsetForTimestamp, Searched
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 
 _FIRST_VERSION = {

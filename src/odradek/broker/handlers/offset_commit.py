@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.handler_types import Refused
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 

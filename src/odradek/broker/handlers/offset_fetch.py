@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.handler_types import Refused
     from odradek.coordinators.groups.coordinator import GroupCoordinator
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 FIRST_VERSION_WITH_ERROR_ON_TOP = 2
 FIRST_VERSION_WITH_SEVERAL_GROUPS = 8

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from odradek.broker.kafka_versions.features import Feature
     from odradek.broker.requests.context import RequestContext
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _NO_RESULTS_FROM = 2
@@ -86,7 +86,7 @@ def _use(context: RequestContext, stored: FeatureLevels) -> None:
     broker = context.broker
     broker.features.use(stored)
     level = broker.features.level(TRANSACTION_VERSION)
-    log.info("features changed %s=%d", TRANSACTION_VERSION, level)
+    logger.info("features changed %s=%d", TRANSACTION_VERSION, level)
     broker.transactions.set_version(level)
 
 

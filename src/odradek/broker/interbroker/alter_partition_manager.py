@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 NEWEST = 3
 _WITHOUT_EPOCHS = 2
@@ -168,7 +168,7 @@ class AlterPartitionManager:
                     settled = await self._send(dict(self._wishes))
                 except Exception:
                     # The wishes stay, and nobody else would bring them.
-                    log.exception("in-sync replicas cannot be asked for")
+                    logger.exception("in-sync replicas cannot be asked for")
                     settled = False
                 if not settled:
                     await self._pause(RETRY_S)
@@ -274,7 +274,7 @@ class AlterPartitionManager:
         elif error is ErrorCode.NONE and partition.take_isr(
             answer.leader_epoch, answer.isr, answer.partition_epoch, self._clock.now_ms()
         ):
-            log.info(
+            logger.info(
                 "in-sync replicas topic=%s partition=%d isr=%s partition_epoch=%d",
                 *key,
                 ",".join(map(str, answer.isr)),

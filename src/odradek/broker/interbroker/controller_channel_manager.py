@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from odradek.cluster.nodes import Endpoint
     from odradek.util.timers import TimerHandle, Timers
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 _REFUSES = "broker %d refuses connections of this one, the controller, and is connected to it: it lives"
 _REACHED_BY_OTHERS = (
@@ -332,7 +332,7 @@ class ControllerChannelManager:
 
     def _answered(self, broker: int, request: ControlRequest, response: Any) -> None:
         if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
-            log.info("broker %d knows a newer controller", broker)
+            logger.info("broker %d knows a newer controller", broker)
             self._post(self._controller.look_again)
             return
         if response.error_code:
@@ -340,7 +340,7 @@ class ControllerChannelManager:
             remedy = ""
             if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 remedy = ": the principal of this broker has to be one of super.users there"
-            log.warning("broker %d answers %s with error %s%s", broker, name, error_name(code), remedy)
+            logger.warning("broker %d answers %s with error %s%s", broker, name, error_name(code), remedy)
         message = request.message
         if isinstance(message, LeaderAndIsrRequest):
             offline = _offline(message, response)
@@ -363,7 +363,7 @@ def _quietly(work: Callable[[], object]) -> None:
     except NotControllerError:
         return
     except OdradekError as error:
-        log.warning("what a broker has answered could not be followed: %s", error)
+        logger.warning("what a broker has answered could not be followed: %s", error)
 
 
 def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[TopicPartition]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from odradek.sasl.logins import Login
     from odradek.sasl.mechanisms import ClientMechanism
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TlsOf = Callable[["Endpoint"], "ssl.SSLContext | None"]
 
@@ -363,7 +363,7 @@ class _Wire(asyncio.BufferedProtocol):
         except OdradekError as error:
             self._lose(error)
         except Exception as error:
-            log.exception("an answer of another broker could not be taken")
+            logger.exception("an answer of another broker could not be taken")
             self._lose(ProtocolError(str(error)))
 
     def _take(self, frame: memoryview) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 CHECK_INTERVAL_MS = 2_500
 """How often `maybe_propagate_isr_changes` is to be called."""
@@ -116,7 +116,7 @@ class ZkIsrManager:
                     known = await self._write(key, wish)
                 except Exception:
                     # Those of other partitions are written all the same.
-                    log.exception("in-sync replicas cannot be written topic=%s partition=%d", *key)
+                    logger.exception("in-sync replicas cannot be written topic=%s partition=%d", *key)
                     known = False
                 if not known:
                     await self._pause(RETRY_S)
@@ -143,12 +143,12 @@ class ZkIsrManager:
         self._done(key, wish)
         if version is None:
             # The controller has changed it meanwhile, and will tell.
-            log.info("in-sync replicas not changed topic=%s partition=%d: another state", *key)
+            logger.info("in-sync replicas not changed topic=%s partition=%d: another state", *key)
             return True
         self._changed[key] = None
         self._changed_ms = self._clock.monotonic_ms()
         if partition.take_isr(wish.leader_epoch, wish.isr, version, self._clock.now_ms()):
-            log.info(
+            logger.info(
                 "in-sync replicas topic=%s partition=%d isr=%s partition_epoch=%d",
                 *key,
                 ",".join(map(str, wish.isr)),

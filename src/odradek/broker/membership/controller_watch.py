@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.util.timers import TimerHandle, Timers
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 _REACHED_BY_OTHERS = (
     "controller %d and this broker refuse each other's connections, and others reach it: it lives"
@@ -162,6 +162,6 @@ class ControllerWatch:
         try:
             self._controller.remove_dead_controller(controller_id)
         except OdradekError as error:
-            log.info("the controller that is gone is not removed: %s", error)
+            logger.info("the controller that is gone is not removed: %s", error)
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._removed.discard, controller_id)

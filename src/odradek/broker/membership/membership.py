@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from odradek.util.timers import Timers
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -305,7 +305,7 @@ class Membership:
             try:
                 tell_store(store, self._config.broker_id, known)
             except StoreError as error:
-                log.warning("the metadata store cannot be told of newer leader epochs yet: %s", error)
+                logger.warning("the metadata store cannot be told of newer leader epochs yet: %s", error)
 
         known = self._known()
         self._controller.event_queue.post(partial(self._ask, tell))
@@ -342,7 +342,7 @@ class Membership:
                 elif self._loop.time() > taken_since + self._patience_s:
                     raise
                 if not is_told:
-                    log.warning("%s It is waited for", error)
+                    logger.warning("%s It is waited for", error)
                 is_told = True
                 await asyncio.sleep(AGAIN_S)
 
@@ -451,7 +451,7 @@ class Membership:
         self._changed.set()
         if not self._is_member or self._rejoining is not None or store is not self._controller.store:
             return
-        log.warning("the session with the metadata store has expired, registering anew")
+        logger.warning("the session with the metadata store has expired, registering anew")
         self._rejoining = self._loop.create_task(self._rejoin())
 
     async def _rejoin(self) -> None:
@@ -472,7 +472,7 @@ class Membership:
                         return
                     # Whatever it is: nobody else would try again.
                     is_bug = not isinstance(error, OdradekError)
-                    log.warning("cannot register anew yet: %s", error, exc_info=is_bug)
+                    logger.warning("cannot register anew yet: %s", error, exc_info=is_bug)
                     await asyncio.sleep(_REJOIN_S)
                     continue
                 with suppress(StoreError):
@@ -480,7 +480,7 @@ class Membership:
                     tell = partial(tell_store, broker_id=self._config.broker_id, known=self._known())
                     await self._run_in_store(tell)
                 if self._expired is not self._controller.store:
-                    log.info("registered anew broker_epoch=%d", self._controller.broker_epoch)
+                    logger.info("registered anew broker_epoch=%d", self._controller.broker_epoch)
                     return
         finally:
             self._rejoining = None
@@ -491,7 +491,7 @@ class Membership:
         for partition in list(self._replicas):
             self._replicas.stop(*partition.key)
         self.fetchers.stop()
-        log.critical("the broker cannot go on: %s", reason)
+        logger.critical("the broker cannot go on: %s", reason)
         if self.on_replaced is not None:
             self.on_replaced(reason)
 
@@ -557,12 +557,12 @@ class Membership:
                     _NEWEST_CONTROLLED_SHUTDOWN,
                 )
             except (ChannelBroken, OdradekError) as error:
-                log.info("leaderships are not moved away yet: %s", error)
+                logger.info("leaderships are not moved away yet: %s", error)
             else:
                 remaining = len(response.remaining_partitions)
                 if not response.error_code and not remaining:
                     return
-                log.info(
+                logger.info(
                     "leaderships are not moved away yet error=%s partitions=%d",
                     error_name(response.error_code),
                     remaining,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from odradek.cluster.store.store import MetadataStore
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _LAST_EPOCH = 2**31 - 2
 _IN_ONE_NOTICE = 3_000
@@ -77,7 +77,7 @@ def tell_store(store: MetadataStore, broker_id: int, known: Known) -> int:
     is_behind = _raise_producer_ids(store, broker_id, known.producer_id)
     is_behind |= _raise_controller_epoch(store, known.controller_epoch)
     if raised or is_behind:
-        log.error(
+        logger.error(
             "the metadata store knows less than this broker, as one that was restored from an older backup:"
             " %d leader epochs, and what else has to grow, were raised above what the logs know. What it"
             " says of in-sync replicas, topics and configs is as old (docs/cluster.md, 'A restored store')",
@@ -85,7 +85,7 @@ def tell_store(store: MetadataStore, broker_id: int, known: Known) -> int:
         )
     strangers = sorted(key for key in known.leader_epochs if topic_ids.get(key[0], b"") is None)
     if strangers:
-        log.log(
+        logger.log(
             logging.ERROR if raised or is_behind else logging.WARNING,
             "%d logs (%s …) are of topics that the metadata store does not know: they are kept, and go by"
             " -stray names after a while. If they were not deleted, the store was restored from a backup that"

@@ -19,7 +19,7 @@ from odradek.cluster.store.store import SessionExpired, StoreUnavailable
 if TYPE_CHECKING:
     from odradek.cluster.store.store import MetadataStore
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 AGAIN_S = 0.25
 
@@ -43,7 +43,7 @@ async def until_answered(ask: Callable[[bool], Awaitable[T]], is_stopped: Callab
         except (SessionExpired, StoreUnavailable) as error:
             if is_stopped():
                 raise
-            log.warning("the start goes on when the metadata store is back: %s", error)
+            logger.warning("the start goes on when the metadata store is back: %s", error)
             is_over = is_over or isinstance(error, SessionExpired)
             await asyncio.sleep(AGAIN_S)
 

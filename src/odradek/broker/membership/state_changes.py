@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.stop_replica import StopReplicaRequest
     from odradek.wire.messages.update_metadata import UpdateMetadataRequest
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -188,7 +188,7 @@ class StateChanges:
                 own_id = replica.log.topic_id
                 is_another = own_id is not None and any(topic.topic_id) and own_id != topic.topic_id
                 if is_another or state.leader_epoch > replica.leader_epoch:
-                    log.warning("%s-%d is held by brokers %s alone", name, index, list(state.replicas))
+                    logger.warning("%s-%d is held by brokers %s alone", name, index, list(state.replicas))
                     self._fetchers.remove([(name, index)])
                     self._replicas.stop(name, index)
                     stopped.add(name)
@@ -237,7 +237,7 @@ class StateChanges:
             configs = await asyncio.get_running_loop().run_in_executor(None, work)
         except StoreError as error:
             # The notice of a change, or the next start, says them again.
-            log.warning("configs of new topics cannot be read, the broker's defaults hold: %s", error)
+            logger.warning("configs of new topics cannot be read, the broker's defaults hold: %s", error)
             return
         known = self._metadata.image
         changed = {entity: config for entity, config in configs.items() if known.config(entity) != config}
@@ -268,7 +268,7 @@ class StateChanges:
                     errors[key] = self._take_up_one(image, state, followed)
                 except Exception:
                     # What the others follow has to be fetched all the same.
-                    log.exception("%s-%d could not be taken up", *key)
+                    logger.exception("%s-%d could not be taken up", *key)
                     errors[key] = ErrorCode.UNKNOWN_SERVER_ERROR
                 if errors[key] in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
                     # A replica that is lost is led no more.
@@ -296,7 +296,7 @@ class StateChanges:
             try:
                 self.on_leadership(topics)
             except Exception:
-                log.exception("leaderships of %s could not be followed", ", ".join(sorted(topics)))
+                logger.exception("leaderships of %s could not be followed", ", ".join(sorted(topics)))
 
     def _take_up_one(
         self, topic: TopicImage, state: LeaderAndIsrPartitionState, followed: list[Assignment]
@@ -425,7 +425,7 @@ class StateChanges:
                     try:
                         self._replicas.set_aside(topic, index)
                     except KafkaStorageError as error:
-                        log.error("a stray log stays where it is: %s", error)
+                        logger.error("a stray log stays where it is: %s", error)
                 if count % PARTITIONS_AT_ONCE == 0:
                     await asyncio.sleep(0)
 

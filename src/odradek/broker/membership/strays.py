@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TopicIds = dict["TopicPartition", bytes | None]
 Look = Callable[["MetadataStore"], "set[TopicPartition]"]
@@ -122,7 +122,7 @@ class Strays:
         try:
             found = await self._run_in_store(lambda store: strays(store, self._broker_id, due))
         except OdradekError as error:
-            log.info("whether there are stray logs cannot be seen now: %s", error)
+            logger.info("whether there are stray logs cannot be seen now: %s", error)
             return
         if found:
             await self._set_aside(sorted(found))

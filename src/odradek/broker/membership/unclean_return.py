@@ -52,7 +52,7 @@ _NO_STATE = PartitionState(-1, 0, (), 0)
 _IN_ONE_NOTICE = 3_000
 """A node of ZooKeeper's holds 1 MB, and names of topics may be long."""
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Doubts(NamedTuple):
@@ -113,7 +113,7 @@ async def be_missed(
             if not alone or loop.time() >= alone_until:
                 return doubts.lost
             if not is_alone_told:
-                log.warning(
+                logger.warning(
                     "the last stop was not clean, and nobody else of the ISRs of %d partitions lives (%s …)."
                     " What was not synced may be lost there: the machine has booted since, or a data folder"
                     " has failed. Others come first for %.0f s",
@@ -126,7 +126,7 @@ async def be_missed(
             continue
         some = ", ".join(f"{topic}-{partition}" for topic, partition in with_live_others[:5])
         if loop.time() > deadline:
-            log.error(
+            logger.error(
                 "the last stop was not clean, and no controller takes this broker out of the ISRs of"
                 " %d partitions (%s …): it registers all the same; what it had not synced may be lost there",
                 len(with_live_others),
@@ -137,7 +137,7 @@ async def be_missed(
                 *(topic_partition for topic_partition in with_live_others if lacks(*topic_partition)),
             ]
         if not is_told:
-            log.info(
+            logger.info(
                 "the last stop was not clean: waiting to be taken out of the ISRs of %d partitions (%s …)",
                 len(with_live_others),
                 some,
@@ -227,7 +227,7 @@ def _write(store: MetadataStore, states: dict[TopicPartition, SetData]) -> list[
     for start in range(0, len(done), _IN_ONE_NOTICE):
         some = done[start : start + _IN_ONE_NOTICE]
         store.create(paths.ISR_CHANGE_PREFIX, encode_isr_change(some), sequence=True)
-        log.warning(
+        logger.warning(
             "this broker has left the ISRs of %d partitions (%s …): it has no log of them, and nobody else of"
             " the ISRs lives. They are led when one of the others is back, or by an unclean election",
             len(some),
@@ -240,5 +240,5 @@ def _read(decode: Callable[[str, bytes | None], T], path: str, data: bytes | Non
     try:
         return decode(path, data)
     except NodeFormatError as error:
-        log.warning("whether this broker is in sync cannot be seen: %s", error)
+        logger.warning("whether this broker is in sync cannot be seen: %s", error)
         return otherwise

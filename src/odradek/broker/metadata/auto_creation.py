@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from odradek.cluster.controller.controller import Controller
     from odradek.cluster.controller.topic_manager import Admit
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 
 MAX_TOPICS_AT_ONCE = 100

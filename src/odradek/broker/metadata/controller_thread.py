@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 UntilTold = Callable[[], Coroutine[Any, Any, None]]
 """Waits until a broker has followed what its controller has told it."""
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ControllerThread:
@@ -87,13 +87,13 @@ class ControllerThread:
             return  # let go in the middle of it
         except NotControllerError:
             # Another one has come, and does it.
-            log.info("the work is another controller's by now")
+            logger.info("the work is another controller's by now")
         except OdradekError as error:
             # The metadata store is away perhaps.
-            log.error("work for the controller failed: %s", error)
+            logger.error("work for the controller failed: %s", error)
         except Exception:
             # Nobody waits for it: a bug in it must not pass in silence.
-            log.exception("work for the controller failed")
+            logger.exception("work for the controller failed")
 
     def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:  # noqa: ARG002
         """See `EventQueue.publish`."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from odradek.cluster.controller.topic_manager import Admit, NewTopic
     from odradek.wire.messages.create_topics import CreateTopicsResponse
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 NEWEST_CREATE_TOPICS = 7
 

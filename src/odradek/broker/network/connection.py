@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.login_gate import GateKeeper, LoginGate
     from odradek.util.timers import TimerHandle, Timers
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_UNANSWERED = 256
 """Requests of one connection that may be in work at once; those behind them are not read from the socket."""
@@ -332,7 +332,7 @@ class Connection:
         self.peer.is_open = False
         if self._close_reason is None:
             self._close_reason = "closed by the peer" if exc is None else f"{type(exc).__name__}: {exc}"
-            log.debug(
+            logger.debug(
                 "connection closed peer=%s:%d reason=%s", self.peer.host, self.peer.port, self._close_reason
             )
         if self.peer.sasl is not None:
@@ -621,7 +621,7 @@ class Connection:
     def _say_why(self, level: int, reason: str) -> None:
         # One line for each connection, that an operator sees who it was; how many is bounded by
         # `odradek.broker.process.logging.Flood`.
-        log.log(level, "closing a connection peer=%s:%d reason=%s", self.peer.host, self.peer.port, reason)
+        logger.log(level, "closing a connection peer=%s:%d reason=%s", self.peer.host, self.peer.port, reason)
 
     def _drop_requests(self) -> None:
         self._unprocessed.clear()

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.wire.structs import Struct
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _unpack_key_and_version: Final = struct.Struct(">I").unpack_from
@@ -171,7 +171,7 @@ class Dispatcher:
         # `_routes` stays empty then, so that every frame is looked at for who sends it.
         self._routes_of_release: dict[int, _Route] = {}
         self._routes_between_brokers: dict[int, _Route] = {}
-        self._repeats = Repeats(log)
+        self._repeats = Repeats(logger)
         self._silent = handlers.release is not None and handlers.release.is_silent
         self._before_groups = handlers.release is not None and handlers.release.is_before_groups
 

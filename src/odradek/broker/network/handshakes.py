@@ -22,7 +22,7 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Protocol
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 30.0
 """How long a handshake may take; Kafka has only `connections.max.idle.ms` for those who stay silent."""
@@ -200,7 +200,7 @@ class Handshakes:
         try:
             handshake.stepped()
         except Exception:
-            log.exception("unforeseen failure after a step of a handshake")
+            logger.exception("unforeseen failure after a step of a handshake")
             self.end(handshake)
             handshake.give_up("the broker has failed")
 

@@ -27,7 +27,7 @@ from odradek.broker.conversion.lazy_records import LazyRecords
 from odradek.broker.network.outbox import Outbox, SendingThreads
 from odradek.errors import KafkaError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LONG_RANGE_BYTES = 128 * 1024
 """From here on a thread sends: handing over costs about what sending a sixth of this does."""

@@ -13,7 +13,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from odradek.broker.network.connection import Connection
-from odradek.broker.network.connection import log as log_of_connections
+from odradek.broker.network.connection import logger as logger_of_connections
 from odradek.broker.network.connection_slots import ConnectionSlots
 from odradek.broker.network.limits import descriptors_for_connections
 from odradek.broker.network.memory_pool import MemoryPool
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.connection_quotas import ConnectionQuotas
     from odradek.broker.requests.login_gate import GateKeeper
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _ACCEPT_RETRY_S = 0.1
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -119,8 +119,8 @@ class Listener:
         self._next_id = 0
         self._making_room: set[Connection] = set()
         """Connections that are being closed in favour of others."""
-        self.repeats = Repeats(log)
-        self.repeats_of_connections = Repeats(log_of_connections)
+        self.repeats = Repeats(logger)
+        self.repeats_of_connections = Repeats(logger_of_connections)
         self._first_reserved = descriptors_for_connections()
         self._idle_timer: asyncio.TimerHandle | None = None
 
@@ -213,7 +213,7 @@ class Listener:
     def _accepting_ended(self, accepting: asyncio.Task[None]) -> None:
         error = error_of(accepting)
         if not isinstance(error, asyncio.CancelledError):
-            log.critical("listener %s accepts no connections any more", self.name, exc_info=error)
+            logger.critical("listener %s accepts no connections any more", self.name, exc_info=error)
 
     async def _accept(self) -> None:
         assert self._socket is not None
@@ -233,7 +233,7 @@ class Listener:
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     # The peer went away between SYN and accept.
-                    log.debug("accept failed: %s", error)
+                    logger.debug("accept failed: %s", error)
                     continue
                 self.repeats.log(
                     logging.ERROR,
@@ -288,7 +288,7 @@ class Listener:
         try:
             await self._connect(accepted, host, port)
         except OSError as error:
-            log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
+            logger.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
             accepted.close()
             return
         self.accepted += 1

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.peer import Peer
     from odradek.util.repeats import Repeats
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NEW, IN_THREAD, WAITS, OPEN, CLOSED = range(5)
 

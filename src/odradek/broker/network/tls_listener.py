@@ -17,7 +17,7 @@ from odradek.security.principal_mapping import MappingRuleError, SslPrincipalMap
 from odradek.security.ssl_contexts import server_context
 from odradek.util.repeats import Repeats
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ListenerTls:
@@ -36,7 +36,7 @@ class ListenerTls:
         self.listener_name = listener_name
         self.handshakes = handshakes
         self.ciphertext = memoryview(bytearray(CIPHERTEXT_BYTES))
-        self.repeats = Repeats(log)
+        self.repeats = Repeats(logger)
         self._settings = settings
         self._files = stamps_of(settings.configs)
         self._refused: tuple[ListenerSsl, Stamps] | None = None
@@ -74,11 +74,11 @@ class ListenerTls:
             self.context, self._mapper = _make(self.listener_name, settings)
         except ConfigError as error:
             self._refused = settings, stamps
-            log.error("certificates not reloaded listener=%s: %s", self.listener_name, error)
+            logger.error("certificates not reloaded listener=%s: %s", self.listener_name, error)
             return False
         self._settings, self._files, self._certificate = settings, stamps, certificate
         self._refused = None
-        log.info("certificates reloaded listener=%s", self.listener_name)
+        logger.info("certificates reloaded listener=%s", self.listener_name)
         return True
 
     def _check_renewal(self, settings: ListenerSsl) -> str:

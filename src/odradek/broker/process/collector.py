@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odradek.broker.metrics.metrics import Metrics
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _NEVER = 2**31 - 1
 THRESHOLDS = (1_000, 10, _NEVER)
@@ -79,7 +79,7 @@ class LongLived:
             return
         began = time.monotonic()
         collected = self._look_at_all()
-        log.info(
+        logger.info(
             "looked at all objects: collected=%d kept=%d took_ms=%d",
             collected,
             self._kept,

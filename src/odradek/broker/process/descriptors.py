@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MOST = 1_048_576
 """More than this nobody needs, and some systems' hard limit is a number of ten digits."""
@@ -32,5 +32,5 @@ def raise_limit() -> None:
             return
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            log.debug("open files: limit raised from=%d to=%d", soft, wanted)
+            logger.debug("open files: limit raised from=%d to=%d", soft, wanted)
             return

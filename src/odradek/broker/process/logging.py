@@ -25,8 +25,8 @@ from odradek.util.repeats import Repeats
 
 FORMATS = ("text", "json")
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 
 def _timestamp(created: float, msecs: float) -> str:
@@ -203,7 +203,7 @@ class Flood(logging.Filter):
         for place in list(self._places.values()):
             if place.left_out:
                 count, place.left_out = place.left_out, 0
-                log.warning(
+                logger.warning(
                     "log lines were left out count=%d of=%s last=%s",
                     count,
                     place.record.name,

@@ -24,7 +24,7 @@ from odradek.util import repeats
 if TYPE_CHECKING:
     from odradek.sasl.scram_words import NewUser
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _COUNTS_INTERVAL_MS = 60_000
 """How often it is looked for lines that were only counted."""
@@ -63,7 +63,7 @@ def run(
             return 1
     except StoppedWhileStarting:
         # Also by a signal that comes while a start that has failed is told.
-        log.info("stopped while it was starting")
+        logger.info("stopped while it was starting")
         return 0
     finally:
         signals.let_go()
@@ -116,7 +116,7 @@ async def _main(
             observe(broker)
         if on_ready is not None and not stop.is_set():
             on_ready(broker.bootstrap_servers)
-        log.info("ready host=%s port=%d", broker.host, broker.port)
+        logger.info("ready host=%s port=%d", broker.host, broker.port)
         flood.begin()
         warm_up.start()
         await stop.wait()

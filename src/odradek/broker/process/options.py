@@ -19,7 +19,7 @@ from odradek.broker.config.table import BROKER_CONFIGS
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.cluster.nodes import Endpoint
 
-log = logging.getLogger("odradek.broker.config")
+logger = logging.getLogger("odradek.broker.config")
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
@@ -57,12 +57,12 @@ def read_config(
 def warn_of(config: BrokerConfig) -> None:
     """Log the given configs that nobody knows, and those that change nothing."""
     for name in config.unknown:
-        log.warning("unknown config is ignored name=%s", name)
+        logger.warning("unknown config is ignored name=%s", name)
     # Those that ask for protection have a line of their own, or the start is refused.
     promises = {one.name for one in unkept_promises(config)}
     for name in config.without_effect():
         if name not in promises:
-            log.warning("config has no effect here name=%s", name)
+            logger.warning("config has no effect here name=%s", name)
 
 
 def _placed(
@@ -72,7 +72,7 @@ def _placed(
     before = _listeners(given)
     first = before[0] if before else Endpoint("PLAINTEXT", DEFAULT_HOST, DEFAULT_PORT)
     for dropped in before[1:]:
-        log.warning("listener gives way to --host or --port name=%s", dropped.listener)
+        logger.warning("listener gives way to --host or --port name=%s", dropped.listener)
     listener = first._replace(
         host=first.host if host is None else host, port=first.port if port is None else port
     )

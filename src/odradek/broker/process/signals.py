@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -77,14 +77,16 @@ class StopSignals:
 
     def _on_signal(self, number: int, stop: Callable[[], None]) -> None:
         if self.received:
-            log.info("signal received, the broker is stopping already name=%s", signal.Signals(number).name)
+            logger.info(
+                "signal received, the broker is stopping already name=%s", signal.Signals(number).name
+            )
             return
         self._note(number)
         stop()
 
     def _note(self, number: int) -> None:
         self.received = True
-        log.info("signal received name=%s", signal.Signals(number).name)
+        logger.info("signal received name=%s", signal.Signals(number).name)
 
 
 def ignore() -> None:

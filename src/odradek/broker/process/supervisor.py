@@ -19,7 +19,7 @@ from odradek.broker.process.lifeline import ALL_STOP
 from odradek.util.clock import Clock
 from odradek.util.own_python import module_environment
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 READY = "ready "
 
@@ -102,7 +102,7 @@ class Worker:
         self._process = process
         if self.is_stopping:
             self.stop()
-        log.info("%s started pid=%d", self.name, process.pid)
+        logger.info("%s started pid=%d", self.name, process.pid)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -112,7 +112,7 @@ class Worker:
                     if text.startswith(READY):
                         self.address = text.removeprefix(READY)
                         self.is_ready.set()
-                        log.info("%s ready address=%s", self.name, self.address)
+                        logger.info("%s ready address=%s", self.name, self.address)
             return await process.wait()
         finally:
             self.is_ready.clear()
@@ -194,7 +194,7 @@ class Supervisor:
                 if error is not None:
                     failure = str(error)
                     # Now, and once more when all have ended.
-                    log.error("the workers are stopped: %s", failure)
+                    logger.error("the workers are stopped: %s", failure)
                     break
         finally:
             self.stop()
@@ -207,7 +207,7 @@ class Supervisor:
                 await asyncio.gather(self._killing, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, Exception) and not isinstance(outcome, WorkerGivenUp):
-                log.error("supervising broke", exc_info=outcome)
+                logger.error("supervising broke", exc_info=outcome)
         return failure
 
     def stop(self) -> None:
@@ -225,12 +225,12 @@ class Supervisor:
         await self._patience(STOP_LIMIT_S)
         for worker in self.workers:
             if worker.kill():
-                log.warning("%s has not stopped within %.0f s: it is killed", worker.name, STOP_LIMIT_S)
+                logger.warning("%s has not stopped within %.0f s: it is killed", worker.name, STOP_LIMIT_S)
 
     def restart_one_by_one(self) -> None:
         """Restart each worker when the one before it is ready again. Nothing while that is under way."""
         if self._rolling is not None and not self._rolling.done():
-            log.info("the workers are being restarted already")
+            logger.info("the workers are being restarted already")
             return
         if not self._stopping.is_set():
             self._rolling = asyncio.create_task(self._roll())
@@ -238,12 +238,12 @@ class Supervisor:
     async def _roll(self) -> None:
         for worker in self.workers:
             await worker.is_ready.wait()
-            log.info("%s is restarted", worker.name)
+            logger.info("%s is restarted", worker.name)
             worker.is_restarting = True
             worker.is_ready.clear()
             worker.terminate()
             await worker.is_ready.wait()
-        log.info("all workers have been restarted")
+        logger.info("all workers have been restarted")
 
     async def _tell_ready(self, on_ready: Callable[[str], None]) -> None:
         for worker in self.workers:
@@ -260,7 +260,7 @@ class Supervisor:
             except OSError as error:
                 raise WorkerGivenUp(f"{worker.name} cannot be started: {error}") from error
             if self._stopping.is_set():
-                log.info("%s stopped code=%d", worker.name, code)
+                logger.info("%s stopped code=%d", worker.name, code)
                 return
             if worker.is_restarting:
                 worker.is_restarting = False
@@ -275,7 +275,9 @@ class Supervisor:
                     f"{worker.name} died {worker.deaths.count} times in a row, the last time with "
                     f"{_told(code)}; what it has logged may say why. All workers were stopped."
                 )
-            log.warning("%s died, it is started again with=%s in_ms=%d", worker.name, _told(code), delay_ms)
+            logger.warning(
+                "%s died, it is started again with=%s in_ms=%d", worker.name, _told(code), delay_ms
+            )
             await self._rest(delay_ms)
 
     async def _live(self, worker: Worker) -> int:

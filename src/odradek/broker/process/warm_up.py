@@ -21,8 +21,8 @@ from odradek.broker.apis.registry import SERVED, Handlers
 from odradek.broker.process import collector
 from odradek.util.repeats import Repeats
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 SHORTEST_PAUSE_S = 0.002
 RETRY_S = 1.0
@@ -174,7 +174,7 @@ class WarmUp:
             self._next = None
             self.done = True
             collector.keep()
-            log.debug("everything has been imported modules=%d", len(sys.modules))
+            logger.debug("everything has been imported modules=%d", len(sys.modules))
             return
         pause_s = max(SHORTEST_PAUSE_S, time.monotonic() - began)
         self._next = self._loop.call_later(RETRY_S if done is RETRY else pause_s, self._step)

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from odradek.broker.metrics.metrics import Metrics
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BEATS_PER_THRESHOLD = 4
 STILL_STALLED_AFTER = 20
@@ -385,7 +385,7 @@ class Watchdog:
         self._usage.close()
         self._stacks.close()
         if self.detector.count:
-            log.info(
+            logger.info(
                 "event loop stalls count=%d starved=%d max_ms=%d total_ms=%d",
                 self.detector.count,
                 self.detector.starved,
@@ -440,9 +440,9 @@ class Watchdog:
         if stall is None:
             return
         level, places = self._places.level(stall, self.detector.threshold_ms), stall.stack
-        if not log.isEnabledFor(logging.DEBUG):
+        if not logger.isEnabledFor(logging.DEBUG):
             places = (place_of(stall.stack),)
-        log.log(
+        logger.log(
             level,
             _STALLED if stall.over else _STILL_STALLED,
             stall.stalled_ms,

@@ -33,7 +33,7 @@ from odradek.cluster.store.store_server import StoreServer
 from odradek.util.clock import SystemClock
 from odradek.util.own_python import module_command
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 WORKERS = "workers"
 """The folder in a data folder that has the workers'. No partition is called so: it has no number."""
@@ -189,7 +189,7 @@ def warn_of_others(config: BrokerConfig, count: int) -> None:
             if identity.parent.name.isdecimal() and int(identity.parent.name) >= count
         )
     if numbers:
-        log.warning("workers of before are not started numbers=%s", ",".join(map(str, sorted(numbers))))
+        logger.warning("workers of before are not started numbers=%s", ",".join(map(str, sorted(numbers))))
 
 
 def check_single(config: BrokerConfig) -> None:
@@ -276,7 +276,7 @@ def run_workers(
         commands = [command(options, number, store.path) for number in range(count)]
         failure = asyncio.run(_supervise(commands, signals, on_ready, limits))
     except StoppedWhileStarting:
-        log.info("stopped while it was starting")
+        logger.info("stopped while it was starting")
         return 0
     except (ConfigError, StoreError) as error:
         failure = f"{error}"

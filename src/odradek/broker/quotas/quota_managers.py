@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from odradek.cluster.image import EntityPath
     from odradek.util.clock import Clock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_DEFAULT = 2**63 - 1
 """The value of `quota.producer.default` and `quota.consumer.default` that bounds nobody."""
@@ -104,7 +104,7 @@ class QuotaManagers:
             for name, manager in self._of_clients.items():
                 bound = _number(path, name, values)
                 if manager.update_quota(quota_entity, bound):
-                    log.info(
+                    logger.info(
                         "quota changed entity=%s %s=%s", path, name, "none" if bound is None else f"{bound:g}"
                     )
 
@@ -147,6 +147,6 @@ def _number(path: EntityPath, name: str, configs: Mapping[str, str]) -> float | 
         number = math.nan
     if math.isnan(number):
         # Who writes into the metadata store itself may write anything.
-        log.warning("no number, there is no such quota entity=%s %s=%r", path, name, text)
+        logger.warning("no number, there is no such quota entity=%s %s=%r", path, name, text)
         return None
     return number

@@ -7,8 +7,8 @@ import logging
 from odradek.errors import ErrorCode, KafkaError, KafkaStorageError
 from odradek.util.repeats import Repeats
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 
 def append_failed(topic: str, index: int, error: Exception) -> None:
@@ -17,7 +17,7 @@ def append_failed(topic: str, index: int, error: Exception) -> None:
     if isinstance(error, KafkaStorageError):
         repeats.log(logging.ERROR, (topic, index), message, topic, index, error.message)
     elif isinstance(error, KafkaError):
-        log.debug("append refused topic=%s partition=%d: %s", topic, index, error.message)
+        logger.debug("append refused topic=%s partition=%d: %s", topic, index, error.message)
     else:
         repeats.log(logging.ERROR, type(error), message, topic, index, error, exc_info=error)
 
@@ -26,7 +26,7 @@ def closing_without_acks(
     client_id: str | None, client: str | None, topic: str, index: int, code: int
 ) -> None:
     """Log why a connection is about to be closed, which is all that a producer with acks=0 can be told."""
-    log.info(
+    logger.info(
         "a produce with acks=0 failed, which the end of its connection tells "
         "client_id=%s client=%s topic=%s partition=%d error=%s",
         client_id,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from odradek.replication.replication_quota import ReplicationQuotas
     from odradek.util.clock import Clock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _RETRY_MS = 1_000
 
@@ -168,7 +168,7 @@ class ReplicaManager:
             self._take_up(refused.topic, index, refused.state, is_new=refused.is_new)
             partition = self.find(topic, index)
             if partition is not None:
-                log.info("partition online again topic=%s partition=%d", topic, index)
+                logger.info("partition online again topic=%s partition=%d", topic, index)
                 return partition
         raise KafkaStorageError(
             f"{topic}-{index} is offline: {self.offline.get(key, 'its topic is being deleted')}"
@@ -237,7 +237,7 @@ class ReplicaManager:
         try:
             partition.log.set_topic_id(topic_id)
         except KafkaStorageError as error:
-            log.warning("the topic id of %s-%d is not noted yet: %s", *partition.key, error)
+            logger.warning("the topic id of %s-%d is not noted yet: %s", *partition.key, error)
 
     def stop(self, topic: str, index: int) -> None:
         """Neither lead nor follow a partition any more; its log stays."""
@@ -283,7 +283,7 @@ class ReplicaManager:
         """
         stray = self._logs.set_aside(topic, index)
         self._forget(topic, index)
-        log.warning(
+        logger.warning(
             "%s-%d is no replica of this broker any more; its folder is %s now, and may be removed",
             *(topic, index, stray),
         )
@@ -366,7 +366,7 @@ class ReplicaManager:
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
             self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + _RETRY_MS)
-            log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
+            logger.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
             return None
         partition = Partition(
             partition_log,
@@ -394,7 +394,7 @@ class ReplicaManager:
         partition_log = self._logs.get(topic.name, index)
         if partition_log is None:
             if may_be_lost and self._logs.offline.lacks(topic.name, index) and not (is_new or is_copied):
-                log.warning(
+                logger.warning(
                     "%s-%d begins empty, by an unclean election: its log here is lost", topic.name, index
                 )
             return self._logs.create(
@@ -417,7 +417,7 @@ class ReplicaManager:
         # The topic was deleted while this broker was away, or had given the partition up (KAFKA-14616). What
         # is there is of no use to the topic of that name now, of which nothing is here, or all is elsewhere.
         stray = self._logs.set_aside(topic.name, index)
-        log.warning(
+        logger.warning(
             "%s-%d was there of another topic of this name; its folder is %s now", topic.name, index, stray
         )
         return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
@@ -452,4 +452,4 @@ class ReplicaManager:
             # Synced by whoever shows the image, before the nodes go.
             self._logs.delete(topic, index, sync=False)
         except (OSError, OdradekError) as error:
-            log.error("log not removed topic=%s partition=%d: %s", topic, index, error)
+            logger.error("log not removed topic=%s partition=%d: %s", topic, index, error)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from odradek.util.timers import TimerHandle, Timers
     from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MIN_REAUTHENTICATION_MS = 1_000
 """Logins on one connection are at least this far apart, as in Kafka."""
@@ -126,7 +126,7 @@ class SaslListener:
         self.timers = timers
         self.loop = loop
         self.metrics = AuthenticationMetrics()
-        self.repeats = Repeats(log)
+        self.repeats = Repeats(logger)
         self._threads: ThreadPoolExecutor | None = None
 
     def open(self, connection: Gated, max_request_bytes: int) -> SaslGate:
@@ -145,7 +145,7 @@ class SaslListener:
         try:
             self.settings = self._read(config)
         except ConfigError as error:
-            log.error("changed logins cannot be taken over, those of before stay: %s", error)
+            logger.error("changed logins cannot be taken over, those of before stay: %s", error)
 
     @property
     def threads(self) -> Executor:
@@ -293,7 +293,7 @@ class SaslGate:
         assert login is not None
         peer = connection.peer
         peer.principal = f"User:{login.user}"
-        log.debug(
+        logger.debug(
             "logged in peer=%s:%d mechanism=%s principal=%s",
             peer.host,
             peer.port,

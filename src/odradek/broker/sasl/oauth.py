@@ -17,7 +17,7 @@ from odradek.sasl.unsecured import UnsecuredValidator
 if TYPE_CHECKING:
     from odradek.sasl.jaas import LoginModule
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _VALIDATES = "OAuthBearerValidatorCallbackHandler"
 
@@ -42,7 +42,7 @@ def oauth_maker(
                 f"listener {listener}: OAUTHBEARER is to check tokens, and "
                 "sasl.oauthbearer.jwks.endpoint.url does not say with which keys (https:… or file:…)"
             )
-        log.warning(
+        logger.warning(
             "access tokens are not checked: whoever connects may say who it is listener=%s. Name the keys in "
             "sasl.oauthbearer.jwks.endpoint.url",
             listener,

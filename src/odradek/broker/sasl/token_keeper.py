@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import StoreAccess
     from odradek.broker.config.broker_config import BrokerConfig
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _USER = "User:"
 
@@ -106,7 +106,7 @@ class TokenKeeper:
             self._take(information)
         self._unread.clear()
         self._unseen = False
-        log.info("delegation tokens loaded tokens=%d", len(loaded))
+        logger.info("delegation tokens loaded tokens=%d", len(loaded))
 
     def stop(self) -> None:
         """Follow nothing any more."""
@@ -140,7 +140,7 @@ class TokenKeeper:
                 del self._unread[token_id]
             self._unseen = False
         except StoreError as error:
-            log.warning("changed delegation tokens cannot be read yet: %s", error)
+            logger.warning("changed delegation tokens cannot be read yet: %s", error)
 
     def _take(self, information: TokenInformation) -> None:
         present = self._kept.get(information.token_id)
@@ -202,7 +202,7 @@ class TokenKeeper:
             token_id, owner, requester, tuple(renewers), now_ms, expires_ms, max_ms
         )
         self._write(information)
-        log.info("delegation token created token_id=%s owner=%s", token_id, owner)
+        logger.info("delegation token created token_id=%s owner=%s", token_id, owner)
         return information, self._kept[token_id].secret
 
     def renew(self, principal: str, secret: bytes, period_ms: int) -> int:
@@ -255,7 +255,7 @@ class TokenKeeper:
             raise DelegationTokenExpiredError
         expires_ms = min(information.max_ms, now_ms + period_ms)
         self._write(information._replace(expires_ms=expires_ms))
-        log.info("delegation token renewed token_id=%s expires_ms=%d", information.token_id, expires_ms)
+        logger.info("delegation token renewed token_id=%s expires_ms=%d", information.token_id, expires_ms)
         return expires_ms
 
     def _write(self, information: TokenInformation) -> None:
@@ -265,7 +265,7 @@ class TokenKeeper:
     def _remove(self, information: TokenInformation) -> None:
         tokens.remove_token(self._access.store, information.token_id)
         self._kept.pop(information.token_id, None)
-        log.info("delegation token ended token_id=%s owner=%s", information.token_id, information.owner)
+        logger.info("delegation token ended token_id=%s owner=%s", information.token_id, information.owner)
 
 
 def make_delegation_tokens(config: BrokerConfig, access: StoreAccess, clock: Clock) -> TokenKeeper | None:
@@ -289,5 +289,5 @@ def _readable(store: MetadataStore, token_id: str) -> TokenInformation | None:
     try:
         return tokens.load_token(store, token_id)
     except NodeFormatError as error:
-        log.warning("a delegation token is passed over: %s", error)
+        logger.warning("a delegation token is passed over: %s", error)
         return None

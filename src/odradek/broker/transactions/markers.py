@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _EPOCH_PER_TRANSACTION = 2
 
@@ -151,7 +151,7 @@ class MarkerWriter:
                 batch, required_acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR
             )
         except KafkaError as error:
-            log.debug("marker not written topic=%s partition=%d: %s", *key, error.message)
+            logger.debug("marker not written topic=%s partition=%d: %s", *key, error.message)
             settle(key, error.code)
             return
         if groups is not None:

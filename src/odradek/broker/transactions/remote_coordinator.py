@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from odradek.util.topic_partition import TopicPartition
     from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 PURPOSE = "verification"
 """Names the connections."""
@@ -159,7 +159,7 @@ class RemoteCoordinator:
                 self._take(broker_id, batch, answer.result())
             except Exception:
                 # Nobody may wait for ever, nor those who asked later.
-                log.exception("unforeseen failure in an answer about transactions of broker %d", broker_id)
+                logger.exception("unforeseen failure in an answer about transactions of broker %d", broker_id)
                 for question in batch.values():
                     question.answer({}, ErrorCode.NETWORK_EXCEPTION)
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from odradek.coordinators.transactions.markers import TransactionMarkers
     from odradek.wire.messages.write_txn_markers import WriteTxnMarkersResponse
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 PURPOSE = "markers"
 """Names the connections that markers go over."""
@@ -162,14 +162,14 @@ class RemoteMarkers:
                 errors_by_producer = _errors(answer.result())
             except Exception:
                 # Whoever waits asks again, and the next ones have their turn.
-                log.exception("unforeseen failure in an answer about markers of broker %d", broker_id)
+                logger.exception("unforeseen failure in an answer about markers of broker %d", broker_id)
         for markers, deliver in batch:
             errors = errors_by_producer.get(markers.producer_id, {})
             try:
                 deliver({key: errors[key] for key in markers.partitions if key in errors})
             except Exception:
                 # The other transactions of the request have their answers, and the next ones their turn.
-                log.exception("unforeseen failure after markers of producer id %d", markers.producer_id)
+                logger.exception("unforeseen failure after markers of producer id %d", markers.producer_id)
 
 
 def _marker(markers: TransactionMarkers) -> WritableTxnMarker:

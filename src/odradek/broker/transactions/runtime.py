@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from odradek.util.timers import Timers
     from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -289,7 +289,7 @@ class TransactionRuntime(CoordinatorShell):
         try:
             await self._after_claim(lambda: None)
         except KafkaError as error:
-            log.warning("no producer ids could be claimed: %s", error.message)
+            logger.warning("no producer ids could be claimed: %s", error.message)
 
     def _new_producer_id(self) -> int:
         if self._producer_ids.is_exhausted:
@@ -333,7 +333,7 @@ class TransactionRuntime(CoordinatorShell):
     def _looked_up(self, markers: TransactionMarkers, deleted: asyncio.Future[set[str]]) -> None:
         error = error_of(deleted)
         if isinstance(error, Exception):
-            log.error("it is not known whether topics of transactions are still there", exc_info=error)
+            logger.error("it is not known whether topics of transactions are still there", exc_info=error)
         # Without an answer they are sent again.
         self._drop(markers, deleted.result() if error is None else ())
 
@@ -348,7 +348,7 @@ class TransactionRuntime(CoordinatorShell):
                 or store.exists(paths.delete_topic(name)) is not None
             }
         except StoreError as error:
-            log.warning("it is not known whether topics of transactions are still there: %s", error)
+            logger.warning("it is not known whether topics of transactions are still there: %s", error)
             return set()
 
     def _drop(self, markers: TransactionMarkers, deleted: Collection[str]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.log.cleaner.job import CleanResult
     from odradek.log.steps import DiskSteps
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _COMMAND = module_command("odradek.log.cleaner.worker")
 
@@ -68,7 +68,7 @@ class Cleaning:
             io_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
         )
         task = task._replace(job=job)
-        log.info("%r: cleaning from offset %d to %d", task.log, job.first_dirty, job.first_uncleanable)
+        logger.info("%r: cleaning from offset %d to %d", task.log, job.first_dirty, job.first_uncleanable)
         try:
             worker = subprocess.Popen(
                 _COMMAND,

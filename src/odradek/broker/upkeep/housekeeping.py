@@ -21,7 +21,7 @@ from odradek.replication.sampled_rate import SampledRate
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _FLUSH_CHECK_MS = 1_000
 _REMOVAL_CHECK_MS = 1_000
@@ -137,7 +137,7 @@ class Housekeeping:
                 logs.finish_flushes(jobs)
             else:
                 # No recovery point moves: nobody knows which of them are on the disk.
-                log.error("logs were not synced, they are next time", exc_info=error)
+                logger.error("logs were not synced, they are next time", exc_info=error)
 
         self.is_flushing = True
         run_in_thread(self._broker.loop, run, finish)
@@ -158,7 +158,7 @@ class Housekeeping:
         def finish(error: BaseException | None) -> None:
             self.is_checkpointing = False
             if error is not None:
-                log.error("checkpoints were not written, they are next time", exc_info=error)
+                logger.error("checkpoints were not written, they are next time", exc_info=error)
             elif logs.checkpoints.finish(job):
                 self._checkpointed = state
 

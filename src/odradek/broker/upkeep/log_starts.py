@@ -17,7 +17,7 @@ from odradek.broker.event_loop.threads import run_in_thread
 if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Errors = dict[Path, OSError]
 """The data folders whose log starts could not be written."""
@@ -53,14 +53,14 @@ class LogStarts:
             if error is None:
                 self._logs.checkpoints.finish(job)
             else:
-                log.error("log starts were not written", exc_info=error)
+                logger.error("log starts were not written", exc_info=error)
                 errors = {path.parent: OSError(f"not written: {error!r}") for path, _ in job.entries}
             for on_written in waiting:
                 try:
                     on_written(errors)
                 except Exception:
                     # The others wait for theirs.
-                    log.exception("unforeseen failure after log starts were written")
+                    logger.exception("unforeseen failure after log starts were written")
             if self._waiting and not self._writing:
                 self._begin()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.log.steps import DiskSteps
     from odradek.replication.sampled_rate import SampledRate
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 1.0
 """How often is looked, while a move waits, whether the rate is another."""
@@ -63,13 +63,13 @@ class Moving:
             try:
                 self.begin(key, directory.parent)
             except OdradekError as error:
-                log.warning("move not resumed topic=%s partition=%d: %s", *key, error)
+                logger.warning("move not resumed topic=%s partition=%d: %s", *key, error)
 
     def begin(self, key: TopicPartition, parent: Path) -> None:
         """Begin to move a replica to that data folder. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
         move = self._logs.moves.begin(key, parent)
         if move is not None:
-            log.info("move begun topic=%s partition=%d from=%s to=%s", *key, move.source.parent, parent)
+            logger.info("move begun topic=%s partition=%d from=%s to=%s", *key, move.source.parent, parent)
             self._queue.append(move)
             self._start()
 
@@ -100,7 +100,7 @@ class Moving:
             return
         except Exception as failure:
             # A fault of ours: the move ends all the same, and others get their turn.
-            log.exception("unforeseen failure of a move")
+            logger.exception("unforeseen failure of a move")
             self._end(move, "move failed", failure)
             return
         assert self._threads is not None
@@ -136,7 +136,7 @@ class Moving:
     def _end(self, move: Move, what: str, failure: Exception | None) -> None:
         self._running -= 1
         self._logs.moves.end(move)
-        say = log.info if failure is None else log.error
+        say = logger.info if failure is None else logger.error
         say(
             "%s topic=%s partition=%d to=%s%s",
             what,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.log.folders.removing import RemovalJob
     from odradek.util.clock import Clock
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 STEP = 25
 """Files and folders that one step removes at most."""
@@ -60,7 +60,7 @@ class Removing:
 
     def _pause(self, job: RemovalJob, began_s: float, error: BaseException | None) -> None:
         if error is not None:
-            log.error("what was deleted could not be removed", exc_info=error)
+            logger.error("what was deleted could not be removed", exc_info=error)
         try:
             # What is left of the job is due again, also after an error.
             self._logs.removals.finish(job, self._clock.now_ms() + RETRY_MS)

@@ -46,7 +46,7 @@ from odradek.errors import ErrorCode, KafkaError, NetworkError, OdradekError, er
 from odradek.util.futures import error_of
 from odradek.wire.api import ApiKey
 
-log = logging.getLogger("odradek.client")
+logger = logging.getLogger("odradek.client")
 
 ConnectionKey = tuple[int, str]
 
@@ -538,7 +538,7 @@ class Cluster:
         self._tasks.discard(task)
         error = error_of(task)
         if isinstance(error, Exception) and not self.closed:
-            log.error("a background task of the client failed", exc_info=error)
+            logger.error("a background task of the client failed", exc_info=error)
 
     async def close(self) -> None:
         """Close all connections and end all tasks."""

@@ -31,7 +31,7 @@ from odradek.util.futures import error_of
 from odradek.util.gathered_writes import gathering_write
 from odradek.wire.foreign import foreign
 
-log = logging.getLogger("odradek.client")
+logger = logging.getLogger("odradek.client")
 
 _RENEWAL_SPREAD = 0.1
 """By chance a login is renewed later than at `RENEW_AT`, up to this share of its life, as in Kafka."""
@@ -155,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             except Exception as bug:
                 # Out of a callback nobody hears of it, and the handshake would wait until its time is over.
-                log.exception("a login with %s could not go on", self.address)
+                logger.exception("a login with %s could not go on", self.address)
                 problem = ConnectionFailedError(f"the login with {self.address} could not go on: {bug!r}")
         if not isinstance(problem, Exception):
             problem = ConnectionFailedError(f"the login with {self.address} was broken off")

@@ -38,7 +38,7 @@ from odradek.client.types import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 T = TypeVar("T")
 

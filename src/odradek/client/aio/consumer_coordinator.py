@@ -31,7 +31,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 Invoke = Callable[[Callable[..., Any], tuple[TopicPartition, ...]], Awaitable[None]]
 
@@ -198,7 +198,7 @@ class ConsumerCoordinator:
         try:
             await self.commits.commit(offsets, _REBALANCE_COMMIT_MS)
         except OdradekError as problem:
-            log.warning("group %s: commit before the rebalance failed: %s", self.group_id, problem)
+            logger.warning("group %s: commit before the rebalance failed: %s", self.group_id, problem)
 
     async def _complete(self, generation: Generation, assigned: tuple[TopicPartition, ...]) -> None:
         """The assignment came: tell the listener what goes and what comes."""
@@ -226,7 +226,7 @@ class ConsumerCoordinator:
                 position.leader_epoch, self._cluster.metadata.leader_epoch(position.tp)
             )
         added = tuple(sorted(now - before))
-        log.info("group %s: assigned %s", self.group_id, ", ".join(map(str, sorted(now))) or "nothing")
+        logger.info("group %s: assigned %s", self.group_id, ", ".join(map(str, sorted(now))) or "nothing")
         self._changed()
         if self.listener is not None:
             await self._invoke(self.listener.on_partitions_assigned, added)
@@ -275,7 +275,7 @@ class ConsumerCoordinator:
             except ClosedError:
                 return
             except OdradekError as problem:
-                log.debug("group %s: heartbeat failed: %s", self.group_id, problem)
+                logger.debug("group %s: heartbeat failed: %s", self.group_id, problem)
                 if self._cluster.now_ms() - last_success > self._config.session_timeout_ms:
                     self.link.forget()
                 continue
@@ -290,7 +290,7 @@ class ConsumerCoordinator:
         idle_ms = self._cluster.now_ms() - self._last_poll_ms
         if idle_ms <= self._config.max_poll_interval_ms:
             return False
-        log.warning(
+        logger.warning(
             "group %s: poll was not called for %d ms (max.poll.interval.ms); leaving the group",
             self.group_id,
             idle_ms,
@@ -303,7 +303,7 @@ class ConsumerCoordinator:
         if code == ErrorCode.REBALANCE_IN_PROGRESS and member.state is not MemberState.STABLE:
             return  # it is joining already
         reaction = member.answered(Call.HEARTBEAT, code, about)
-        log.debug("group %s: heartbeat answered with %s", self.group_id, code.name)
+        logger.debug("group %s: heartbeat answered with %s", self.group_id, code.name)
         if reaction & Reaction.FIND_COORDINATOR:
             self.link.forget()
         if reaction & Reaction.FATAL:
@@ -330,7 +330,7 @@ class ConsumerCoordinator:
                 request = LeaveGroupRequest(group_id=self.group_id, member_id=about.member_id)
             await connection.send(request, version, 5_000)
         except OdradekError as problem:
-            log.debug("group %s: leaving failed: %s", self.group_id, problem)
+            logger.debug("group %s: leaving failed: %s", self.group_id, problem)
 
     async def unsubscribed(self) -> None:
         """Nothing is subscribed to any more: give everything up and leave."""

@@ -38,7 +38,7 @@ from odradek.client.types import (
 )
 from odradek.errors import ErrorCode, OdradekError, error_for
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 T = TypeVar("T")
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any]
@@ -144,7 +144,7 @@ class ConsumerEngine:
         errors = self.cluster.metadata.errors
         missing = {t for t in wanted if errors.get(t) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         for topic in sorted(missing - self._told_missing):
-            log.warning("topic %r does not exist; it is read as soon as it does", topic)
+            logger.warning("topic %r does not exist; it is read as soon as it does", topic)
         self._told_missing = missing
 
     # Polling
@@ -324,7 +324,7 @@ class ConsumerEngine:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None
     ) -> None:
         if error is not None:
-            log.warning("offsets could not be committed automatically: %s", error)
+            logger.warning("offsets could not be committed automatically: %s", error)
             self._next_commit_ms = self.cluster.now_ms() + self.config.retry_backoff_ms
             return
         self.interceptors.tell("on_commit", offsets)
@@ -484,7 +484,7 @@ class ConsumerEngine:
             back = {tp: at for tp, at in back.items() if at.offset < offsets[tp].offset}
             offsets |= back
             if back:
-                log.log(
+                logger.log(
                     tell,
                     "closed while an exception is handled: the records given out last may not be processed, "
                     "and are not committed: %s; commit() before close() if they are",
@@ -495,7 +495,7 @@ class ConsumerEngine:
         try:
             await self.group.commits.commit(offsets, min(5_000, self.config.default_api_timeout_ms))
         except OdradekError as problem:
-            log.warning("the last offsets could not be committed: %s", problem)
+            logger.warning("the last offsets could not be committed: %s", problem)
 
     # Questions
 
@@ -577,7 +577,7 @@ class ConsumerEngine:
                         await self._commit_at_the_end(failed=failed, tell=tell)
                     await self.group.close("the consumer is being closed")
         except TimeoutError:
-            log.warning("the consumer could not take leave of its group within %d ms", timeout_ms)
+            logger.warning("the consumer could not take leave of its group within %d ms", timeout_ms)
         finally:
             self.closed = True
             if self._commit_timer is not None:

@@ -25,7 +25,7 @@ from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.fetch_session_handler import SESSION_LOST, FetchSessionHandler
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 FETCH = "fetch"
 """The connection of its own, so that what waits for records holds up nothing else."""
@@ -214,7 +214,7 @@ class Fetcher:
         except ClosedError:
             return
         except OdradekError as problem:
-            log.debug("fetch from broker %d failed: %s", node, problem)
+            logger.debug("fetch from broker %d failed: %s", node, problem)
             session.handle_error()
             for p in positions:
                 # The nearest replica may be gone for long: its leader is asked, which may name another.
@@ -299,7 +299,7 @@ class Fetcher:
         return True
 
     def _refused(self, position: Position, code: ErrorCode, data: Any, endpoints: Any) -> bool:
-        log.debug("fetch of %s at %d: %s", position.tp, position.fetch_offset, code.name)
+        logger.debug("fetch of %s at %d: %s", position.tp, position.fetch_offset, code.name)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if position.preferred_replica >= 0:
                 # A follower may lag behind the leader: only the leader's word resets a position (KIP-392).
@@ -342,7 +342,7 @@ class Fetcher:
             )
             position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
             return True
-        log.info("%s: offset %d is out of range; resetting", position.tp, position.fetch_offset)
+        logger.info("%s: offset %d is out of range; resetting", position.tp, position.fetch_offset)
         return True
 
     def _fail(self, problem: OdradekError) -> None:

@@ -20,7 +20,7 @@ from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.errors.codes import to_code
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 
 class GroupCommits:
@@ -119,12 +119,12 @@ class GroupCommits:
                 error = problem
             except OdradekError as problem:
                 error = problem
-                log.debug("group %s: commit failed: %s", self.group_id, problem)
+                logger.debug("group %s: commit failed: %s", self.group_id, problem)
             if done is not None:
                 try:
                     done(offsets, error)
                 except Exception:
-                    log.exception("a commit callback raised")
+                    logger.exception("a commit callback raised")
 
         task = self._cluster.spawn(run())
         self._background.add(task)

@@ -29,7 +29,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 _JOIN_SLACK_MS = 5_000
 _OLD_MAX_SESSION_MS = 30_000
@@ -78,7 +78,7 @@ class GroupJoin:
         if self._assigned_by is not None:
             topics, counts = self._assigned_by
             if self._partition_counts(topics) != counts:
-                log.info("group %s: topics have changed; the group has to be assigned anew", self.group_id)
+                logger.info("group %s: topics have changed; the group has to be assigned anew", self.group_id)
                 self._assigned_by = None
                 outdated = True
         return outdated
@@ -126,7 +126,7 @@ class GroupJoin:
                 member.member_id_given(answer.member_id)
             self._react(Call.JOIN, code, sent_as)
         member.joined(answer.generation_id, answer.member_id, answer.protocol_name)
-        log.info(
+        logger.info(
             "group %s: joined generation %d as %s",
             self.group_id,
             answer.generation_id,
@@ -186,7 +186,7 @@ class GroupJoin:
     def _react(self, call: Call, code: ErrorCode, about: Generation) -> None:
         """Take an error of Join or Sync. Always raises."""
         reaction = self.member.answered(call, code, about)
-        log.info("group %s: %s answered with %s", self.group_id, call.name.lower(), code.name)
+        logger.info("group %s: %s answered with %s", self.group_id, call.name.lower(), code.name)
         if reaction & Reaction.FIND_COORDINATOR:
             self._link.forget()
         if reaction & Reaction.FATAL:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from odradek.client.arrow import ArrowDelivery, ArrowPlan
 
 
-log = logging.getLogger("odradek.client.producer")
+logger = logging.getLogger("odradek.client.producer")
 
 
 class AsyncTransaction:
@@ -296,7 +296,7 @@ class AsyncProducer:
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
         if engine is not None and not engine.closed:
-            log.warning(
+            logger.warning(
                 "producer %r was not closed; %d sends have no answer yet",
                 self._config.client_id,
                 engine.sends_waiting(),

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from odradek.client.arrow import ArrowPlan, Built
 
 
-log = logging.getLogger("odradek.client.producer")
+logger = logging.getLogger("odradek.client.producer")
 
 INTERRUPTED_S = 2.0
 """How long closing waits for answers after Ctrl-C, or when the task was cancelled."""
@@ -458,7 +458,7 @@ class ProducerEngine:
             return
         if raises:
             raise problem
-        log.error("%s", problem)
+        logger.error("%s", problem)
 
     async def close(self) -> None:
         """Stop, without waiting for anything."""

@@ -17,7 +17,7 @@ from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 
-log = logging.getLogger("odradek.client.producer")
+logger = logging.getLogger("odradek.client.producer")
 
 
 class ProducerIds:
@@ -78,7 +78,7 @@ class ProducerIds:
     def _refused(self, problem: KafkaError) -> None:
         if problem.code == ErrorCode.UNSUPPORTED_VERSION:
             if self._sequences.producer_id < 0 and "enable_idempotence" not in self._config.given:
-                log.warning(
+                logger.warning(
                     "%s; going on without, as enable.idempotence was not set: %s", NO_IDEMPOTENCE, problem
                 )
                 self._do_without()

@@ -17,7 +17,7 @@ from odradek.client.core.subscription_state import Position, SubscriptionState
 from odradek.client.errors import ClosedError, NoOffsetForPartitionError
 from odradek.errors import ErrorCode, KafkaError, OdradekError
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 _NO_POSITIONS = "the offsets to begin at cannot be had"
 
@@ -136,7 +136,7 @@ class PositionResolver:
             entry = offsets.get(position.tp)
             if entry is None or position.turn != turns[position.tp]:
                 continue
-            log.info("%s: position set to %d", position.tp, entry.offset)
+            logger.info("%s: position set to %d", position.tp, entry.offset)
             position.seek(entry.offset, entry.leader_epoch)
             position.leader_epoch = self._cluster.metadata.leader_epoch(position.tp)
         return problem

@@ -23,7 +23,7 @@ from odradek.client.errors import ClosedError
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.util.futures import error_of
 
-log = logging.getLogger("odradek.client.producer")
+logger = logging.getLogger("odradek.client.producer")
 
 _UNANSWERED = 0  # acks
 
@@ -118,7 +118,7 @@ class Sender:
             try:
                 next_ms = self._step()
             except Exception:
-                log.exception("the producer's sender failed; it goes on")
+                logger.exception("the producer's sender failed; it goes on")
                 # Without its sender the producer would neither send nor expire anything, and `flush` never
                 # end.
                 next_ms = self._cluster.now_ms() + 100
@@ -187,7 +187,7 @@ class Sender:
         try:
             await self._cluster.connection(node)
         except OdradekError as problem:
-            log.debug("broker %d: %s", node, problem)
+            logger.debug("broker %d: %s", node, problem)
         finally:
             self._connecting.discard(node)
             self._wake.set()
@@ -220,7 +220,7 @@ class Sender:
             problem = error if isinstance(error, KafkaError) else None
             if problem is None and isinstance(error, ClosedError):
                 return  # the client is being closed: `stop` has settled what was left
-            log.debug("no answer to Produce from broker %d: %s", node, error)
+            logger.debug("no answer to Produce from broker %d: %s", node, error)
             problem = problem or error_for(ErrorCode.NETWORK_EXCEPTION, str(error))
             self.state.unanswered(batches, problem, now)
         else:
@@ -228,7 +228,7 @@ class Sender:
                 self.state.answered(batches, done.result(), now)
             except Exception as bug:
                 # Nobody may wait for ever because of a mistake here.
-                log.exception("the answer to Produce could not be dealt with")
+                logger.exception("the answer to Produce could not be dealt with")
                 self.state.unanswered(batches, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, repr(bug)), now)
         # Once per answer, so that whoever waits for room finds some for many records.
         self._memory_may_be_free()

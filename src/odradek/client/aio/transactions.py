@@ -36,7 +36,7 @@ from odradek.client.types import (
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
 
-log = logging.getLogger("odradek.client.producer")
+logger = logging.getLogger("odradek.client.producer")
 
 
 class TransactionRequests:
@@ -74,7 +74,7 @@ class TransactionRequests:
         except ClosedError:
             return
         except KafkaError as problem:
-            log.debug("%s: %s", request.api.api_name, problem)
+            logger.debug("%s: %s", request.api.api_name, problem)
             if problem.retriable:
                 self._cluster.last_failure = problem
                 manager.not_answered(request)
@@ -82,7 +82,7 @@ class TransactionRequests:
                 manager.refused(request, problem)
         except Exception as bug:
             # Nobody may wait for ever because of a mistake here.
-            log.exception("%s could not be dealt with", request.api.api_name)
+            logger.exception("%s could not be dealt with", request.api.api_name)
             manager.refused(request, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, repr(bug)))
         self._wake()
 
@@ -205,7 +205,7 @@ class Transactions:
         try:
             await self.abort()
         except OdradekError as problem:
-            log.warning("the transaction could not be aborted: %s", problem)
+            logger.warning("the transaction could not be aborted: %s", problem)
 
     async def _end(self, begin: Callable[[], TransactionalRequestResult]) -> TransactionalRequestResult:
         with self._in_a_hurry():
@@ -250,10 +250,12 @@ class Transactions:
                 # An end that was given up goes on; it cannot become another one.
                 pending = self.manager.pending if self.manager.is_completing else None
                 if pending is None and self.manager.partitions:
-                    log.warning("the producer is closed amid a transaction: what was sent in it is aborted")
+                    logger.warning(
+                        "the producer is closed amid a transaction: what was sent in it is aborted"
+                    )
                 await self._end(lambda: pending or self.manager.abort())
             except OdradekError as problem:
-                log.warning("the open transaction was not ended while closing: %s", problem)
+                logger.warning("the open transaction was not ended while closing: %s", problem)
 
 
 def no_transactions() -> IllegalStateError:

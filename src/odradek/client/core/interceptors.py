@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-log = logging.getLogger("odradek.client")
+logger = logging.getLogger("odradek.client")
 
 
 class Interceptors:
@@ -37,7 +37,7 @@ class Interceptors:
                 try:
                     made = getattr(interceptor, method)(value)
                 except Exception:
-                    log.warning("interceptor %r: %s failed", interceptor, method, exc_info=True)
+                    logger.warning("interceptor %r: %s failed", interceptor, method, exc_info=True)
                 else:
                     value = value if made is None else made
         return value
@@ -49,4 +49,4 @@ class Interceptors:
                 try:
                     getattr(interceptor, method)(*args)
                 except Exception:
-                    log.warning("interceptor %r: %s failed", interceptor, method, exc_info=True)
+                    logger.warning("interceptor %r: %s failed", interceptor, method, exc_info=True)

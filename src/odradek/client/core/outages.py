@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-log = logging.getLogger("odradek.client")
+logger = logging.getLogger("odradek.client")
 
 AGAIN_MS = 60_000.0
 """After so long it is told again."""
@@ -65,17 +65,17 @@ class Outages:
         if not outage.is_due(now_ms, after_ms):
             return
         if outage.told_ms is None:
-            log.warning("client %s: %s: %s; it is tried again", self._client_id, what, problem)
+            logger.warning("client %s: %s: %s; it is tried again", self._client_id, what, problem)
         else:
             lasting_s = (now_ms - outage.since_ms) / 1000
-            log.warning("client %s: %s, for %.0f s now: %s", self._client_id, what, lasting_s, problem)
+            logger.warning("client %s: %s, for %.0f s now: %s", self._client_id, what, lasting_s, problem)
         outage.told_ms = now_ms
 
     def ended(self, what: str, now_ms: float) -> None:
         """It worked. That is told where the failure was."""
         outage = self._by_what.pop(what, None)
         if outage is not None and outage.told_ms is not None:
-            log.info(
+            logger.info(
                 "client %s: over after %.0f s: %s", self._client_id, (now_ms - outage.since_ms) / 1000, what
             )
 

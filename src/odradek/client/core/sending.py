@@ -39,7 +39,7 @@ from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 
-log = logging.getLogger("odradek.client.producer")
+logger = logging.getLogger("odradek.client.producer")
 
 NO_IDEMPOTENCE = (
     "enable.idempotence: the broker is older than Kafka 0.11.0, which brought it; set it to false"
@@ -269,7 +269,7 @@ class SenderState:
         with self._lock:
             verdict = self._apply(batch, code, answer, now_ms)
         if code != ErrorCode.NONE:
-            log.debug("%s: %s after %d tries: %s", batch.tp, code.name, batch.attempts + 1, verdict.name)
+            logger.debug("%s: %s after %d tries: %s", batch.tp, code.name, batch.attempts + 1, verdict.name)
         if verdict is Verdict.WRITTEN:
             if self._stuck:
                 self._stuck.went_well([batch.tp], now_ms)
@@ -444,7 +444,7 @@ def _call_back(batch: ProducerBatch) -> None:
 
 
 def _callback_raised(tp: TopicPartition, problem: Exception) -> None:
-    log.error("a delivery callback for %s raised", tp, exc_info=problem)
+    logger.error("a delivery callback for %s raised", tp, exc_info=problem)
 
 
 def _sequences_lost(where: set[TopicPartition]) -> KafkaError:

@@ -18,7 +18,7 @@ from odradek.client.types import TopicPartition
 if TYPE_CHECKING:
     from odradek.client.core.metadata import MetadataCache
 
-log = logging.getLogger("odradek.client")
+logger = logging.getLogger("odradek.client")
 
 FORGOTTEN_MS = 90_000.0
 """A partition that has not failed for so long is not wanted any more, or has done well meanwhile. Requests
@@ -68,7 +68,7 @@ class StuckPartitions:
                 del self._by_partition[tp]
         named = [due[tp] for tp in sorted(due)[:_MOST_NAMED]]
         more = f"; and {len(due) - len(named)} more" if len(due) > len(named) else ""
-        log.warning(
+        logger.warning(
             "client %s: no progress with %s%s; it is tried again", self._client_id, "; ".join(named), more
         )
 
@@ -83,7 +83,7 @@ class StuckPartitions:
         for tp in partitions:
             stuck = self._by_partition.pop(tp, None)
             if stuck is not None and stuck.told_ms is not None:
-                log.info(
+                logger.info(
                     "client %s: over after %.0f s: no progress with %s",
                     self._client_id,
                     (now_ms - stuck.since_ms) / 1000,

@@ -32,7 +32,7 @@ from odradek.client.errors import (
 from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from odradek.wire.primitives import ZERO_UUID
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 RESET_TIMESTAMP = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -322,7 +322,7 @@ class SubscriptionState:
             raise TopicRecreatedError(
                 f"{told}; auto.offset.reset is 'none': seek to go on", position.topic_id
             )
-        log.warning("%s; reading goes on at the beginning of the new one", told)
+        logger.warning("%s; reading goes on at the beginning of the new one", told)
         position.want_reset(EARLIEST)
 
     def validated(self, position: Position, epoch: int, end_offset: int) -> None:
@@ -342,7 +342,7 @@ class SubscriptionState:
                 f"{position.tp}: the log was cut at {end_offset} (leader epoch {epoch}), below the position "
                 f"{position.offset}, and auto.offset.reset is 'none'; seek to go on"
             )
-        log.warning("%s: the log was cut below the position %d", position.tp, position.offset)
+        logger.warning("%s: the log was cut below the position %d", position.tp, position.offset)
         if epoch >= 0 and end_offset >= 0:
             position.seek(end_offset, epoch)
         else:

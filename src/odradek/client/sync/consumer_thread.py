@@ -26,7 +26,7 @@ from odradek.util.interruptible import Bell
 
 T = TypeVar("T")
 
-log = logging.getLogger("odradek.client.consumer")
+logger = logging.getLogger("odradek.client.consumer")
 
 _GRACE_S = 5.0
 """How much longer than its time a closing is waited for, which ends by itself in the background thread."""
@@ -242,7 +242,7 @@ class ConsumerThread:
             with suppress(ClosedError):
                 self._wait(coroutine, wakes=False, close_timeout_s=timeout_s + _GRACE_S)
         except TimeoutError:
-            log.warning("the consumer's thread is held up (by a callback?); it is left as it is")
+            logger.warning("the consumer's thread is held up (by a callback?); it is left as it is")
         finally:
             if entry is not None:
                 self._ownership.leave(entry)

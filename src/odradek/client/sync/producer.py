@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log = logging.getLogger("odradek.client.producer")
+logger = logging.getLogger("odradek.client.producer")
 
 
 _GRACE_S = 5.0
@@ -403,7 +403,7 @@ class Producer:
         except ClosedError:
             return  # it was closed before, or somebody else, with less time, closed it meanwhile
         except TimeoutError:
-            log.warning("the producer's thread is held up (by a callback?); it is left as it is")
+            logger.warning("the producer's thread is held up (by a callback?); it is left as it is")
         except BaseException:
             with contextlib.suppress(ClosedError, TimeoutError):
                 self._thread.run(self._engine.close_within(0), _GRACE_S)

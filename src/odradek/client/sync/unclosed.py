@@ -23,7 +23,7 @@ from odradek.client.errors import ClosedError
 from odradek.client.sync.call import Call
 from odradek.client.sync.loop_thread import LoopThread
 
-log = logging.getLogger("odradek.client")
+logger = logging.getLogger("odradek.client")
 
 EXIT_TIMEOUT_S = 5.0
 """How long the end of the interpreter waits for producers that were not closed, all of them together."""
@@ -102,7 +102,7 @@ class Unclosed:
 
     def _tell(self) -> None:
         if self._sends_waiting is not None:
-            log.warning(
+            logger.warning(
                 "%s was not closed; %d sends have no answer yet and are waited for, "
                 "at the end of the process for %.0f s at most",
                 self._what,
@@ -121,7 +121,7 @@ class Unclosed:
         try:
             warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=3)
         except ResourceWarning as raised:  # python -W error: nobody is there to catch it
-            log.error("%s", raised)
+            logger.error("%s", raised)
 
     def wait(self, deadline: float) -> None:
         """Wait until it is finished, until `deadline` (monotonic seconds)."""
@@ -130,11 +130,11 @@ class Unclosed:
         try:
             self._ending.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            log.error(
+            logger.error(
                 "%s: the process ends, and %d sends are lost or in doubt", self._what, self._sends_waiting()
             )
         except Exception:
-            log.exception("%s could not be closed", self._what)
+            logger.exception("%s could not be closed", self._what)
 
 
 # Threads do not survive a fork: the parent's clients are not the child's to finish.

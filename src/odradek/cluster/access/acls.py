@@ -29,7 +29,7 @@ from odradek.cluster.store.store import (
 )
 from odradek.util.acl import AccessControlEntry, ResourcePattern
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CHANGE_EXPIRY_MS = 15 * 60 * 1000
 """How long a notice stays, for brokers that were away."""
@@ -235,7 +235,7 @@ class AclNotices:
                 try:
                     changed[acl_nodes.decode_change(path, found.data)] = None
                 except NodeFormatError as error:
-                    log.warning("a notice of changed ACLs is passed over: %s", error)
+                    logger.warning("a notice of changed ACLs is passed over: %s", error)
             _remove_old(store, [f"{root}/{name}" for name in names], now_ms)
         self._seen = seen
         return list(changed)

@@ -19,7 +19,7 @@ from odradek.cluster.nodes import NodeFormatError, dump, load
 from odradek.cluster.paths import desanitize, sanitize
 from odradek.cluster.store.store import MetadataStore, NoNode, Stat, StoreError, ensure_path
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TOKENS = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
@@ -138,7 +138,7 @@ def load_tokens(store: MetadataStore) -> dict[str, TokenInformation]:
             try:
                 by_id[token_id] = decode_token(token_path(token_id), node.data)
             except NodeFormatError as error:
-                log.warning("a delegation token is passed over: %s", error)
+                logger.warning("a delegation token is passed over: %s", error)
     return by_id
 
 

@@ -25,7 +25,7 @@ from odradek.cluster.store.store import (
     StoreError,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 STAND_BACK_MS = 3_000
 """How long a broker leaves it to others to be elected."""
@@ -78,7 +78,7 @@ class ControllerElection:
         except NoNode:
             return
         except StoreError as error:
-            log.warning("cannot remove %s: %s", path, error)
+            logger.warning("cannot remove %s: %s", path, error)
 
     # --- being elected ------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class ControllerElection:
         except (NoNode, BadVersion):
             return
         except StoreError as error:
-            log.warning("cannot remove %s: %s", paths.CONTROLLER, error)
+            logger.warning("cannot remove %s: %s", paths.CONTROLLER, error)
 
     # --- a controller that is dead, or one that shall not be ----------------------------------------------
 
@@ -193,7 +193,7 @@ class ControllerElection:
         self._refused_controller = -1
         if broker is None or broker.broker_id == context.broker_id or broker.epoch > self._previous_election:
             return None
-        log.warning("nobody listened at the address of controller %d: it counts as dead", broker.broker_id)
+        logger.warning("nobody listened at the address of controller %d: it counts as dead", broker.broker_id)
         context.refused[broker.broker_id] = broker.epoch
         return broker
 
@@ -213,7 +213,7 @@ class ControllerElection:
         """
         if not self._context.is_active or self._gave_way.get(broker_id) == epoch:
             return False
-        log.warning(
+        logger.warning(
             "another broker shall be the controller, as broker %d and this one refuse each other", broker_id
         )
         self._gave_way[broker_id] = epoch

@@ -22,7 +22,7 @@ from odradek.cluster.store.store import StoreError
 from odradek.errors import InvalidUpdateVersionError, KafkaError
 from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CHANGES_AT_ONCE = 500
 """As many fit into one transaction of ZooKeeper's, whose messages are at most 1 MB."""
@@ -86,7 +86,7 @@ class IsrChanges:
                 outcomes += self._alter_together(some)
             except StoreError as error:
                 # One of the nodes is not as the image says: the others need not suffer for it.
-                log.info("changes of in-sync sets are made one by one: %s", error)
+                logger.info("changes of in-sync sets are made one by one: %s", error)
                 self._writer.refresh()
                 outcomes += [self._alter_one(change) for change in some]
         for change, outcome in zip(changes, outcomes, strict=True):
@@ -141,7 +141,7 @@ class IsrChanges:
                 if found is not None:
                     changed.update(dict.fromkeys(nodes.decode_isr_change(path, found.data)))
             except NodeFormatError as error:
-                log.warning("a notice of changed in-sync sets is of no use: %s", error)
+                logger.warning("a notice of changed in-sync sets is of no use: %s", error)
         topics = self._read_states(list(changed))
         if topics:
             self._images.apply(ClusterDelta(topics=topics))
@@ -168,7 +168,7 @@ class IsrChanges:
             try:
                 state = nodes.decode_partition_state(path, found.data)
             except NodeFormatError as error:
-                log.warning("a changed in-sync set cannot be read: %s", error)
+                logger.warning("a changed in-sync set cannot be read: %s", error)
                 continue
             after = PartitionImage.of(before.assignment, state, found.stat.version)
             topics[name] = topic._replace(partitions={**topic.partitions, index: after})

@@ -48,7 +48,7 @@ from odradek.util.clock import Clock
 from odradek.util.topic_partition import TopicPartition
 from odradek.wire.epochs import NO_EPOCH
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class KafkaController(Controller):
@@ -204,7 +204,7 @@ class KafkaController(Controller):
         if holder != (context.image.controller_id, context.image.controller_epoch):
             context.image = context.image.apply(ClusterDelta(controller=holder))
         if context.is_active:
-            log.info("broker %d is the controller, epoch %d", context.broker_id, context.epoch)
+            logger.info("broker %d is the controller, epoch %d", context.broker_id, context.epoch)
             self._take_over()
 
     def _take_over(self) -> None:
@@ -298,7 +298,7 @@ class KafkaController(Controller):
         if not self.is_active or broker is None or broker_id == self.broker_id:
             return
         if epoch is None or epoch == broker.epoch:
-            log.warning("nobody listens at the address of broker %d: it counts as dead", broker_id)
+            logger.warning("nobody listens at the address of broker %d: it counts as dead", broker_id)
             self.context.refused[broker_id] = broker.epoch
             self._watchers.note(paths.BROKER_IDS)
 

@@ -24,7 +24,7 @@ from odradek.errors import KafkaStorageError, OdradekError
 from odradek.util.topic_partition import TopicPartition
 from odradek.wire.epochs import NO_EPOCH
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LogDirEvents:
@@ -76,7 +76,7 @@ class LogDirEvents:
             except NoNode:
                 continue
             except NodeFormatError as error:
-                log.warning("%s", error)
+                logger.warning("%s", error)
             done.append(Remove(path))
         if brokers or done:
             self._unheard.clear()

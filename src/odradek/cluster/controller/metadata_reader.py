@@ -19,8 +19,8 @@ from odradek.cluster.nodes import NodeFormatError
 from odradek.util.repeats import Repeats
 from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 
 class MetadataReader:

@@ -35,8 +35,8 @@ from odradek.cluster.store.store import (
 from odradek.errors import KafkaError, KafkaStorageError, NotControllerError, OdradekError, UnknownServerError
 from odradek.util.repeats import Repeats
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
 
 WRITES_PER_TRANSACTION = 500
 """Larger changes are written in several transactions: a message of ZooKeeper's is at most 1 MB."""

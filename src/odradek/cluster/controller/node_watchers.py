@@ -16,7 +16,7 @@ from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.store.store import SessionExpired, WatchEvent
 from odradek.errors import NotControllerError, OdradekError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class NodeWatchers:
@@ -120,5 +120,5 @@ class NodeWatchers:
         except SessionExpired:
             self._on_deposed()
         except OdradekError as error:
-            log.error("cannot follow the change of %s yet: %s", path, error)
+            logger.error("cannot follow the change of %s yet: %s", path, error)
             self._unseen[path] = None

@@ -47,7 +47,7 @@ from odradek.errors import (
 )
 from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def is_moving(partition: PartitionImage) -> bool:
@@ -263,7 +263,7 @@ class PartitionReassignment:
         except OdradekError as error:
             # Nobody asks for it a second time: the next look at the store comes back to it.
             self._writer.doubt()
-            log.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
+            logger.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
 
     # --- how tools up to 2.4 ask for it -------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class PartitionReassignment:
             except (NotControllerError, KafkaStorageError):
                 raise
             except KafkaError as error:
-                log.warning("cannot reassign %s-%d to %s: %s", topic, index, list(replicas), error)
+                logger.warning("cannot reassign %s-%d to %s: %s", topic, index, list(replicas), error)
             self._begun.add((topic, index))
         self._forget_ended()
 
@@ -304,5 +304,5 @@ class PartitionReassignment:
         except NoNode:
             return []
         except NodeFormatError as error:
-            log.warning("%s", error)
+            logger.warning("%s", error)
             return []

@@ -22,7 +22,7 @@ from odradek.cluster.store.store import NoNode
 from odradek.errors import KafkaError, KafkaStorageError, NotControllerError
 from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class PreferredLeaders:
@@ -96,7 +96,7 @@ class PreferredLeaders:
         except NoNode:
             return
         except NodeFormatError as error:
-            log.warning("%s", error)
+            logger.warning("%s", error)
             asked = []
         for topic, index in asked:
             try:
@@ -104,5 +104,5 @@ class PreferredLeaders:
             except (NotControllerError, KafkaStorageError):
                 raise
             except KafkaError as error:
-                log.info("the preferred leader of %s-%d is not elected: %s", topic, index, error)
+                logger.info("the preferred leader of %s-%d is not elected: %s", topic, index, error)
         self._writer.commit(Decision((Remove(path),)))

@@ -14,7 +14,7 @@ from odradek.cluster.producer_ids import MAX_PRODUCER_ID, PRODUCER_ID_BLOCK_SIZE
 from odradek.cluster.store.store import BadVersion, SessionExpired, StoreUnavailable
 from odradek.errors import KafkaStorageError, UnknownServerError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MAX_ATTEMPTS = 3
 
@@ -43,7 +43,7 @@ class ProducerIdManager:
                 last = nodes.decode_producer_id_block(path, data)
                 first = 0 if last is None else last.last + 1
                 if first <= above:
-                    log.error(
+                    logger.error(
                         "the metadata store would give producer ids from %d on, but they are given out up to"
                         " %d: it was restored from an older backup, perhaps. They go on above that",
                         *(first, above),

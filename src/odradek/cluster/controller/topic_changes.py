@@ -24,7 +24,7 @@ from odradek.cluster.nodes import NodeFormatError, TopicNode, encode_topic
 from odradek.cluster.store.store import NodeContent, SetData
 from odradek.wire.primitives import ZERO_UUID
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 WATCHES_AT_ONCE = 200
 """More watches are armed in several pieces of work: each is a round trip, and others wait meanwhile."""
@@ -152,7 +152,7 @@ class TopicChanges:
                 after = topic._replace(partitions={**topic.partitions, **added})
                 self._writer.commit(Decision(writes, ClusterDelta(topics={name: after} if added else {})))
             if added:
-                log.info("topic %s has new partitions: %s", name, sorted(added))
+                logger.info("topic %s has new partitions: %s", name, sorted(added))
                 grown = True
         if grown:
             self._settle()

@@ -21,7 +21,7 @@ from odradek.cluster.controller.metadata_writer import MetadataWriter
 from odradek.cluster.image import ClusterDelta
 from odradek.util.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _TOPIC_AND_MARK = 4
 """The last nodes of a topic: its partitions' parent, itself, its config, its mark. They go at once, so that a
@@ -111,6 +111,6 @@ class TopicDeletionManager:
         """Remove what asks for deletions, which this cluster does not allow (`delete.topic.enable`)."""
         names = self._context.store.children(paths.DELETE_TOPICS)
         if names:
-            log.warning("topics are not deleted, as delete.topic.enable is false: %s", ", ".join(names))
+            logger.warning("topics are not deleted, as delete.topic.enable is false: %s", ", ".join(names))
             marks = tuple(Remove(paths.delete_topic(name)) for name in names)
             self._writer.commit_batched(Decision(marks))

@@ -53,7 +53,7 @@ from odradek.cluster.store.store_protocol import (
 from odradek.cluster.store.watchers_thread import WatchersThread
 from odradek.cluster.store.watches import WatchTable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 256 * 1024
 _PATHS_AT_ONCE = 10_000
@@ -297,7 +297,7 @@ class RemoteStore:
         except (OSError, StoreProtocolError) as error:
             why = str(error)
         except Exception:
-            log.exception("the session with the metadata store breaks off")
+            logger.exception("the session with the metadata store breaks off")
             why = "an error of its own"
         self._ended(why)
 
@@ -356,7 +356,7 @@ class RemoteStore:
         with self._watches_lock:
             self._watches.clear()
         if self._expired:
-            log.warning("the session with the metadata store is over id=%d why=%s", self._session_id, why)
+            logger.warning("the session with the metadata store is over id=%d why=%s", self._session_id, why)
         for callback in callbacks:
             self._calling.later(callback)
 

@@ -51,7 +51,7 @@ from odradek.cluster.store.store_protocol import (
     text,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 DEFAULT_SESSION_TIMEOUT_MS = 18_000
 PINGS_PER_TIMEOUT = 3
@@ -150,7 +150,7 @@ class StoreServer:
                     continue
                 except OSError as error:
                     # Out of file descriptors; some may be free soon.
-                    log.warning("a connection to the metadata store is not accepted: %s", error)
+                    logger.warning("a connection to the metadata store is not accepted: %s", error)
                     self._stopping.wait(_RETRY_S)
                     continue
                 self._begin(accepted)
@@ -158,7 +158,7 @@ class StoreServer:
     def _begin(self, accepted: socket.socket) -> None:
         with self._connections_lock:
             if len(self._connections) >= MAX_CONNECTIONS:
-                log.warning("too many connections to the metadata store limit=%d", MAX_CONNECTIONS)
+                logger.warning("too many connections to the metadata store limit=%d", MAX_CONNECTIONS)
                 accepted.close()
                 return
             connection = _Connection(self, accepted)
@@ -252,12 +252,12 @@ class _Connection:
             why = self._serve_requests()
         except StoreProtocolError as error:
             why = str(error)
-            log.warning("a connection to the metadata store is closed: %s", error)
+            logger.warning("a connection to the metadata store is closed: %s", error)
         except OSError as error:
             why = error.strerror or str(error)
         except Exception:
             why = "an error of its own"
-            log.exception("a connection to the metadata store is closed")
+            logger.exception("a connection to the metadata store is closed")
         finally:
             self._end(why)
 
@@ -302,7 +302,7 @@ class _Connection:
         if method != "connect" or arguments != [PROTOCOL_VERSION]:
             raise StoreProtocolError(f"not a greeting of version {PROTOCOL_VERSION}: {method!r:.100}")
         self._session = self._server.begin_session(self._tell)
-        log.info("session begun id=%d", self._session.session_id)
+        logger.info("session begun id=%d", self._session.session_id)
         self._writer.start()
         self._answer(request, [self._session.session_id, self._server.session_timeout_ms])
 
@@ -421,12 +421,12 @@ class _Connection:
             try:
                 self._server.end_session(session)
             except StoreError:
-                log.exception("the session's ephemeral nodes stay id=%d", session.session_id)
+                logger.exception("the session's ephemeral nodes stay id=%d", session.session_id)
             if why != "closed":
                 self.cut()
             self._outgoing.put(None)
             self._writer.join()
-            log.info("session ended id=%d why=%s", session.session_id, why)
+            logger.info("session ended id=%d why=%s", session.session_id, why)
         self.cut()
         self._socket.close()
         self._server.forget(self)

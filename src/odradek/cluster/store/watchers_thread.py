@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class WatchersThread:
@@ -38,4 +38,4 @@ class WatchersThread:
             try:
                 call()
             except Exception:
-                log.exception("a watcher of the metadata store broke")
+                logger.exception("a watcher of the metadata store broke")

@@ -54,7 +54,7 @@ from odradek.cluster.store.zookeeper_access import Auth, ConnectString, SaslAuth
 from odradek.cluster.store.zookeeper_watchers import ZooKeeperWatchers
 from odradek.cluster.store.zookeeper_watches import Look
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 IN_FLIGHT = 1000
 """How many requests `get_many` sends before it waits for their answers."""
@@ -492,12 +492,12 @@ class ZooKeeperStore:
                 return
             self._expired = True
             callbacks, self._expired_callbacks = self._expired_callbacks, []
-        log.warning("the session 0x%x with ZooKeeper has expired", self._session_id & (1 << 64) - 1)
+        logger.warning("the session 0x%x with ZooKeeper has expired", self._session_id & (1 << 64) - 1)
         for callback in callbacks:
             try:
                 callback()
             except Exception:
-                log.exception("the end of the session with ZooKeeper was not handled")
+                logger.exception("the end of the session with ZooKeeper was not handled")
         self.close()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from puresasl import SASLProtocolException, mechanisms
 
 from odradek.cluster.store.zookeeper_access import SaslAuth, StoreLogin
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _OURS = "ODRADEK"
 """Under which pure-sasl finds it. ZooKeeper is told no mechanism: it takes what its login module takes."""
@@ -36,7 +36,7 @@ class _LoggedIn(mechanisms.Mechanism):  # type: ignore[misc]
             response = self._exchange.evaluate(challenge or b"")
         except Exception as error:
             # kazoo tells only that it failed.
-            log.warning("no login at ZooKeeper host=%s: %s", self._host, error)
+            logger.warning("no login at ZooKeeper host=%s: %s", self._host, error)
             raise SASLProtocolException("the login failed") from error
         self.complete = self._exchange.is_complete
         return response

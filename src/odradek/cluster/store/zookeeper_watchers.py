@@ -22,7 +22,7 @@ from odradek.cluster.store.store import (
 from odradek.cluster.store.watchers_thread import WatchersThread
 from odradek.cluster.store.zookeeper_watches import Look, WatchedNode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ZooKeeperWatchers:
@@ -164,7 +164,7 @@ class ZooKeeperWatchers:
         try:
             watcher(watch_event)
         except Exception:
-            log.exception("a watcher of %s has failed", watch_event.path)
+            logger.exception("a watcher of %s has failed", watch_event.path)
 
 
 class _Once:

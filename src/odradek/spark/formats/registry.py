@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import urllib.error
     import urllib.request
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _TRIES = 4
@@ -158,7 +158,7 @@ class RegistryClient:
                 except (OSError, ValueError) as failed:
                     problem = failed
             if attempt < _TRIES - 1:
-                log.warning("%s did not answer: %s", self._where(), problem)
+                logger.warning("%s did not answer: %s", self._where(), problem)
                 self._sleep(0.2 * 2**attempt)
         raise RegistryError(
             f"{what} could not be had from {self._where()}: {problem}. Check the option "

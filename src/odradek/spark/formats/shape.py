@@ -18,7 +18,7 @@ from odradek.spark.formats.options import DROPMALFORMED, FAILFAST
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Problems = dict[int, list[tuple[str, Problem]]]
 """(side, why) of the malformed rows."""
@@ -52,7 +52,7 @@ class TypedShape(AbstractContextManager["TypedShape"]):
         if self._bad and exc[0] is None:
             done = "dropped" if self._read.malformed.mode == DROPMALFORMED else "made null"
             also = f", and written to {self._read.malformed.dead_letter_topic}" if self._letters else ""
-            log.warning(
+            logger.warning(
                 "%d of %d records of %s are malformed and were %s%s; the first: %s",
                 self._bad,
                 self._rows,

@@ -15,7 +15,7 @@ from odradek.spark.reading.offset_reader import OffsetReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class BatchReader(DataSourceReader):
@@ -31,7 +31,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks. Raises `ValueError` if a partition would end before it starts."""
         options = self._options
-        log.info("a batch reads %s", options.description)
+        logger.info("a batch reads %s", options.description)
         offset_reader = OffsetReader(options)
         try:
             starts, ends = offset_reader.bounds(options.start, options.end)

@@ -16,7 +16,7 @@ from odradek.spark.options import SourceOptions
 if TYPE_CHECKING:
     from odradek.client import Admin
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _TIMEOUT_MS = 10_000
 """A batch is not held up for longer than this."""
@@ -45,7 +45,7 @@ class GroupOffsets:
             self._admin.alter_group_offsets(group_id, commits)
             self._committed = dict(offsets)
         except (OdradekError, OSError) as error:
-            log.warning("offsets were not committed to group %s: %s", group_id, error)
+            logger.warning("offsets were not committed to group %s: %s", group_id, error)
             self.close()
 
     def close(self) -> None:

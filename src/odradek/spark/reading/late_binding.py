@@ -39,7 +39,7 @@ from odradek.wire.primitives import ZERO_UUID, uuid_to_text
 if TYPE_CHECKING:
     from odradek.client import RawReader
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _is_past(options: SourceOptions, r: OffsetRange) -> bool:
     )
     if options.fail_on_data_loss:
         raise DataLossError(reason)
-    log.warning("some data may have been lost: %s", reason)
+    logger.warning("some data may have been lost: %s", reason)
     return True
 
 
@@ -210,7 +210,7 @@ def _look_up(
         elif not topic.error and piece.topic_id and ids[tp] not in ("", piece.topic_id):
             partitions[tp] = None  # made again with fewer partitions
         elif options.pattern and binding.from_beginning and binding.to_end and _is_gone(reader, tp):
-            log.warning("%s is gone, and not read any more", tp)
+            logger.warning("%s is gone, and not read any more", tp)
             partitions[tp] = None
     try:
         begins = reader.beginning_offsets(there)
@@ -250,7 +250,7 @@ def _ranges_of_others(options: SourceOptions, reader: "RawReader", others: Other
         except UnknownTopicError as error:
             if options.fail_on_data_loss:
                 raise
-            log.warning("some data may have been lost: %s", error)
+            logger.warning("some data may have been lost: %s", error)
             return []
         ranges = [
             OffsetRange(tp, start, ends.offsets[tp], starts.topic_ids.get(tp.topic, ""))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from odradek.client import RawReader
     from odradek.client.raw_partitions import FoundTopic
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -92,7 +92,7 @@ class OffsetReader:
             doubts = _doubts(known, ends) if known is not None else []
             if not doubts:
                 break
-            log.warning("asking again for the ends of partitions: %s", "; ".join(doubts))
+            logger.warning("asking again for the ends of partitions: %s", "; ".join(doubts))
             self._sleep(options.fetch_offset_retry_interval_ms / 1000)
             ends = self._retried(self._latest_of_selected)
         return ends
@@ -238,7 +238,7 @@ class OffsetReader:
                 "are left out until they do"
             )
         if missing - self._left_out:
-            log.warning("assign names partitions that do not exist; they are left out: %s", show(missing))
+            logger.warning("assign names partitions that do not exist; they are left out: %s", show(missing))
         self._left_out = missing
         ids = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != ZERO_UUID}
         return _Selected(
@@ -294,7 +294,7 @@ class OffsetReader:
                 self.close()
                 if attempt == tries:
                     raise
-                log.warning("attempt %d of %d to get offsets failed: %s", attempt, tries, error)
+                logger.warning("attempt %d of %d to get offsets failed: %s", attempt, tries, error)
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
         raise AssertionError("unreachable: fetch_offset_tries is positive")
 

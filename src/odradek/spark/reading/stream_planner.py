@@ -46,7 +46,7 @@ from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange, split
 from odradek.spark.reading.admission import Admission
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Brokers(Protocol):
@@ -176,7 +176,7 @@ class StreamPlanner:
             begins = self._begin().offsets
         except (ValueError, OdradekError) as problem:
             # Of a query that has long begun; who begins one is told when Spark asks where.
-            log.info("where the query would begin is not known: %s", problem)
+            logger.info("where the query would begin is not known: %s", problem)
             return {}
         return {tp: min(begins[tp], end) for tp, end in ends.items() if tp in begins}
 
@@ -221,9 +221,9 @@ class StreamPlanner:
         for tp in sorted(returned & start.offsets.keys() & newest.offsets.keys()):
             place, end = start.offsets[tp], newest.offsets[tp]
             if tp.topic in start.topic_ids:
-                log.warning("%s is there again", tp)
+                logger.warning("%s is there again", tp)
             elif end >= place:
-                log.warning(
+                logger.warning(
                     "%s is there again, and is gone on with at %d. Its brokers tell no topic ids (before "
                     "Kafka 2.8): if it was deleted and made again, its first records are not read",
                     tp,
@@ -322,7 +322,7 @@ class StreamPlanner:
     def _lost(self, reason: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(reason)
-        log.warning("some data may have been lost: %s", reason)
+        logger.warning("some data may have been lost: %s", reason)
 
     def _moving_partitions(self, initial: Mapping[TopicPartition, int]) -> frozenset[TopicPartition]:
         """The partitions whose start would be another one if it were asked for again after a crash."""

@@ -37,7 +37,7 @@ except ImportError:  # pyspark 4.1
         """Stands where PySpark 4.2 has its own."""
 
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -53,7 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         if not HAS_LIMITS and (options.max_offsets_per_trigger or options.min_offsets_per_trigger):
             raise ValueError("maxOffsetsPerTrigger and minOffsetsPerTrigger need pyspark 4.2 or newer")
-        log.info("a stream reads %s", options.description)
+        logger.info("a stream reads %s", options.description)
         self._options = options
         self._brokers = OffsetReader(options)
         self.planner = StreamPlanner(options, self._brokers)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from odradek.spark.formats.shape import TypedShape
     from odradek.spark.reading.late_binding import Binding
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BATCH_ROWS = 20_000
 """Rows per Arrow batch: between 10,000 and 50,000 Spark takes them fastest."""
@@ -116,7 +116,7 @@ def _failures_named(task: RangeToRead, *, fail_on_data_loss: bool) -> Iterator[N
         if error.rows_in_doubt:
             # They may be the new topic's, which the next batch reads from its beginning.
             raise ReadError(f"Could not read {what}: while they were read, the {error}") from error
-        log.warning("skipping %s: %s", what, error)
+        logger.warning("skipping %s: %s", what, error)
     except PartitionLostError as error:
         raise DataLossError(
             f"Could not read records in offset [{task.start}, {task.end}) for topic partition "
@@ -132,7 +132,7 @@ def _failures_named(task: RangeToRead, *, fail_on_data_loss: bool) -> Iterator[N
             raise ReadError(f"Could not read {what}: {error}") from error
         if fail_on_data_loss:
             raise DataLossError(f"Could not read {what}: the topic or partition is gone") from error
-        log.warning("skipping %s: the topic or partition is gone", what)
+        logger.warning("skipping %s: the topic or partition is gone", what)
 
 
 def shape_of(options: SourceOptions, tp: TopicPartition) -> "AbstractContextManager[Shape | TypedShape]":

@@ -14,7 +14,7 @@ from odradek.spark.watching.progress import line_of, sight_of
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ProgressListener(StreamingQueryListener):

@@ -28,7 +28,7 @@ from odradek.errors import KafkaError
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.where.conditions import Where
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CLOCKS_MS = 3_600_000
@@ -117,7 +117,7 @@ def _stamped(times: Times, topics: set[str]) -> frozenset[str]:
     try:
         return times.stamped(topics)
     except KafkaError as problem:
-        log.info("message.timestamp.type is not known: %s", problem)
+        logger.info("message.timestamp.type is not known: %s", problem)
         return frozenset()
 
 
@@ -148,14 +148,14 @@ def _topic_by_topic(
                 answers |= _topic_by_topic(ask, [tp for tp in wanted if tp.topic == topic], what)
             return answers
         if not problem.retriable:
-            log.info("%s are not known of %s: %s", what, topics[0], problem)
+            logger.info("%s are not known of %s: %s", what, topics[0], problem)
             return {}
         raise
 
 
 def _tell(line: str) -> None:
     """Write a line to the log, or to Spark's output where nobody set up a log, which shows only warnings."""
-    if log.isEnabledFor(logging.INFO):
-        log.info(line)
+    if logger.isEnabledFor(logging.INFO):
+        logger.info(line)
     else:
         print(f"odradek: {line}", file=sys.stderr)  # noqa: T201

@@ -33,7 +33,7 @@ from odradek.wire.messages.describe_transactions import DescribeTransactionsRequ
 from odradek.wire.messages.end_txn import EndTxnRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PLACE = TopicPartition(GROUP_METADATA_TOPIC, 0)
 """Of the group's committed offset that is the decision."""
@@ -286,7 +286,7 @@ class Coordinators:
                 transactions += self._open_at(self._cluster.connection(node), name + SEPARATOR)
         except KafkaError as problem:
             # They are looked for again; what was found is found.
-            log.warning("open transactions of %s were not all found: %s", name, problem)
+            logger.warning("open transactions of %s were not all found: %s", name, problem)
         return transactions
 
     def unseen_s(self, name: str) -> float:

@@ -22,7 +22,7 @@ from odradek.spark.writing.decisions import (
     task_begins,
 )
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_BATCH = -1
 """Before the first."""
@@ -104,7 +104,7 @@ def write_task(
         part = to_do.complete
         if part is None or ledger.end(part.transaction, commit=True):
             return Report(task, attempt, sum(some.num_rows for some in rows), found_decided=True)
-        log.warning(
+        logger.warning(
             "batch %d: the transaction of task %d has timed out; writing its rows again", batch.number, task
         )
         replaces = part.transaction
@@ -204,4 +204,4 @@ def _abort(ledger: Ledger, transactions: Iterable[Transaction]) -> None:
         try:
             ledger.end(transaction, commit=False)
         except OdradekError as problem:
-            log.warning("transaction %s was not aborted: %s", transaction.transactional_id, problem)
+            logger.warning("transaction %s was not aborted: %s", transaction.transactional_id, problem)

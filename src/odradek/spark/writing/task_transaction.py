@@ -18,7 +18,7 @@ from odradek.spark.writing.slots import slots_here
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _TIMEOUT = "transaction.timeout.ms"
 _TWO_PHASE = "transaction.two.phase.commit.enable"
@@ -53,7 +53,7 @@ class TaskTransaction:
         try:
             self._writer.abort_transaction()
         except OdradekError as problem:
-            log.warning("transaction %s was not aborted: %s", self._id, problem)
+            logger.warning("transaction %s was not aborted: %s", self._id, problem)
         self._writer.abandon()
 
 

@@ -24,7 +24,7 @@ from odradek.spark.writing.task_transaction import begin
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 #: Of Spark's local properties, which reach the tasks.
 _QUERY_ID = "sql.streaming.queryId"
@@ -113,7 +113,9 @@ def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None])
             f"({type(problem).__name__}: {problem}). Run it again: what is committed is not written again"
         ) from problem
     rows = sum(message.report.rows for message in prepared)
-    log.info("%s, batch %d: %d rows in %d tasks are committed", batch.name, batch.number, rows, len(prepared))
+    logger.info(
+        "%s, batch %d: %d rows in %d tasks are committed", batch.name, batch.number, rows, len(prepared)
+    )
 
 
 def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -126,4 +128,4 @@ def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) 
         with coordinators_of(options) as ledger:
             abort_batch(ledger, batch, [message.report for message in prepared])
     except OdradekError as problem:
-        log.warning("batch %d of %s was not aborted: %s", batch.number, batch.name, problem)
+        logger.warning("batch %d of %s was not aborted: %s", batch.number, batch.name, problem)

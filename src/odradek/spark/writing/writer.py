@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from odradek.spark.formats.encoding import TypedWrite
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _ACCEPTED: dict[str, tuple[DataType, ...]] = {
     "topic": (StringType(),),
@@ -213,13 +213,13 @@ class BatchWriter(DataSourceArrowWriter):
         if self._options.exactly_once:
             transactional_sink.commit(self._options, messages)
             return
-        log.info("wrote %d rows in %d tasks", *_total(messages))
+        logger.info("wrote %d rows in %d tasks", *_total(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once:
             transactional_sink.abort(self._options, messages)
             return
-        log.warning("the job failed; %d rows of %d finished tasks stay in the log", *_total(messages))
+        logger.warning("the job failed; %d rows of %d finished tasks stay in the log", *_total(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -241,11 +241,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
             transactional_sink.commit(self._options, messages)
             return
         rows, tasks = _total(messages)
-        log.info("batch %d: wrote %d rows in %d tasks", batchId, rows, tasks)
+        logger.info("batch %d: wrote %d rows in %d tasks", batchId, rows, tasks)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         if self._options.exactly_once:
             transactional_sink.abort(self._options, messages)
             return
         rows, tasks = _total(messages)
-        log.warning("batch %d failed; %d rows of %d finished tasks stay in the log", batchId, rows, tasks)
+        logger.warning("batch %d failed; %d rows of %d finished tasks stay in the log", batchId, rows, tasks)
