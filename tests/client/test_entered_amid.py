@@ -251,6 +251,7 @@ def _close_by_the_owner_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerThread, "begin_close", begin_close)
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     ("mutant", "client", "entry", "outer", "inner"),
     [

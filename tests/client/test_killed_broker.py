@@ -8,8 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from odradek.client import Consumer, Producer
 from waiting import WITHIN_S
+
+pytestmark = pytest.mark.model
 
 
 class Server:

@@ -22,6 +22,8 @@ from odradek.client import (
 )
 from odradek.errors import OdradekError
 
+pytestmark = pytest.mark.model
+
 pa = pytest.importorskip("pyarrow")
 
 STEPS = ["begin", "records", "flush", "offsets", "more records", "commit"]

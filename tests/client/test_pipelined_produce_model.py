@@ -27,6 +27,8 @@ from .produce_model import TP, Choices, Fate, ModelledPartition
 from .sending import led_by_broker_0, produce_response, producer_config, transaction_begun
 from .test_produce_model import MUTANTS, _first_not_alone, _parts_at_the_end, _without_limit
 
+pytestmark = pytest.mark.model
+
 _REFUSED = {
     Fate.TOO_LARGE: E.MESSAGE_TOO_LARGE,
     Fate.NOT_ENOUGH_REPLICAS: E.NOT_ENOUGH_REPLICAS,

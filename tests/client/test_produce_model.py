@@ -20,6 +20,8 @@ from odradek.errors import ErrorCode
 
 from .produce_model import Fate, broken, every_run, random_runs
 
+pytestmark = pytest.mark.model
+
 
 @pytest.mark.parametrize("in_flight", range(1, 6))
 def test_any_two_answers_to_any_batches(in_flight: int) -> None:

@@ -28,6 +28,8 @@ from odradek.errors import OdradekError
 from odradek.testing import Broker
 from seeds import each_seed
 
+pytestmark = pytest.mark.model
+
 pa = pytest.importorskip("pyarrow")
 
 CUT = {0, 10, 22, 24, 25, 26, 28}

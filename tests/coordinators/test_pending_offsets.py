@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -33,6 +34,8 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 from .harness import World
+
+pytestmark = pytest.mark.model
 
 GROUPS = ("g", "h")
 PARTITIONS = (0, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -24,6 +25,8 @@ from odradek.wire.messages.offset_commit import (
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from .harness import World
+
+pytestmark = pytest.mark.model
 
 GROUPS = st.sampled_from(["g", "g", "g", "h"])
 PROTOCOLS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range")])

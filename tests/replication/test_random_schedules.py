@@ -25,6 +25,8 @@ from seeds import each_seed
 from .leading_side import ID, LeadingBroker
 from .replicas import NOW, batch
 
+pytestmark = pytest.mark.model
+
 BROKERS = (1, 2, 3)
 STEPS = 120
 

@@ -16,6 +16,8 @@ from odradek.cluster.nodes import encode_reassignments
 
 from ..brokers import World
 
+pytestmark = pytest.mark.model
+
 MAX_WRITES = 60
 WRITES_OF_THE_NEXT = (None, 1, 2, 3, 4, 6)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -21,6 +22,8 @@ from odradek.errors import ErrorCode, NotEnoughReplicasError
 from odradek.records.batch import iter_records
 
 from .world import World
+
+pytestmark = pytest.mark.model
 
 S = TransactionState
 E = ErrorCode

@@ -30,6 +30,8 @@ from ..cleaning import (
 )
 from ..following import remove_due_files
 
+pytestmark = pytest.mark.model
+
 if is_compiled():
     pytest.skip(
         "compiled objects cannot be copied; tests/test_interpreted.py runs the sources",

@@ -212,6 +212,7 @@ def test_a_stop_between_two_steps(end: str) -> None:
     assert at > 12
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(("power", "strict"), [(False, False), (True, True)])
 def test_killed_at_every_operation(power: bool, strict: bool) -> None:
     config = replace(CONFIG, flush_messages=1) if strict else CONFIG

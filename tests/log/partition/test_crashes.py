@@ -61,6 +61,7 @@ def test_a_life_has_many_operations():
     assert OPERATIONS > 300
 
 
+@pytest.mark.model
 @pytest.mark.parametrize("block", range(10))
 def test_killed_at_every_operation(block):
     for kill_at in range(block, OPERATIONS, 10):

@@ -18,6 +18,8 @@ from ..batches import NOW_MS, batch, records_of
 from ..following import append_follower, flush_dirty
 from ..startup.test_missing_segments import DATA, manager_of
 
+pytestmark = pytest.mark.model
+
 COUNT = 12
 
 
