@@ -149,9 +149,16 @@ def plain_port() -> Iterator[str]:
 
 PLAIN: dict[str, Any] = {}
 TLS = {"security_protocol": "SSL"}
+# A resolver takes its time, which is told where the client's is over first.
+PATIENT = {
+    "request_timeout_ms": 20_000,
+    "socket_connection_setup_timeout_ms": 20_000,
+    "socket_connection_setup_timeout_max_ms": 20_000,
+    "default_api_timeout_ms": 25_000,
+}
 NOBODY = {
     "refused": (refusing, PLAIN, "Connection refused"),
-    "unresolvable": (unknown, PLAIN, "ame"),  # Name or service not known, in the resolver's words
+    "unresolvable": (unknown, PATIENT, "ame"),  # Name or service not known, in the resolver's words
     "mute": (mute, PLAIN, "is it a Kafka broker, and is its security.protocol PLAINTEXT"),
     "hung up": (hanging_up, PLAIN, "does it speak TLS, or want a login"),
     "TLS port": (tls_port, PLAIN, "TLS"),
@@ -167,19 +174,19 @@ async def ask_async(client: Any, call: Callable[[], Any]) -> None:
 
 
 def consume(servers: str, more: dict[str, Any], told: Callable[[], bool]) -> None:
-    with Consumer("t", bootstrap_servers=servers, group_id="g", **GAVE_UP, **more) as consumer:
+    with Consumer("t", bootstrap_servers=servers, group_id="g", **{**GAVE_UP, **more}) as consumer:
         until(lambda: consumer.poll(100) or told(), what="a line in the log")
 
 
 def produce(servers: str, more: dict[str, Any], told: Callable[[], bool]) -> None:
-    producer = Producer(bootstrap_servers=servers, max_block_ms=1_000, **SHORT, **more)
+    producer = Producer(bootstrap_servers=servers, max_block_ms=1_000, **{**SHORT, **more})
     with producer, suppress(OdradekError):
         producer.send("t", b"x")
     assert told()
 
 
 def administer(servers: str, more: dict[str, Any], told: Callable[[], bool]) -> None:
-    with Admin(bootstrap_servers=servers, **GAVE_UP, **more) as admin, suppress(OdradekError):
+    with Admin(bootstrap_servers=servers, **{**GAVE_UP, **more}) as admin, suppress(OdradekError):
         admin.list_topics()
     assert told()
 
@@ -212,7 +219,7 @@ def write_transactions(servers: str, more: dict[str, Any], told: Callable[[], bo
 
 def consume_async(servers: str, more: dict[str, Any], told: Callable[[], bool]) -> None:
     async def run() -> None:
-        consumer = AsyncConsumer("t", bootstrap_servers=servers, group_id="g", **GAVE_UP, **more)
+        consumer = AsyncConsumer("t", bootstrap_servers=servers, group_id="g", **{**GAVE_UP, **more})
         await ask_async(consumer, lambda: consumer.poll(1_000))
 
     asyncio.run(run())
@@ -221,7 +228,7 @@ def consume_async(servers: str, more: dict[str, Any], told: Callable[[], bool]) 
 
 def produce_async(servers: str, more: dict[str, Any], told: Callable[[], bool]) -> None:
     async def run() -> None:
-        producer = AsyncProducer(bootstrap_servers=servers, max_block_ms=1_000, **SHORT, **more)
+        producer = AsyncProducer(bootstrap_servers=servers, max_block_ms=1_000, **{**SHORT, **more})
         await ask_async(producer, lambda: producer.send("t", b"x"))
 
     asyncio.run(run())
@@ -230,7 +237,7 @@ def produce_async(servers: str, more: dict[str, Any], told: Callable[[], bool]) 
 
 def administer_async(servers: str, more: dict[str, Any], told: Callable[[], bool]) -> None:
     async def run() -> None:
-        admin = AsyncAdmin(bootstrap_servers=servers, **GAVE_UP, **more)
+        admin = AsyncAdmin(bootstrap_servers=servers, **{**GAVE_UP, **more})
         await ask_async(admin, admin.list_topics)
 
     asyncio.run(run())
