@@ -141,5 +141,5 @@ def test_what_cannot_be_imported_is_tried_again(
     assert steps.count(warm_up.RETRY) == 2
     assert tries[-2:] == ["odradek.broker.handlers.fetch"] * 2
     assert handlers.loaded.keys() == SERVED.keys()
-    (line,) = [one for one in caplog.records if one.name == warm_up.log.name]
+    (line,) = [one for one in caplog.records if one.name == warm_up.logger.name]
     assert "module=odradek.broker.handlers.fetch" in line.getMessage()
