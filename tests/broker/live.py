@@ -179,6 +179,15 @@ async def append(
     return answer
 
 
+async def create_topic_with_record(broker: Broker, name: str) -> None:
+    """Create a topic of one partition, and have a record written to it."""
+    await create_topic(broker, name)
+    client = await connect(broker)
+    answer = await append(client, name, batch())
+    client.close()
+    assert answer.error_code == 0
+
+
 def fetch(
     topic: str,
     offset: int = 0,

@@ -12,7 +12,7 @@ from odradek.broker.folders.store_file import STORE_FILE
 from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.store import Delete
 
-from ..live import append, batch, connect, create_topic, running
+from ..live import append, batch, connect, create_topic, create_topic_with_record, running
 from ..net import run
 
 
@@ -88,10 +88,7 @@ def test_a_node_that_cannot_be_read_stops_the_start_and_its_log_is_left_alone(
 
     async def main() -> None:
         async with running(tmp_path) as broker:
-            await create_topic(broker, "t")
-            client = await connect(broker)
-            await append(client, "t", batch())
-            client.close()
+            await create_topic_with_record(broker, "t")
         before = (tmp_path / "t-0" / f"{0:020}.log").read_bytes()
         with closing(EmbeddedStore(tmp_path / STORE_FILE)) as store:
             good = store.get(node)
@@ -113,10 +110,7 @@ def test_a_node_that_cannot_be_read_stops_the_start_and_its_log_is_left_alone(
 def test_a_topic_whose_node_is_gone_leaves_its_log_and_a_new_one_is_not_mixed_into_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            await create_topic(broker, "t")
-            client = await connect(broker)
-            await append(client, "t", batch())
-            client.close()
+            await create_topic_with_record(broker, "t")
         before = (tmp_path / "t-0" / f"{0:020}.log").read_bytes()
         store = EmbeddedStore(tmp_path / STORE_FILE)
         base = "/brokers/topics/t"

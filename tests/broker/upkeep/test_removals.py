@@ -11,7 +11,7 @@ from odradek.broker.upkeep.removing import RETRY_MS, STEP
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.util.clock import ManualClock
 
-from ..live import append, batch, connect, create_topic, delete_topics, running
+from ..live import create_topic, create_topic_with_record, delete_topics, running
 from ..net import run, settle
 
 NOW_MS = 1_700_000_000_000
@@ -60,10 +60,7 @@ def test_a_deleted_topic_goes_after_its_delay_whatever_retention_does(tmp_path: 
 def test_a_start_removes_at_once_what_was_left(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
-            await create_topic(broker, "t")
-            client = await connect(broker)
-            await append(client, "t", batch())
-            client.close()
+            await create_topic_with_record(broker, "t")
         count = 3 * STEP + 1
         for number in range(count):
             folder = tmp_path / f"gone-{number}.{uuid.uuid4().hex}-delete"

@@ -69,12 +69,12 @@ def update_dynamic(config: BrokerConfig, default: Layer, own: Layer) -> set[str]
     Returns:
         The names whose values have changed.
     """
+    refused: dict[str, str] = {}
     if default or own:
-        # Else nothing has to be decoded, and most brokers need not load what does.
+        # Else nothing has to be decoded, and most brokers need not load what does; nor to be checked, as the
+        # start has checked what stands in the file.
         decode = config.dynamic_passwords.decode
-        default, own = decode(default), decode(own)
-    # What stands in the file has been checked by the start.
-    default, own, refused = _usable_layers(config, default, own) if default or own else ({}, {}, {})
+        default, own, refused = _usable_layers(config, decode(default), decode(own))
     for name, why in sorted(refused.items()):
         if config.passed_over.get(name) != why:
             logger.error("a dynamic config is passed over name=%s: %s", name, why)
