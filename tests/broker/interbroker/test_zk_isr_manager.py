@@ -161,6 +161,19 @@ def test_what_was_not_written_is_written_later(error: Exception) -> None:
     run(scenario())
 
 
+def test_a_state_that_cannot_be_read_does_not_keep_others_from_theirs() -> None:
+    async def scenario() -> None:
+        world = World(count=2)
+        world.store.set(paths.partition_state("t", 0), b"no state")
+        for index in range(2):
+            follow(world.partitions["t", index], THIRD, 3)
+        await world.breathe()
+        assert RETRY_S in world.pauses
+        assert [partition.isr for partition in world.partitions.values()] == [(ME, SECOND), ALL]
+
+    run(scenario())
+
+
 def test_a_leadership_that_is_over_writes_nothing() -> None:
     async def scenario() -> None:
         world = World()

@@ -112,10 +112,11 @@ class ZkIsrManager:
         try:
             while self._wishes:
                 key, wish = next(iter(self._wishes.items()))
+                # Behind the others: a state that cannot be read keeps none of them from being written.
+                self._wishes[key] = self._wishes.pop(key)
                 try:
                     known = await self._write(key, wish)
                 except Exception:
-                    # Those of other partitions are written all the same.
                     logger.exception("in-sync replicas cannot be written topic=%s partition=%d", *key)
                     known = False
                 if not known:
