@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.interbroker.alter_partition_manager import (
-    REFUSED_REST_MS,
-    RETRY_S,
-    AlterPartitionManager,
-)
+from odradek.broker.interbroker.alter_partition_manager import REFUSED_REST_MS, AlterPartitionManager
 from odradek.broker.interbroker.channel import ChannelBroken
+from odradek.broker.interbroker.unsent_isr_updates import RETRY_S
 from odradek.errors.codes import ErrorCode
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, RETRY_S, ZkIsrManager
+from odradek.broker.interbroker.unsent_isr_updates import RETRY_S
+from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
 from odradek.cluster import nodes, paths
 from odradek.cluster.nodes import PartitionState
 from odradek.cluster.store.memory import MemoryStore

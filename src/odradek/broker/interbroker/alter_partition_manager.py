@@ -1,8 +1,8 @@
 """A leader's wishes for its in-sync sets, brought to the controller (AlterPartition, KIP-497).
 
-One wish of each partition, one request under way at a time, with all wishes that have come by then. What does
-not reach a controller is sent again until something answers, or the wish is over. Kafka:
-`AlterPartitionManager`, `Partition.handleAlterPartitionError`.
+A request has all wishes that have come by then (`UnsentIsrUpdates`). What does not reach a controller is sent
+again until something answers, or the wish is over. Kafka: `DefaultAlterPartitionManager`,
+`Partition.handleAlterPartitionError`.
 
 | the controller answers | what becomes of the wish |
 |---|---|
@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from odradek.broker.interbroker.unsent_isr_updates import UnsentIsrUpdates
 from odradek.errors import OdradekError
 from odradek.errors.codes import ErrorCode, error_name, to_code
 from odradek.util.repeats import Repeats
@@ -35,6 +36,7 @@ from odradek.wire.messages.alter_partition import (
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from odradek.broker.interbroker.unsent_isr_updates import AlterPartitionItem, Replicas
     from odradek.replication.leadership import Leadership
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
@@ -45,7 +47,6 @@ repeats = Repeats(logger)
 NEWEST = 3
 _WITHOUT_EPOCHS = 2
 _BY_NAME = 1
-RETRY_S = 0.05
 REFUSED_REST_MS = 100
 """So long after INELIGIBLE_REPLICA no new member of a partition is asked for: a broker that is leaving
 fetches until it has gone."""
@@ -71,23 +72,6 @@ class ControllerChannel(Protocol):
 
     async def to_controller(self, request: Any, newest: int, purpose: str) -> Any:
         """See `InterBrokerChannels.to_controller`."""
-
-
-class Replicas(Protocol):
-    """Finds the replicas of this broker: `ReplicaManager`."""
-
-    def find(self, topic: str, index: int) -> Leadership | None:
-        """The replica of a partition, None if there is none."""
-
-
-class _Wish(NamedTuple):
-    topic_id: bytes
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[int, ...]
-    broker_epochs: tuple[int, ...]
-    """Of the members, as they have fetched when it was wished for: who has begun another life since may not
-    have what it had."""
 
 
 class AlterPartitionManager:
@@ -119,32 +103,15 @@ class AlterPartitionManager:
         self._replicas = replicas
         self._clock = clock
         self._broker_epoch = broker_epoch
-        self._is_eligible = is_eligible
-        self._pause = pause
-        self._wishes: dict[TopicPartition, _Wish] = {}
+        self._updates = UnsentIsrUpdates(broker_id, replicas, is_eligible, self._send, pause)
         self._rest_until_ms: dict[TopicPartition, float] = {}
         """Partitions whose last new member was refused: each fetch of it would have it asked for again."""
-        self._task: asyncio.Task[None] | None = None
-        self._stopped = False
 
     def want(self, partition: Leadership, isr: tuple[int, ...]) -> bool:
         """See `OnIsrWanted`: have the controller asked for this ISR, unless a new member is not live."""
-        if self._stopped or not all(
-            one in partition.isr or one == self._broker_id or self._is_eligible(one) for one in isr
-        ):
-            return False
         if len(isr) > len(partition.isr) and self._rests(partition.key):
             return False
-        self._wishes[partition.key] = _Wish(
-            partition.log.topic_id or ZERO_UUID,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            isr,
-            tuple(map(partition.broker_epoch_of, isr)),
-        )
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._send_all())
-        return True
+        return self._updates.add(partition, isr)
 
     def _rests(self, key: TopicPartition) -> bool:
         until_ms = self._rest_until_ms.get(key)
@@ -157,42 +124,18 @@ class AlterPartitionManager:
 
     def stop(self) -> None:
         """Ask for nothing more."""
-        self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
+        self._updates.stop()
 
-    async def _send_all(self) -> None:
-        try:
-            while self._forget_what_is_over():
-                try:
-                    settled = await self._send(dict(self._wishes))
-                except Exception:
-                    # The wishes stay, and nobody else would bring them.
-                    logger.exception("in-sync replicas cannot be asked for")
-                    settled = False
-                if not settled:
-                    await self._pause(RETRY_S)
-        finally:
-            self._task = None
-
-    def _forget_what_is_over(self) -> bool:
-        """Drop the wishes of leaderships and states that are over; return whether others are left."""
-        for key, wish in list(self._wishes.items()):
-            partition = self._replicas.find(*key)
-            if partition is None or not (
-                partition.is_leader
-                and partition.leader_epoch == wish.leader_epoch
-                and partition.partition_epoch == wish.partition_epoch
-            ):
-                del self._wishes[key]
-        return bool(self._wishes)
-
-    async def _send(self, wishes: dict[TopicPartition, _Wish]) -> bool:
-        """Ask once; return whether everything was answered for good."""
+    async def _send(self) -> bool:
+        """Ask once for everything; return whether all of it was answered for good."""
+        updates = self._updates
+        items = {key: item for key, item in list(updates.items.items()) if updates.partition_of(key, item)}
+        if not items:
+            return True
         if self._broker_epoch() == NO_EPOCH:
             return False
         try:
-            response = await self._ask(wishes)
+            response = await self._ask(items)
         except OdradekError as error:
             repeats.log(logging.INFO, None, "the controller is not reached for in-sync replicas: %s", error)
             return False
@@ -204,55 +147,57 @@ class AlterPartitionManager:
                 error_name(response.error_code),
             )
             return False
-        names = {wish.topic_id: key[0] for key, wish in wishes.items() if wish.topic_id != ZERO_UUID}
+        names = {item.topic_id: key[0] for key, item in items.items() if item.topic_id != ZERO_UUID}
         settled: set[TopicPartition] = set()
         for topic in response.topics:
             for answer in topic.partitions:
                 key = (names.get(topic.topic_id, topic.topic_name), answer.partition_index)
-                wish = wishes.get(key)
-                if wish is not None and self._settle(key, wish, answer):
+                item = items.get(key)
+                if item is not None and self._settle(key, item, answer):
                     settled.add(key)
-        return settled == wishes.keys()
+        return settled == items.keys()
 
-    async def _ask(self, wishes: dict[TopicPartition, _Wish]) -> AlterPartitionResponse:
+    async def _ask(self, items: dict[TopicPartition, AlterPartitionItem]) -> AlterPartitionResponse:
         purpose = "alter-partition"
-        if any(wish.topic_id == ZERO_UUID for wish in wishes.values()):
-            request = self._request(wishes, with_epochs=False)
+        if any(item.topic_id == ZERO_UUID for item in items.values()):
+            request = self._request(items, with_epochs=False)
             answer = await self._channels.to_controller(request, _BY_NAME, purpose)
         else:
             try:
-                request = self._request(wishes, with_epochs=True)
+                request = self._request(items, with_epochs=True)
                 answer = await self._channels.to_controller(request, NEWEST, purpose)
             except InvalidMessageError:
                 # A controller before 3.5 knows no epochs of members, and has its own field for them.
-                request = self._request(wishes, with_epochs=False)
+                request = self._request(items, with_epochs=False)
                 answer = await self._channels.to_controller(request, _WITHOUT_EPOCHS, purpose)
         assert isinstance(answer, AlterPartitionResponse)
         return answer
 
-    def _request(self, wishes: dict[TopicPartition, _Wish], *, with_epochs: bool) -> AlterPartitionRequest:
+    def _request(
+        self, items: dict[TopicPartition, AlterPartitionItem], *, with_epochs: bool
+    ) -> AlterPartitionRequest:
         topics: dict[str, TopicData] = {}
-        for (name, index), wish in wishes.items():
-            topic = topics.setdefault(name, TopicData(topic_name=name, topic_id=wish.topic_id, partitions=[]))
+        for (name, index), item in items.items():
+            topic = topics.setdefault(name, TopicData(topic_name=name, topic_id=item.topic_id, partitions=[]))
             data = PartitionData(
-                partition_index=index, leader_epoch=wish.leader_epoch, partition_epoch=wish.partition_epoch
+                partition_index=index, leader_epoch=item.leader_epoch, partition_epoch=item.partition_epoch
             )
             if with_epochs:
                 # Kafka's leaders say them with KRaft alone (KIP-903); its controllers with ZooKeeper do not
                 # look at them, ours do.
                 data.new_isr_with_epochs = [
                     BrokerState(broker_id=one, broker_epoch=epoch)
-                    for one, epoch in zip(wish.isr, wish.broker_epochs, strict=True)
+                    for one, epoch in zip(item.isr, item.broker_epochs, strict=True)
                 ]
             else:
-                data.new_isr = list(wish.isr)
+                data.new_isr = list(item.isr)
             topic.partitions.append(data)
         return AlterPartitionRequest(
             broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
         )
 
-    def _settle(self, key: TopicPartition, wish: _Wish, answer: ResponsePartitionData) -> bool:
-        """Do what an answer says; return whether the wish is done with."""
+    def _settle(self, key: TopicPartition, item: AlterPartitionItem, answer: ResponsePartitionData) -> bool:
+        """Do what an answer says; return whether the item is done with."""
         error = to_code(answer.error_code)
         if error is not ErrorCode.NONE:
             repeats.log(
@@ -270,7 +215,7 @@ class AlterPartitionManager:
         elif error in NEVER_GRANTED:
             # A later fetch, or the next look for laggards, asks again.
             self._rest_until_ms[key] = self._clock.monotonic_ms() + REFUSED_REST_MS
-            partition.give_isr_up(wish.leader_epoch, wish.partition_epoch)
+            partition.give_isr_up(item.leader_epoch, item.partition_epoch)
         elif error is ErrorCode.NONE and partition.take_isr(
             answer.leader_epoch, answer.isr, answer.partition_epoch, self._clock.now_ms()
         ):
@@ -280,7 +225,6 @@ class AlterPartitionManager:
                 ",".join(map(str, answer.isr)),
                 answer.partition_epoch,
             )
-        # Last, as what fails before is asked for again; the partition may have another wish by now.
-        if self._wishes.get(key) is wish:
-            del self._wishes[key]
+        # Last, as what fails before is asked for again.
+        self._updates.settle(key, item)
         return True

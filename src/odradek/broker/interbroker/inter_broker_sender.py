@@ -26,6 +26,11 @@ class InterBrokerSender(Generic[Q, B]):
 
     A queue is there from when something is put into it until it is empty and all of it is answered: so a
     broker with a queue is one with a request under way, or about to be sent.
+
+    Three more have one request under way at a time, by other rules, as what they send is kept until it is
+    settled and sent again: `UnsentIsrUpdates` has one wish of each partition, which a newer one replaces, for
+    whoever is the controller by then; `BrokerQueues` has an order that must hold, also where it sends again;
+    a `ReplicaFetcher` has no queue, and makes each request anew of what it follows.
     """
 
     def __init__(

@@ -12,15 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from odradek.broker.interbroker.unsent_isr_updates import UnsentIsrUpdates
 from odradek.cluster import nodes, paths
 from odradek.cluster.nodes import PartitionState
 from odradek.cluster.store.store import BadVersion, NoNode, StoreError
 from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
-    from odradek.broker.interbroker.alter_partition_manager import Replicas
+    from odradek.broker.interbroker.unsent_isr_updates import AlterPartitionItem, Replicas
     from odradek.cluster.store.store import MetadataStore
     from odradek.replication.leadership import Leadership
     from odradek.util.clock import Clock
@@ -38,16 +39,8 @@ LINGER_MS = 5_000
 MAX_DELAY_MS = 60_000
 """So long after the last notice the next one does not wait for more changes."""
 
-RETRY_S = 0.05
-
 RunInStore = Callable[[Callable[["MetadataStore"], Any]], Awaitable[Any]]
 """Runs work with the session in a thread that may wait; an awaitable of its result."""
-
-
-class _Wish(NamedTuple):
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[int, ...]
 
 
 class ZkIsrManager:
@@ -74,15 +67,10 @@ class ZkIsrManager:
             is_eligible: whether a broker may be in an ISR: it is live as far as this broker knows.
             pause: waits so many seconds before something is tried again.
         """
-        self._broker_id = broker_id
         self._run_in_store = run_in_store
-        self._replicas = replicas
         self._clock = clock
         self._controller_epoch = controller_epoch
-        self._is_eligible = is_eligible
-        self._pause = pause
-        self._wishes: dict[TopicPartition, _Wish] = {}
-        self._writing: asyncio.Task[None] | None = None
+        self._updates = UnsentIsrUpdates(broker_id, replicas, is_eligible, self._write_next, pause)
         self._changed: dict[TopicPartition, None] = {}
         self._changed_ms = self._propagated_ms = clock.monotonic_ms()
         self._propagating: asyncio.Task[None] | None = None
@@ -90,76 +78,48 @@ class ZkIsrManager:
 
     def want(self, partition: Leadership, isr: tuple[int, ...]) -> bool:
         """See `OnIsrWanted`: have this ISR written, unless a new member of it is not live."""
-        if self._stopped or not all(
-            one in partition.isr or one == self._broker_id or self._is_eligible(one) for one in isr
-        ):
-            return False
-        self._wishes[partition.key] = _Wish(partition.leader_epoch, partition.partition_epoch, isr)
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write_all())
-        return True
+        return self._updates.add(partition, isr)
 
     def stop(self) -> None:
         """Write nothing more."""
         self._stopped = True
-        for task in (self._writing, self._propagating):
-            if task is not None:
-                task.cancel()
+        self._updates.stop()
+        if self._propagating is not None:
+            self._propagating.cancel()
 
     # ------------------------------------------------------------------ the states
 
-    async def _write_all(self) -> None:
-        try:
-            while self._wishes:
-                key, wish = next(iter(self._wishes.items()))
-                # Behind the others: a state that cannot be read keeps none of them from being written.
-                self._wishes[key] = self._wishes.pop(key)
-                try:
-                    known = await self._write(key, wish)
-                except Exception:
-                    logger.exception("in-sync replicas cannot be written topic=%s partition=%d", *key)
-                    known = False
-                if not known:
-                    await self._pause(RETRY_S)
-        finally:
-            self._writing = None
-
-    async def _write(self, key: TopicPartition, wish: _Wish) -> bool:
+    async def _write_next(self) -> bool:
         """Write one state; return whether it is known what came of it."""
-        partition = self._replicas.find(*key)
-        if partition is None or (partition.leader_id, partition.leader_epoch, partition.partition_epoch) != (
-            self._broker_id,
-            wish.leader_epoch,
-            wish.partition_epoch,
-        ):
-            self._done(key, wish)
+        items = self._updates.items
+        key, item = next(iter(items.items()))
+        # Behind the others: a state that cannot be read keeps none of them from being written.
+        items[key] = items.pop(key)
+        partition = self._updates.partition_of(key, item)
+        if partition is None:
             return True
-        state = PartitionState(self._broker_id, wish.leader_epoch, wish.isr, self._controller_epoch())
+        state = PartitionState(partition.leader_id, item.leader_epoch, item.isr, self._controller_epoch())
         try:
-            version = await self._run_in_store(lambda store: _write_state(store, key, state, wish))
+            version = await self._run_in_store(lambda store: _write_state(store, key, state, item))
         except StoreError as error:
             # Written or not: the larger of both sets counts, and the next attempt finds out.
             repeats.log(logging.INFO, None, "in-sync replicas cannot be written: %s", error)
             return False
-        self._done(key, wish)
+        self._updates.settle(key, item)
         if version is None:
             # The controller has changed it meanwhile, and will tell.
             logger.info("in-sync replicas not changed topic=%s partition=%d: another state", *key)
             return True
         self._changed[key] = None
         self._changed_ms = self._clock.monotonic_ms()
-        if partition.take_isr(wish.leader_epoch, wish.isr, version, self._clock.now_ms()):
+        if partition.take_isr(item.leader_epoch, item.isr, version, self._clock.now_ms()):
             logger.info(
                 "in-sync replicas topic=%s partition=%d isr=%s partition_epoch=%d",
                 *key,
-                ",".join(map(str, wish.isr)),
+                ",".join(map(str, item.isr)),
                 version,
             )
         return True
-
-    def _done(self, key: TopicPartition, wish: _Wish) -> None:
-        if self._wishes.get(key) is wish:
-            del self._wishes[key]
 
     # ------------------------------------------------------------------ the notices
 
@@ -187,11 +147,13 @@ class ZkIsrManager:
             self._propagating = None
 
 
-def _write_state(store: MetadataStore, key: TopicPartition, state: PartitionState, wish: _Wish) -> int | None:
+def _write_state(
+    store: MetadataStore, key: TopicPartition, state: PartitionState, item: AlterPartitionItem
+) -> int | None:
     """Write a state if it is the one that the leader knows; return its version, None if it is another one."""
     path = paths.partition_state(*key)
     try:
-        return store.set(path, nodes.encode_partition_state(state), wish.partition_epoch).version
+        return store.set(path, nodes.encode_partition_state(state), item.partition_epoch).version
     except NoNode:
         return None
     except BadVersion:

@@ -34,7 +34,11 @@ class _Queue:
 
 
 class BrokerQueues:
-    """Per live broker, what it is still to be told. Makes no requests and sends none itself."""
+    """Per live broker, what it is still to be told. Makes no requests and sends none itself.
+
+    No `InterBrokerSender`, which sends whatever has gathered and forgets it: here each request goes by
+    itself, and stays the first until it is answered, or the broker's epoch is over.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[int, _Queue] = {}
