@@ -30,7 +30,7 @@ What a reader may see is said in `odradek.replication.reading`, for first reads,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.broker.apis.registry import handler
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from odradek.broker.requests.context import RequestContext
-    from odradek.cluster.image import ClusterImage
+    from odradek.wire.messages.fetch import ForgottenTopic
 
 T = TypeVar("T")
 
@@ -72,25 +72,12 @@ def handle(context: RequestContext, request: FetchRequest) -> _Response | Steps[
     fetch = _Fetch(context, request)
     if named > AT_ONCE:
         return fetch.start_in_steps()
-    by_id = context.api_version >= 13
-    image = context.broker.image if by_id else None
-    wanted: list[FetchedPartition] = []
     for topic in topics:
-        wanted += _wanted(topic, topic.partitions, image)
-    forgotten: list[IdOrName] = []
+        fetch.want(topic, topic.partitions)
     for gone in request.forgotten_topics_data:
-        forgotten += [(gone.topic_id if by_id else gone.topic, index) for index in gone.partitions]
-    fetch.open(wanted, forgotten)
+        fetch.forget(gone, gone.partitions)
+    fetch.open()
     return fetch.go_on() if len(fetch.partitions) <= AT_ONCE else fetch.go_on_in_steps()
-
-
-def _wanted(
-    topic: FetchTopic, partitions: Iterable[FetchPartition], image: ClusterImage | None
-) -> list[FetchedPartition]:
-    """Return the wanted partitions of a topic; `image` knows its name, None where the request has it."""
-    topic_id = ZERO_UUID if image is None else topic.topic_id
-    name = topic.topic if image is None else image.topic_name(topic_id)
-    return [FetchedPartition(name, topic_id, one) for one in partitions]
 
 
 def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -106,9 +93,12 @@ def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
 class _Fetch:
     """One request on its way: read everything, answer or wait, read again and answer.
 
-    Each step that goes through all partitions is there for few of them, and `in_steps` for many.
+    What goes through all partitions has a loop of pieces `in_steps`, for many of them. Neither is made of the
+    other: few partitions in steps took 8 % more instructions of a long poll, and after pauses another look is
+    needed at what has come meanwhile. tests/broker/fetch/test_fetch_in_steps.py holds the two alike.
 
     Attributes:
+        wanted, forgotten: what the request names.
         session: what the request's session fields mean.
         partitions: all that is to be read.
         reading: how, and what has been found.
@@ -117,8 +107,10 @@ class _Fetch:
 
     __slots__ = (
         "broker",
+        "by_id",
         "by_key",
         "context",
+        "forgotten",
         "max_wait_ms",
         "min_bytes",
         "partitions",
@@ -126,6 +118,7 @@ class _Fetch:
         "reading",
         "request",
         "session",
+        "wanted",
     )
 
     session: FetchContext
@@ -143,16 +136,30 @@ class _Fetch:
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.reading = FetchReading(context, request, max_bytes)
+        self.by_id = context.api_version >= 13
+        self.wanted: list[FetchedPartition] = []
+        self.forgotten: list[IdOrName] = []
         self.by_key: dict[Hashable, FetchedPartition] = {}
 
-    def open(self, wanted: list[FetchedPartition], forgotten: list[IdOrName]) -> None:
+    def want(self, topic: FetchTopic, partitions: Sequence[FetchPartition]) -> None:
+        """Take up some partitions of a topic that the request names."""
+        topic_id = topic.topic_id if self.by_id else ZERO_UUID
+        name = self.broker.image.topic_name(topic_id) if self.by_id else topic.topic
+        self.wanted += [FetchedPartition(name, topic_id, one) for one in partitions]
+
+    def forget(self, topic: ForgottenTopic, indexes: Sequence[int]) -> None:
+        """Take up some partitions that the session is to drop."""
+        name: bytes | str = topic.topic_id if self.by_id else topic.topic
+        self.forgotten += [(name, index) for index in indexes]
+
+    def open(self) -> None:
         """Find the session, and with it all that is to be read."""
         self.session = self.broker.fetch_sessions.open(
             self.request.session_id,
             self.request.session_epoch,
-            wanted=wanted,
-            forgotten=forgotten,
-            uses_topic_ids=self.context.api_version >= 13,
+            wanted=self.wanted,
+            forgotten=self.forgotten,
+            uses_topic_ids=self.by_id,
             privileged=self.reading.reader.replica_id >= 0,
             now_ms=self.context.now_ms,
         )
@@ -161,29 +168,24 @@ class _Fetch:
 
     def start_in_steps(self) -> Steps[_Response]:
         """As `handle`, where many partitions are named."""
-        by_id = self.context.api_version >= 13
-        image = self.broker.image if by_id else None
-        wanted: list[FetchedPartition] = []
         for topic in self.request.topics:
-            for piece in _pieces(topic.partitions):
-                wanted += _wanted(topic, piece, image)
+            for partitions in _pieces(topic.partitions):
+                self.want(topic, partitions)
                 yield
             yield
-        forgotten: list[IdOrName] = []
         for gone in self.request.forgotten_topics_data:
             for indexes in _pieces(gone.partitions):
-                forgotten += [(gone.topic_id if by_id else gone.topic, index) for index in indexes]
+                self.forget(gone, indexes)
                 yield
             yield
-        self.open(wanted, forgotten)
+        self.open()
         return (yield from self.go_on_in_steps())
 
     def go_on(self) -> _Response:
         """Read everything, and answer or wait."""
-        self.reading.read(self.partitions, first=True)
-        if not self.may_wait():
-            return self.respond()
-        if self.reading.watch() >= self.min_bytes or self.reading.is_urgent:
+        reading = self.reading
+        reading.read(self.partitions, first=True)
+        if not self.may_wait() or reading.watch() >= self.min_bytes or reading.is_urgent:
             return self.respond()
         return self.wait()
 
@@ -254,11 +256,11 @@ class _Fetch:
         return bool(self.reading.watched) and total >= self.min_bytes
 
     def complete(self) -> None:
-        """Read again, and answer with whatever is there."""
+        """As `complete`, for many partitions."""
         promise = self.promise
         if promise.done():
             return
-        response: _Response | asyncio.Future[_Response]
+        response: _Response | asyncio.Future[FetchResponse]
         try:
             if len(self.partitions) > AT_ONCE:
                 response = self.broker.slicer.run(self.read_again_in_steps())
@@ -275,7 +277,7 @@ class _Fetch:
             pass_on(response, promise)
 
     def read_again_in_steps(self) -> Steps[FetchResponse]:
-        """Read many partitions again, and answer with whatever is there."""
+        """As `complete`, for many partitions."""
         self.reading.begin()
         for piece in _pieces(self.partitions):
             self.reading.read(piece, first=False)
@@ -287,7 +289,7 @@ class _Fetch:
 
     def respond(self) -> _Response:
         """Answer with what was read, when what has to be converted has been."""
-        if self.broker.request_throttle is not None and (empty := self.throttled()) is not None:
+        if (empty := self.throttled()) is not None:
             return empty
         if not self.reading.converting:
             return self.respond_at_once()
@@ -315,7 +317,7 @@ class _Fetch:
         """As `respond`, for many partitions."""
         if self.reading.converting:
             return self.respond()
-        if self.broker.request_throttle is not None and (empty := self.throttled()) is not None:
+        if (empty := self.throttled()) is not None:
             return empty
         form, chosen = self.choose()
         for piece in _pieces(chosen):
