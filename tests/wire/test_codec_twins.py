@@ -7,7 +7,9 @@ import copy
 import gc
 import os
 import random
+import sys
 import tracemalloc
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from odradek.wire.check import message_class, read_golden
 from odradek.wire.codec import GeneratedCodec
 from odradek.wire.decoder import PAUSE_AFTER
 from odradek.wire.errors import InvalidMessageError
+from odradek.wire.headers import encode_response, encode_response_in_steps
 from odradek.wire.message import Message
 from odradek.wire.messages import request_class, response_class
 from odradek.wire.messages.metadata import MetadataRequest
@@ -115,6 +118,26 @@ def test_every_golden_message(cases: list[Case]) -> None:
     # Golden messages have tagged fields set that clients and brokers leave alone.
     assert left[0] < 0.5 * 3 * len(cases)
     assert left[1] < 0.5 * len(cases)
+
+
+def in_steps(steps: Generator[None, None, Any]) -> Any:
+    """What comes of steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def test_every_golden_message_in_steps(cases: list[Case]) -> None:
+    for cls, version, data in cases:
+        message, end = GeneratedCodec(cls, version).decode_within(data, 0, sys.maxsize) or (None, 0)
+        assert in_steps(cls.decode_in_steps(data, version)) == (message, end)
+        message = cls.decode(data, version)
+        assert b"".join(in_steps(message.encode_in_steps(version))) == message.encode(version)
+        if cls.KIND == "response":
+            parts = in_steps(encode_response_in_steps(cls.API_KEY, version, 7, message))
+            assert b"".join(parts) == b"".join(encode_response(cls.API_KEY, version, 7, message))
 
 
 @pytest.mark.parametrize("key", [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 22, 24, 25, 26, 28])
