@@ -50,6 +50,18 @@ def receive(connection: Connection, data: bytes) -> None:
         data = data[count:]
 
 
+async def at_rest(number: Callable[[], int]) -> int:
+    """Let the loop run until a number is the same in a hundred looks one after the other; returns it."""
+    seen = [number()]
+
+    def look() -> bool:
+        seen.append(number())
+        return len(seen) > 100 and len(set(seen[-100:])) == 1
+
+    await settle(look, "a number that stays")
+    return seen[-1]
+
+
 @asynccontextmanager
 async def listening(
     handlers: dict[ApiKey, Any],

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.apis.registry import SERVED
+from odradek.broker.network.connection import WRITE_HIGH_WATER
 from odradek.errors.codes import ErrorCode
 from odradek.records.builder import build_batch
 from odradek.wire.api import ApiKey, request_header_version
@@ -31,7 +32,7 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from seeds import seed
 
 from .. import live
-from ..net import read_eof, run, settle
+from ..net import at_rest, read_eof, run, settle
 from ..sweep import WIRE, Sweeper, error_codes, golden_requests, sweeping
 from .test_every_version import TOPIC, aim, commit_once, fill_topic
 
@@ -164,11 +165,12 @@ def test_answers_that_nobody_reads_do_not_pile_up(tmp_path: Path) -> None:
                 greedy.send(live.fetch("t"), 11)
             listener = broker.listeners[0]
 
-            def is_full() -> bool:
+            def unsent_bytes() -> int:
                 ours = [one for one in listener.connections if one.peer.port == _port(greedy)]
-                return bool(ours) and not ours[0]._writable  # type: ignore[attr-defined]
+                return sum(one.unsent_bytes for one in ours)
 
-            await settle(is_full)
+            await settle(lambda: unsent_bytes() > 0)
+            assert WRITE_HIGH_WATER // 4 < await at_rest(unsent_bytes) < 2 * WRITE_HIGH_WATER
             for _ in range(20):
                 assert (await neighbour.call(ApiVersionsRequest(), 0)).error_code == 0
             assert resident_mib() - before < 40

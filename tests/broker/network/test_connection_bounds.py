@@ -120,6 +120,38 @@ class Transport:
     abort = close
 
 
+class InWork:
+    """A request that was taken up."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.is_answered = False
+        self.later: Any = None
+
+
+class Pool(MemoryPool):  # type: ignore[misc]
+    """Knows who has found no room, and was not told of any since."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.without_room: set[Any] = set()
+
+    def has_room(self, connection: Any) -> bool:
+        if super().has_room(connection):
+            return True
+        self.without_room.add(connection)
+        return False
+
+    def release(self, size: int) -> None:
+        if self.used - size < self.limit:
+            self.without_room.clear()
+        super().release(size)
+
+    def forget(self, connection: Any) -> None:
+        self.without_room.discard(connection)
+        super().forget(connection)
+
+
 class Side:
     """One connection and its peer."""
 
@@ -134,31 +166,64 @@ class Side:
         self.held: list[Any] = []
         """Requests in slices, which hold back what is behind them, and are answered some time after."""
         self.muted: deque[Callable[[], object]] = deque()
-        self.taken = 0
+        self.waiting: deque[str] = deque()
+        """What was delivered and not taken up yet."""
+        self.in_work: deque[InWork] = deque()
+        """What was taken up, oldest first, until it and all before it are answered."""
+        self.is_full = False
+        """Whether the peer has stopped reading."""
         self.is_over = False
 
     def deliver(self) -> None:
         """The socket gives what it has, in one read."""
         data = b""
         while self.in_socket and self.transport.reads and not self.transport.closing:
-            data += b"".join(struct.pack(">i", len(FRAMES[one])) + FRAMES[one] for one in self.in_socket)
+            data += b"".join(struct.pack(">i", len(FRAMES[kind])) + FRAMES[kind] for kind in self.in_socket)
+            self.waiting += self.in_socket
             self.in_socket.clear()
             receive(self.connection, data)
 
     def is_idle(self) -> bool:
         """Whether nobody has to do anything for it."""
-        return not (self.unanswered or self.held or self.muted) and self.connection._writable
+        return not (self.unanswered or self.held or self.muted or self.is_full)
+
+    def take(self) -> InWork:
+        """The connection hands a request on."""
+        request = InWork(len(FRAMES[self.waiting.popleft()]))
+        self.in_work.append(request)
+        return request
+
+    def answer(self, later: Any) -> None:
+        """Answer a request that was taken up before."""
+        self.answered(next(request for request in self.in_work if request.later is later))
+        later(Answer([b"answer"]))
+
+    def answered(self, request: InWork) -> None:
+        request.is_answered = True
+        while self.in_work and self.in_work[0].is_answered:
+            self.in_work.popleft()
+
+    def may_process(self) -> bool:
+        """Whether the rules let it take up a request."""
+        open_bytes = sum(request.size for request in self.in_work if not request.is_answered)
+        return (
+            not (self.is_full or self.held or self.muted)
+            and len(self.in_work) < MOST
+            and open_bytes < MOST_BYTES
+            and self.world.memory_pool.used < POOL_BYTES
+        )
 
     def state(self) -> tuple[Any, ...]:
-        one = self.connection
         return (
             tuple(self.in_socket),
-            tuple(frame[:1].tobytes() for frame in map(memoryview, one._unprocessed)),
-            tuple((slot.size, slot.answer is None, slot in self.held) for slot in one._unanswered),
-            one._held,
+            tuple(self.waiting),
+            tuple(
+                (request.size, request.is_answered, request.later in self.held) for request in self.in_work
+            ),
+            len(self.held),
             len(self.muted),
-            one._writable,
-            one._reading,
+            self.is_full,
+            self.transport.reads,
             self.transport.closing,
             self.is_over,
         )
@@ -175,7 +240,7 @@ class World:
         self.limits = NetworkLimits()
         self.receive_buffers = BUFFERS
         self.sending_threads: Any = None
-        self.memory_pool = MemoryPool(POOL_BYTES)
+        self.memory_pool = Pool(POOL_BYTES)
         self.write_turn = WriteTurn()
         self.repeats_of_connections = Repeats(logging.getLogger(__name__))
         self.sasl = None
@@ -202,11 +267,14 @@ class World:
 
     def dispatch(self, peer: Peer, frame: Any, later: Any) -> Answer | None:
         side = self.sides[peer.port]
-        side.taken += 1
+        request = side.take()
+        request.later = later
         match bytes(frame[:1]):
             case b"q":
+                side.answered(request)
                 return Answer([b"answer"])
             case b"m":
+                side.answered(request)
                 later.mute(Timers(side.muted), 1.0, None)
                 return Answer([b"answer"])
             case b"s":
@@ -228,7 +296,7 @@ class World:
                 continue
             # The second is there for what the two share.
             kinds = list(FRAMES) if number == 0 else ["large"]
-            if len(side.in_socket) + len(side.connection._unprocessed) < 3:
+            if len(side.in_socket) + len(side.waiting) < 3:
                 found += [("frame", number, kind) for kind in kinds]
                 if number == 0:
                     found += [("frames", number, kinds) for kinds in (("later",) * 3, ("large", "later"))]
@@ -238,7 +306,7 @@ class World:
             if side.muted:
                 found.append(("unmute", number, None))
             if number == 0:
-                found.append(("drained" if not side.connection._writable else "full", number, None))
+                found.append(("drained" if side.is_full else "full", number, None))
             found.append(("lost", number, None))
         return found
 
@@ -253,7 +321,7 @@ class World:
             case "frames":
                 side.in_socket += detail
             case "answer":
-                side.unanswered.pop(detail)(Answer([b"answer"]))
+                side.answer(side.unanswered.pop(detail))
             case "slices end":
                 later = side.held.pop()
                 later.hold(False)
@@ -261,13 +329,16 @@ class World:
             case "unmute":
                 side.muted.popleft()()
             case "full":
+                side.is_full = True
                 side.connection.pause_writing()
             case "drained":
+                side.is_full = False
                 side.connection.resume_writing()
             case "lost":
                 side.is_over = True
                 side.transport.closing = True
                 side.connection.connection_lost(None)
+                side.waiting.clear()
         for one in self.sides:
             one.deliver()
 
@@ -276,11 +347,10 @@ class World:
     def broken(self) -> str | None:
         """What stands still though it might go on."""
         for number, side in enumerate(self.sides):
-            one = side.connection
             if side.is_over or self.loop.soon:
                 continue
-            stands = bool(one._unprocessed) or not side.transport.reads
-            if stands and one._may_process():
+            stands = bool(side.waiting) or not side.transport.reads
+            if stands and side.may_process():
                 return f"connection {number} may take up what comes, and nothing wakes it"
         return None
 
@@ -291,11 +361,11 @@ class World:
                 while side.held:
                     self.do(("slices end", self.sides.index(side), None))
                 while side.unanswered:
-                    side.unanswered.pop(0)(Answer([b"answer"]))
+                    side.answer(side.unanswered.pop(0))
                 while side.muted:
                     side.muted.popleft()()
-                if not side.connection._writable and not side.is_over:
-                    side.connection.resume_writing()
+                if side.is_full and not side.is_over:
+                    self.do(("drained", self.sides.index(side), None))
                 if not side.is_over:
                     side.deliver()
             if self.loop.soon:
@@ -303,14 +373,12 @@ class World:
             elif all(side.is_idle() for side in self.sides):
                 break
         for number, side in enumerate(self.sides):
-            if not side.is_over and (
-                side.in_socket or side.connection._unprocessed or not side.transport.reads
-            ):
+            if not side.is_over and (side.in_socket or side.waiting or not side.transport.reads):
                 return f"connection {number} is paused for good"
         return None if self.memory_pool.used == 0 else f"{self.memory_pool.used} bytes are held by nobody"
 
     def state(self) -> tuple[Any, ...]:
-        waiting = tuple(side.connection in self.memory_pool._waiting for side in self.sides)
+        waiting = tuple(side.connection in self.memory_pool.without_room for side in self.sides)
         return (*(side.state() for side in self.sides), waiting, len(self.loop.soon), self.memory_pool.used)
 
 

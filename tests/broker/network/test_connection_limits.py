@@ -12,11 +12,13 @@ import pytest
 
 from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection_slots import ConnectionSlots
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits, network_limits
 from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.server import Listener
+from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -303,15 +305,14 @@ def test_a_connection_that_cannot_be_taken_up_is_closed_and_the_next_one_is_serv
 
     async def main() -> None:
         async with listening({ApiKey.HEARTBEAT: answer_heartbeat}) as listener:
-            real = listener._protocol
 
-            def protocol(peer: Any) -> Any:
-                made.append(peer.host)
+            def protocol(connection: Connection) -> SocketProtocol:
+                made.append(connection.peer.host)
                 if len(made) == 1:
                     raise RuntimeError("a bug")
-                return real(peer)
+                return SocketProtocol(connection)
 
-            monkeypatch.setattr(listener, "_protocol", protocol)
+            monkeypatch.setattr("odradek.broker.network.server.SocketProtocol", protocol)
             first, _ = await connect(listener)
             assert await read_eof(first) == b""
             reader, writer = await connect(listener)

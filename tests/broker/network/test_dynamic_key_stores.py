@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +21,28 @@ SECRET = {"password.encoder.secret": "master"}
 HOSTS = ("localhost", "127.0.0.1")
 
 
+@dataclass(frozen=True)
 class FileSecurity(Security):
-    """A broker whose key lies in a file of PKCS#12."""
+    """A broker whose key lies in a file of PKCS#12.
 
-    def _tls_of_broker(self) -> dict[str, str]:
-        return self._made["stores"]
+    Attributes:
+        stores: `ssl.*` of the broker.
+    """
+
+    stores: dict[str, str] = field(default_factory=dict)
+
+    def server_configs(self) -> dict[str, str]:
+        return self.stores
 
 
-def secured(folder: Path, **configs: str) -> tuple[Security, CertificateAuthority]:
+def secured(folder: Path, **configs: str) -> tuple[FileSecurity, CertificateAuthority]:
     security = FileSecurity(tls=True, configs=configs)
     authority = security.authority
     key = authority.issue("broker", hosts=HOSTS).write_pkcs12(folder / "first.p12", "first-secret")
-    security._made["stores"] = {
-        **authority.trust(),
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(key),
-        "ssl.keystore.password": "first-secret",
-        "ssl.key.password": "first-secret",
-    }
+    security.stores.update(authority.trust())
+    security.stores["ssl.keystore.type"] = "PKCS12"
+    security.stores["ssl.keystore.location"] = str(key)
+    security.stores["ssl.keystore.password"] = security.stores["ssl.key.password"] = "first-secret"
     return security, authority
 
 
@@ -114,7 +119,7 @@ def test_a_key_store_is_changed_while_the_broker_runs(
 def test_the_same_file_with_another_key_and_password(tmp_path: Path) -> None:
     """As Kafka's documentation has it: the file is replaced, and the broker is told."""
     security, authority = secured(tmp_path, **SECRET)
-    path = Path(security._made["stores"]["ssl.keystore.location"])
+    path = Path(security.stores["ssl.keystore.location"])
     with Broker(security=security) as broker:
         second = authority.issue("broker", hosts=HOSTS)
         second.write_pkcs12(path, "second-secret")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.network.handshakes import MOST_IN_A_TURN, Handshakes
-from waiting import happened, joined, until
+from waiting import happened, joined
 
 MANY = 1_000
 
@@ -163,7 +163,7 @@ def test_one_whose_step_cannot_be_taken_up_stops_no_other(loop: Loop, handshakes
     assert len(handshakes) == 2
 
 
-def test_what_is_left_when_it_ends_is_not_done(loop: Loop) -> None:
+def test_what_is_left_when_it_ends_is_not_done(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     handshakes = Handshakes(loop, threads=1)  # type: ignore[arg-type]
     begun, go_on = threading.Event(), threading.Event()
 
@@ -177,10 +177,18 @@ def test_what_is_left_when_it_ends_is_not_done(loop: Loop) -> None:
     handshakes.submit(slow, 1)
     handshakes.submit(left, 1)
     assert begun.wait(60)
+    (worker,) = (thread for thread in threading.enumerate() if thread.name.startswith("odradek-tls"))
+    waited_for, join = threading.Event(), worker.join
+
+    def joining() -> None:
+        waited_for.set()
+        join()
+
+    monkeypatch.setattr(worker, "join", joining)
     closing = threading.Thread(target=handshakes.close)
     closing.start()
-    # It is set before the thread is waited for.
-    until(lambda: handshakes._is_closed, "the handshakes to be closed", every_s=0)
+    # It is closed before the thread is waited for.
+    happened(waited_for, "the wait for the thread")
     go_on.set()
     joined(closing)
     loop.turn()

@@ -6,10 +6,11 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.server import Listener
 from odradek.broker.network.socket_protocol import SocketProtocol
-from odradek.broker.requests.peer import Peer
 
 from ..live import running
 from ..net import PATIENCE_S, open_stream, run
@@ -46,20 +47,21 @@ def test_a_connection_that_was_being_taken_up_at_the_stop(tmp_path: Path) -> Non
     run(main)
 
 
-def test_a_connection_that_was_being_taken_up_when_all_were_cut_off(tmp_path: Path) -> None:
+def test_a_connection_that_was_being_taken_up_when_all_were_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             (listener,) = broker.listeners
-            protocol = listener._protocol
             begun = asyncio.Event()
 
-            def cut_off_then(peer: Peer) -> SocketProtocol:
+            def cut_off_then(connection: Connection) -> SocketProtocol:
                 listener.stop_accepting()
                 listener.abort_connections()
                 begun.set()
-                return protocol(peer)
+                return SocketProtocol(connection)
 
-            listener._protocol = cut_off_then  # type: ignore[method-assign]
+            monkeypatch.setattr("odradek.broker.network.server.SocketProtocol", cut_off_then)
             reader, writer = await open_stream(broker.port)
             await asyncio.wait_for(begun.wait(), PATIENCE_S)
             with suppress(ConnectionResetError):

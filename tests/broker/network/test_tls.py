@@ -473,9 +473,18 @@ def test_client_certificates_need_a_package(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @LOOPS
-def test_records_of_files_go_piece_by_piece(loop: str, tmp_path: Path) -> None:
+def test_records_of_files_go_piece_by_piece(
+    loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A peer that asks for much and does not read holds a piece of it; then all comes, in order."""
     mib = 1024 * 1024
+    made: list[tuple[PieceSender, asyncio.Transport]] = []
+
+    def sender_of(connection: Any, loop: Any, transport: asyncio.Transport) -> PieceSender:
+        made.append((PieceSender(connection, loop, transport), transport))
+        return made[-1][0]
+
+    monkeypatch.setattr("odradek.broker.network.connection.PieceSender", sender_of)
     handler = FetchesOfAFile(tmp_path, 8 * mib)
 
     async def main() -> None:
@@ -484,11 +493,9 @@ def test_records_of_files_go_piece_by_piece(loop: str, tmp_path: Path) -> None:
             for number in range(4):
                 writer.write(ask_for_a_range(number, 0, 8 * mib))
             await settle(lambda: handler.served > 0)
-            (connection,) = listener.connections
-            sender = connection._file_sender
-            assert isinstance(sender, PieceSender)
+            ((sender, transport),) = made
             await settle(lambda: sender.left > 0)
-            assert connection._transport.get_write_buffer_size() < mib
+            assert transport.get_write_buffer_size() < mib
             for number in range(4):
                 assert await answer_of_a_range(reader) == (number, handler.content)
             writer.write(ask_for_a_range(9, 5, 3 * mib, 2))

@@ -592,6 +592,15 @@ class Connection:
         """Return whether nothing of this connection is in work."""
         return not self._unanswered and not self._unprocessed
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Return how many bytes of answers wait for the peer to read.
+
+        Beyond `WRITE_HIGH_WATER` no more of its requests are taken up.
+        """
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return waiting if self._sending is None else waiting + self._sending.left
+
     def close(self, reason: str, *, warn: bool = False) -> None:
         """Take no more requests, drop what waits, and close once the answers already given are sent."""
         if self._close_reason is not None:
