@@ -10,7 +10,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LEFT = {
     "broker/apis/test_no_long_stretch.py": 1,
-    "broker/authorizer/test_acls.py": 1,
     "broker/conversion/test_lazy_records.py": 1,
     "broker/conversion/unpacked.py": 5,
     "broker/event_loop/test_slices.py": 2,
@@ -18,12 +17,6 @@ LEFT = {
     "broker/fetch/test_fetch_waiting.py": 2,
     "broker/folders/test_disk_waits.py": 1,
     "broker/interbroker/test_zk_isr_manager.py": 1,
-    "broker/membership/test_membership.py": 6,
-    "broker/membership/test_sessions.py": 1,
-    "broker/membership/test_start_store_away.py": 2,
-    "broker/membership/test_state_changes.py": 1,
-    "broker/metadata/test_newcomers.py": 2,
-    "broker/metadata/test_topic_descriptions.py": 3,
     "broker/process/test_supervisor.py": 2,
     "broker/requests/test_produce_road.py": 6,
     "broker/requests/test_sliced_requests.py": 1,

@@ -306,14 +306,31 @@ def test_producers_may_be_idempotent_when_they_may_write_to_some_topic(world: Wo
     assert not authorizer.authorize_by_type(Asker("User:alice"), WRITE, ResourceType.TOPIC)
 
 
-def test_decisions_are_remembered_within_bounds() -> None:
+def test_decisions_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     authorizer = AclAuthorizer([], True)
-    decisions = lambda: authorizer._decisions  # noqa: E731
-    for number in range(MOST_DECISIONS + 10):
-        authorizer.authorize(Asker("User:a"), Action(READ, topic(str(number))))
-    assert len(decisions()) == 10
-    authorizer.authorize(Asker("User:a"), Action(READ, topic("x" * (LONGEST_NAME + 1))))
-    assert len(decisions()) == 10
+    decide = authorizer.index.decide
+    decided: list[str] = []
+
+    def note(*question: Any, **more: Any) -> Any:
+        decided.append(question[-1])
+        return decide(*question, **more)
+
+    monkeypatch.setattr(authorizer.index, "decide", note)
+
+    def ask(*names: str) -> list[str]:
+        """Ask about topics; returns those of which nothing was remembered."""
+        decided.clear()
+        for name in names:
+            authorizer.authorize(Asker("User:a"), Action(READ, topic(name)))
+        return list(decided)
+
+    names = [str(number) for number in range(MOST_DECISIONS + 10)]
+    assert ask(*names) == names
+    assert ask(*names[-10:]) == []
+    assert ask(names[0], names[0]) == [names[0]]
+    long = "x" * (LONGEST_NAME + 1)
+    assert ask(long, long) == [long, long]
+    assert ask(*names[-10:]) == []
 
 
 def test_what_was_granted_is_not_asked_again_until_an_acl_changes(world: World) -> None:

@@ -7,11 +7,12 @@ import json
 import logging
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from odradek.broker.app import StartError
+from odradek.broker.interbroker.channel import ChannelBroken
+from odradek.broker.interbroker.presence import WATCH
 from odradek.broker.membership import controller_watch, membership
 from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster import paths
@@ -25,6 +26,8 @@ from odradek.cluster.nodes import (
 )
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable, ensure_path
+from odradek.errors.codes import ErrorCode
+from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -342,11 +345,19 @@ def test_a_controller_that_refuses_this_broker_alone_is_not_removed_again_and_ag
     removed: list[int] = []
 
     async def use(member: Member) -> None:
-        membership = member.broker._membership
-        assert membership is not None
-        member.broker.controller.remove_dead_controller = removed.append  # type: ignore[method-assign, assignment]
+        controller, changes = member.broker.controller, member.broker.state_changes
+        assert changes is not None
+        refused: list[int] = []
+        note = controller.note_refused_controller
+
+        def note_refused(controller_id: int) -> None:
+            refused.append(controller_id)
+            note(controller_id)
+
+        controller.note_refused_controller = note_refused
+        controller.remove_dead_controller = removed.append  # type: ignore[method-assign, assignment]
         closed = free_port()
-        own = next(iter(membership.metadata.image.brokers.values()))
+        own = next(iter(member.broker.image.brokers.values()))
         epoch = 10
 
         def told(*live: int, controller: int) -> None:
@@ -362,19 +373,19 @@ def test_a_controller_that_refuses_this_broker_alone_is_not_removed_again_and_ag
                 )
                 for one in live
             ]
-            membership.metadata.update(
-                UpdateMetadataRequest(controller_id=controller, controller_epoch=epoch, live_brokers=brokers),
-                8,
+            update = UpdateMetadataRequest(
+                controller_id=controller, controller_epoch=epoch, live_brokers=brokers
             )
-
-        async def quiet() -> None:
-            await until(lambda: membership._controller_watch._watched == -1)
-            await member.broker._controller_thread.run(lambda: None)
+            assert changes.update_metadata(update, 8) is ErrorCode.NONE
 
         told(0, 9, controller=9)
         await until(lambda: removed == [9])
         told(0, 9, controller=9)
-        await quiet()
+        await until(lambda: refused == [9, 9])
+        turn_is_over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        controller.event_queue.post(lambda: loop.call_soon_threadsafe(turn_is_over.set))
+        await turn_is_over.wait()
         assert removed == [9]
         # It was away, and is here again: this is another life, and another death.
         told(0, controller=0)
@@ -391,8 +402,8 @@ def test_a_controller_that_cannot_be_connected_to_is_watched_once_it_can(
     monkeypatch.setattr(controller_watch, "_LOOK_ANEW_MS", 10)
 
     async def use(member: Member) -> None:
-        broker = member.broker._membership
-        assert broker is not None
+        changes, channels = member.broker.state_changes, member.broker.channels
+        assert changes is not None and channels is not None
         connected: list[asyncio.BaseTransport] = []
 
         class Controller(asyncio.Protocol):
@@ -405,12 +416,11 @@ def test_a_controller_that_cannot_be_connected_to_is_watched_once_it_can(
             listener = UpdateMetadataEndpoint(host="127.0.0.1", port=port, listener="PLAINTEXT")
             controller = UpdateMetadataBroker(id=9, endpoints=[listener])
             request = UpdateMetadataRequest(controller_id=9, controller_epoch=11, live_brokers=[controller])
-            broker.metadata.update(request, 8)
+            assert changes.update_metadata(request, 8) is ErrorCode.NONE
 
         told(2**31 - 1)  # no port
-        channel: Any = broker.channels.to_broker(9, "watch")
-        await until(lambda: channel._connecting is None)
-        assert not channel.is_connected
+        with pytest.raises(ChannelBroken):
+            await channels.to_broker(9, WATCH).send(ApiVersionsRequest(), 0)
         told(server.sockets[0].getsockname()[1])
         await until(lambda: connected)
         server.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -127,18 +128,22 @@ def test_a_start_goes_on_when_the_store_is_back(
 ) -> None:
     """Kafka's brokers wait for a ZooKeeper that they have reached before, however long it is away."""
     looking = Away("get_many", *errors)
-    asked = membership.Membership._be_missed
+    tell_store = membership.tell_store
 
-    async def without_the_store(one: membership.Membership) -> None:
-        with looking:
-            await asked(one)
+    with ExitStack() as stack:
 
-    monkeypatch.setattr(membership.Membership, "_be_missed", without_the_store)
+        def lose_and_tell(*args: Any, **kwargs: Any) -> None:
+            # From the first request on of those that look whether this broker is missed.
+            monkeypatch.setattr(membership, "tell_store", tell_store)
+            stack.enter_context(looking)
+            tell_store(*args, **kwargs)
 
-    async def use(member: Member) -> None:
-        assert looking.errors == [] and len(member.sessions) == sessions
+        monkeypatch.setattr(membership, "tell_store", lose_and_tell)
 
-    in_member(tmp_path, use)
+        async def use(member: Member) -> None:
+            assert looking.errors == [] and len(member.sessions) == sessions
+
+        in_member(tmp_path, use)
 
 
 @pytest.mark.parametrize("is_done", [False, True])

@@ -8,15 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from odradek.broker.app import StartError
+from odradek.broker.app import Broker, StartError
+from odradek.broker.authorizer.acl_authorizer import AclAuthorizer
+from odradek.broker.authorizer.acl_keeper import AclKeeper
 from odradek.broker.membership import membership, start_sessions
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.sasl.token_keeper import TokenKeeper
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import SessionExpired, StoreError, StoreUnavailable
 
+from ..authorizer.acl_world import acl
 from .member import Member, run, until
 
 WITH_USERS = {
@@ -89,14 +95,30 @@ def lost(losing: Losing) -> Iterator[None]:
         yield
 
 
+async def follows_others(broker: Broker, server: MemoryServer) -> None:
+    """The broker follows the ACLs and the tokens of others, in whichever session it has by now."""
+    authorizer, tokens = broker.authorizer, broker.delegation_tokens
+    assert authorizer is not None and tokens is not None
+    store = MemoryStore(server)
+    access = SimpleNamespace(store=store, event_queue=broker.controller.event_queue)
+    theirs = acl("t", Operation.READ)
+    others_acls = AclKeeper(AclAuthorizer([], False), access, broker.clock)
+    others_acls.load()
+    others_acls.create([theirs])
+    await until(lambda: theirs in set(authorizer.index.bindings()))
+    others_tokens = TokenKeeper("secret", access, broker.clock, expiry_ms=60_000, max_lifetime_ms=60_000)
+    others_tokens.load()
+    token, _ = others_tokens.create("User:a", "User:a", [], -1)
+    await until(lambda: tokens.find(token.token_id, "SCRAM-SHA-256") is not None)
+    store.close()
+
+
 async def start_and_stop(data: Path, losing: Losing, server: MemoryServer) -> None:
     member = Member(data, server, **{name.replace(".", "_"): text for name, text in WITH_USERS.items()})
     with lost(losing):
         await member.broker.start()
     await until(member.is_member)
-    assert member.broker.acls is not None and member.broker.acls._watched is member.sessions[-1]
-    tokens = member.broker.delegation_tokens
-    assert tokens is not None and tokens._watched is member.sessions[-1]
+    await follows_others(member.broker, server)
     await member.broker.stop()
     assert member.open_sessions == 0
 

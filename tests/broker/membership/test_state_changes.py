@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.cluster import nodes, paths
-from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
+from odradek.cluster.image import TopicImage
 from odradek.cluster.store.store import StoreUnavailable, ensure_path
 from odradek.errors import KafkaStorageError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
@@ -371,8 +371,18 @@ def test_metadata_alone_makes_no_leader_of_a_replica_that_was_offline() -> None:
         fail_to_make(world, "t-0")
         assert await world.lead(state(0)) == (NONE, [STORAGE])
         mend(world)
-        topic = TopicImage("t", ID, {0: PartitionImage((ME, OTHER), (ME, OTHER), ME, 3, 3, 7)})
-        world.metadata._apply(ClusterDelta(topics={"t": topic}))
+        leads = UpdateMetadataPartitionState(
+            partition_index=0,
+            controller_epoch=CONTROLLER_EPOCH,
+            leader=ME,
+            leader_epoch=3,
+            isr=[ME, OTHER],
+            zk_version=7,
+            replicas=[ME, OTHER],
+        )
+        topic = UpdateMetadataTopicState(topic_name="t", topic_id=ID, partition_states=[leads])
+        world.metadata.update(UpdateMetadataRequest(controller_id=OTHER, topic_states=[topic]), 8)
+        assert world.metadata.image.topics["t"].partitions[0].leader == ME
         world.clock.advance(60_000)
         with pytest.raises(KafkaStorageError):
             world.replicas.get("t", 0)

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from odradek.broker.app import Broker
 from odradek.broker.metadata import waits
 from odradek.cluster.image import ClusterImage
 from odradek.errors.codes import ErrorCode
@@ -96,8 +97,7 @@ def untold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     with Cluster(1) as cluster:
         cluster.create_topic("t")
         monkeypatch.setattr(waits, "KNOWN_WITHIN_MS", 1)
-        member = cluster.brokers[0]
-        member.call(lambda broker: setattr(broker._membership, "is_told", False))
+        monkeypatch.setattr(Broker, "knows_cluster", False)
         yield cluster
 
 
@@ -218,10 +218,10 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
 
 
 @pytest.mark.parametrize("api", TOLD)
-def test_what_is_asked_of_who_is_not_told(untold: Cluster, api: str) -> None:
+def test_what_is_asked_of_who_is_not_told(untold: Cluster, api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     message, version, look, expected = TOLD[api]
     empty = ClusterImage(untold.image(0).cluster_id)
-    untold.brokers[0].call(lambda broker: setattr(broker._membership.metadata, "image", empty))
+    monkeypatch.setattr(Broker, "image", empty)
     assert look(ask(untold, 0, message, version)) == expected
 
 

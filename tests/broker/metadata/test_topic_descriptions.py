@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from odradek.broker.app import Broker
 from odradek.broker.metadata import topic_descriptions
 from odradek.broker.metadata.topic_descriptions import TopicDescriptions
 from odradek.broker.network.dispatch import Dispatcher
@@ -32,13 +32,10 @@ def ask(dispatcher: Dispatcher, frame: bytes, peer: Peer = PEER) -> Any:
     return plain(dispatcher.dispatch(peer, memoryview(frame), Later()))
 
 
-def anew(broker: Broker, dispatcher: Dispatcher, frame: bytes) -> Any:
+def anew(dispatcher: Dispatcher, frame: bytes) -> Any:
     """The answer when nothing has been kept."""
-    kept, broker._topic_descriptions = broker._topic_descriptions, None
-    try:
+    with mock.patch.object(TopicDescriptions, "kept", return_value=None):
         return ask(dispatcher, frame)
-    finally:
-        broker._topic_descriptions = kept
 
 
 def draw(chance: random.Random, ids: dict[str, bytes]) -> bytes:
@@ -68,7 +65,7 @@ def test_what_is_kept_is_what_would_be_said_anew(seed: int, tmp_path: Path) -> N
             dispatcher = dispatcher_of(broker)
             for step in range(400):
                 frame = draw(chance, ids)
-                assert ask(dispatcher, frame) == anew(broker, dispatcher, frame)
+                assert ask(dispatcher, frame) == anew(dispatcher, frame)
                 what = chance.random()
                 if what < 0.03:
                     ids[f"topic-{step}"] = await create_topic(broker, f"topic-{step}", chance.randint(1, 70))
@@ -93,7 +90,7 @@ def test_a_large_topic_is_said_again_as_it_was(tmp_path: Path) -> None:
             dispatcher = dispatcher_of(broker)
             frame = frame_of(MetadataRequest(topics=None))
             answers = [ask(dispatcher, frame) for _ in range(3)]
-            assert answers[0] == answers[1] == answers[2] == anew(broker, dispatcher, frame)
+            assert answers[0] == answers[1] == answers[2] == anew(dispatcher, frame)
             response, _ = MetadataResponse.decode_from(answers[2], 9, 9)
             assert len(response.topics[0].partitions) == 300
 
@@ -152,7 +149,7 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             dispatcher = dispatcher_of(broker)
             frame = frame_of(MetadataRequest(topics=None))
             for _ in range(3):
-                assert ask(dispatcher, frame) == anew(broker, dispatcher, frame)
+                assert ask(dispatcher, frame) == anew(dispatcher, frame)
                 assert 0 < len(broker.topic_descriptions) <= 10
 
     run(main)
