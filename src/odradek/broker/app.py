@@ -40,7 +40,7 @@ from odradek.broker.folders.log_configs import TopicLogConfigs
 from odradek.broker.folders.opening import open_logs
 from odradek.broker.membership.membership import ClusterAccess, Membership
 from odradek.broker.metadata.controller_thread import ControllerThread, UntilTold
-from odradek.broker.metadata.features import Features
+from odradek.broker.metadata.features import TRANSACTION_VERSION, Features
 from odradek.broker.metadata.waits import check_cluster, check_topics
 from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
@@ -305,7 +305,9 @@ class Broker:
         )
         self.authorizer = None if self.acls is None else self.acls.authorizer
         self.replicas = self._make_replicas(log_configs)
-        coordinators = self._coordinators = Coordinators(self)
+        coordinators = self._coordinators = Coordinators(
+            self.loop, self._membership.metadata, self._make_groups, self._make_transactions
+        )
         self._undo.push("loading of coordinators", coordinators.cancel_loading)
         membership = self._membership
         membership.begin(self.replicas, self.logs, coordinators.follow_leaders, partial(count_copied, self))
@@ -376,6 +378,48 @@ class Broker:
         )
         replicas.may_elect_unclean = self.controller.may_elect_unclean
         return replicas
+
+    def _make_groups(self) -> GroupRuntime:
+        from odradek.broker.groups.runtime import GroupRuntime
+
+        return GroupRuntime(
+            broker_id=self.broker_id,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            controller=self.controller,
+            clock=self.clock,
+            timers=self.timers,
+            config=self.config,
+        )
+
+    def _make_transactions(self) -> TransactionRuntime:
+        from odradek.broker.transactions.markers import MarkerWriter
+        from odradek.broker.transactions.runtime import TransactionRuntime
+
+        writer = MarkerWriter(
+            self.replicas,
+            self.purgatory,
+            lambda: self.groups,
+            self.clock,
+            self.config.request_timeout_ms,
+            self.slicer,
+        )
+        transactions = TransactionRuntime(
+            broker_id=self.broker_id,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            controller=self.controller,
+            producer_ids=self.producer_ids,
+            writer=writer,
+            clock=self.clock,
+            timers=self.timers,
+            loop=self.loop,
+            config=self.config,
+            transaction_version=self.features.level(TRANSACTION_VERSION),
+            channels=self.channels,
+        )
+        transactions.register_gauges(self.metrics)
+        return transactions
 
     async def _take_charge(self, membership: LoneMembership) -> None:
         """Be the controller of a cluster of one, take up its partitions, and only then listen."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
-    from odradek.broker.services import BrokerServices
+    from odradek.broker.metadata.metadata_cache import MetadataCache
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.cluster.image import ClusterDelta, ClusterImage
 
@@ -16,8 +18,23 @@ if TYPE_CHECKING:
 class Coordinators:
     """The group and the transaction coordinator of a broker, which runs."""
 
-    def __init__(self, broker: BrokerServices) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        metadata: MetadataCache,
+        make_groups: Callable[[], GroupRuntime],
+        make_transactions: Callable[[], TransactionRuntime],
+    ) -> None:
+        """
+        Args:
+            loop: in which they run.
+            metadata: the image that they begin with.
+            make_groups, make_transactions: make them; their modules are not imported before.
+        """
+        self._loop = loop
+        self._metadata = metadata
+        self._make_groups = make_groups
+        self._make_transactions = make_transactions
         self._groups: GroupRuntime | None = None
         self._transactions: TransactionRuntime | None = None
         self._is_stopped = False
@@ -27,9 +44,9 @@ class Coordinators:
         """The group coordinator's binding, in step with the image."""
         groups = self._groups
         if groups is None:
-            from odradek.broker.groups.starting import start_groups
-
-            groups = self._groups = start_groups(self._broker)
+            groups = self._make_groups()
+            groups.follow(self._metadata.image)
+            self._groups = groups
         return groups
 
     @property
@@ -37,20 +54,20 @@ class Coordinators:
         """The transaction coordinator's binding, in step with the image."""
         transactions = self._transactions
         if transactions is None:
-            from odradek.broker.transactions.starting import start_transactions
-
-            transactions = self._transactions = start_transactions(self._broker)
+            transactions = self._make_transactions()
+            transactions.follow(self._metadata.image)
+            self._transactions = transactions
         return transactions
 
     def load(self) -> None:
         """Take up what this broker coordinates, soon."""
-        broker = self._broker
-        if broker.image.topic(GROUP_METADATA_TOPIC) is not None:
+        image = self._metadata.image
+        if image.topic(GROUP_METADATA_TOPIC) is not None:
             # After the first connections, which need not wait until all groups have been read.
-            broker.loop.call_soon(self._load_groups)
-        if broker.image.topic(TRANSACTION_STATE_TOPIC) is not None:
+            self._loop.call_soon(self._load_groups)
+        if image.topic(TRANSACTION_STATE_TOPIC) is not None:
             # What was decided before the last stop is completed, also if nobody asks.
-            broker.loop.call_soon(self._load_transactions)
+            self._loop.call_soon(self._load_transactions)
 
     def _load_groups(self) -> None:
         if not self._is_stopped:

@@ -37,8 +37,9 @@ _FIRST = (18, 3, 0, 1, 2, 10, 11, 14, 12, 8, 9, 22)
 
 BESIDES_HANDLERS = (
     "odradek.log.startup.loading",
-    "odradek.broker.groups.starting",
-    "odradek.broker.transactions.starting",
+    "odradek.broker.groups.runtime",
+    "odradek.broker.transactions.markers",
+    "odradek.broker.transactions.runtime",
     "odradek.broker.metrics.telemetry",
     "odradek.broker.apis.long_messages",
     "odradek.log.segments.segment_scan",
