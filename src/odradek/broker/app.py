@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.assembly.coordinators import Coordinators
-from odradek.broker.assembly.gauges import count_copied, register_fetcher_gauges, register_gauges
+from odradek.broker.assembly.gauges import (
+    count_copied,
+    register_controller_gauges,
+    register_fetcher_gauges,
+    register_log_gauges,
+    register_replica_gauges,
+    register_request_gauges,
+)
 from odradek.broker.assembly.metadata_access import open_metadata
 from odradek.broker.assembly.metadata_publisher import MetadataPublisher
 from odradek.broker.assembly.registration import broker_registration
@@ -310,7 +317,8 @@ class Broker:
         )
         self._undo.push("loading of coordinators", coordinators.cancel_loading)
         membership = self._membership
-        membership.begin(self.replicas, self.logs, coordinators.follow_leaders, partial(count_copied, self))
+        count = partial(count_copied, self.metrics.replication, self.replicas, self.broker_id)
+        membership.begin(self.replicas, self.logs, coordinators.follow_leaders, count)
         publisher = self._publisher = MetadataPublisher(
             self, log_configs, listening, self._dispatcher, coordinators, membership.fetchers
         )
@@ -433,7 +441,7 @@ class Broker:
         await membership.join(self._registration)
         report_strangers(self.logs, self.image)
         self.housekeeping.start()
-        register_gauges(self, self.listeners)
+        self._register_gauges()
         self._listening.start()
 
     async def _join(self, membership: Membership) -> None:
@@ -450,7 +458,7 @@ class Broker:
         self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
         FolderFailures(self).follow()
         self.housekeeping.start()
-        register_gauges(self, self.listeners)
+        self._register_gauges()
         register_fetcher_gauges(self.metrics, membership.fetchers)
         # Before anybody knows of this broker: one that refuses connections is taken for dead.
         self._listening.start()
@@ -459,6 +467,14 @@ class Broker:
         await membership.join(self._registration)
         if membership.is_stopped:
             raise StartError("the broker was stopped while it joined its cluster.")
+
+    def _register_gauges(self) -> None:
+        metrics = self.metrics
+        register_replica_gauges(metrics, self.replicas, self.clock, self.config)
+        register_log_gauges(metrics, self.logs, self.housekeeping)
+        register_request_gauges(metrics, self.fetch_sessions, self.purgatory, self.listeners)
+        register_controller_gauges(metrics, self.controller)
+        metrics.source(self.quotas.metrics)
 
     def _finish_start(self) -> None:
         self._started = True

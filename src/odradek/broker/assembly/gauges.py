@@ -8,58 +8,75 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.fetch.sessions import FetchSessionCache
     from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
-    from odradek.broker.metrics.metrics import Metrics
+    from odradek.broker.metrics.metrics import Metrics, ReplicationMetrics
     from odradek.broker.network.server import Listener
     from odradek.broker.replicas.replica_manager import ReplicaManager
-    from odradek.broker.services import BrokerServices
+    from odradek.broker.upkeep.housekeeping import Housekeeping
+    from odradek.broker.upkeep.moving import Moving
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.log.folders.log_manager import LogManager
+    from odradek.replication.delayed import Purgatory
+    from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
 
 
-def count_copied(broker: BrokerServices, key: TopicPartition, size: int) -> None:
+def count_copied(
+    replication: ReplicationMetrics, replicas: ReplicaManager, broker_id: int, key: TopicPartition, size: int
+) -> None:
     """Bytes of a partition have come from its leader."""
-    replication, replica = broker.metrics.replication, broker.replicas.find(*key)
+    replica = replicas.find(*key)
     replication.bytes_in += size
-    if replica is not None and broker.broker_id in replica.adding:
+    if replica is not None and broker_id in replica.adding:
         replication.reassignment_bytes_in += size
 
 
-def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> None:
-    """Add gauges for the state of a broker that starts to `broker.metrics`; its listeners are bound."""
-    gauge = broker.metrics.gauge
-    kind = "kafka.server:ReplicaManager"
-    gauge(kind, "PartitionCount", lambda: len(broker.replicas))
-    gauge(kind, "LeaderCount", lambda: broker.replicas.leader_count)
-    gauge(kind, "OfflineReplicaCount", lambda: len(broker.replicas.offline))
-    gauge(kind, "ProducerIdCount", partial(_count_producer_ids, broker.replicas))
-    gauge(kind, "PartitionsWithLateTransactionsCount", partial(_count_late_transactions, broker))
-    gauge(kind, "UnderReplicatedPartitions", partial(_count_under_replicated, broker.replicas))
-    gauge(kind, "UnderMinIsrPartitionCount", partial(_count_isr_below_minimum, broker.replicas))
-    gauge(kind, "AtMinIsrPartitionCount", partial(_count_isr_at_minimum, broker.replicas))
-    counts = broker.replicas.isr_counts
+def register_replica_gauges(
+    metrics: Metrics, replicas: ReplicaManager, clock: Clock, config: BrokerConfig
+) -> None:
+    """Add gauges for the partitions on a broker, and for what they are copied with."""
+    gauge, kind = metrics.gauge, "kafka.server:ReplicaManager"
+    gauge(kind, "PartitionCount", lambda: len(replicas))
+    gauge(kind, "LeaderCount", lambda: replicas.leader_count)
+    gauge(kind, "OfflineReplicaCount", lambda: len(replicas.offline))
+    gauge(kind, "ProducerIdCount", partial(_count_producer_ids, replicas))
+    gauge(
+        kind,
+        "PartitionsWithLateTransactionsCount",
+        lambda: _count_late_transactions(replicas, clock.now_ms(), config.transaction_max_timeout_ms),
+    )
+    gauge(kind, "UnderReplicatedPartitions", partial(_count_under_replicated, replicas))
+    gauge(kind, "UnderMinIsrPartitionCount", partial(_count_isr_below_minimum, replicas))
+    gauge(kind, "AtMinIsrPartitionCount", partial(_count_isr_at_minimum, replicas))
+    counts = replicas.isr_counts
     gauge(kind, "IsrExpandsPerSec", lambda: counts.expands)
     gauge(kind, "IsrShrinksPerSec", lambda: counts.shrinks)
     gauge(kind, "FailedIsrUpdatesPerSec", lambda: counts.failed)
-    quotas = broker.replicas.quotas
+    quotas = replicas.quotas
     gauge("kafka.server:LeaderReplication", "byte-rate", lambda: quotas.leader.byte_rate)
     gauge("kafka.server:FollowerReplication", "byte-rate", lambda: quotas.follower.byte_rate)
-    gauge("kafka.server:AlterLogDirsReplication", "byte-rate", lambda: _moved_per_second(broker))
-    broker.metrics.source(broker.quotas.metrics)
-    _register_controller(broker)
-    kind = "kafka.log:LogManager"
-    gauge(
-        kind,
-        "OfflineLogDirectoryCount",
-        lambda: len(broker.logs.data_dirs) - len(broker.logs.online_dirs),
-    )
-    for path in broker.logs.data_dirs:
-        gauge(kind, "LogDirectoryOffline", partial(_is_offline, broker.logs, path), logDirectory=str(path))
-    kind = "kafka.server:FetchSessionCache"
-    gauge(kind, "NumIncrementalFetchSessions", lambda: len(broker.fetch_sessions))
-    gauge(kind, "NumIncrementalFetchPartitionsCached", lambda: broker.fetch_sessions.total_partitions)
-    gauge("kafka.server:DelayedOperationPurgatory", "PurgatorySize", lambda: len(broker.purgatory))
+
+
+def register_log_gauges(metrics: Metrics, logs: LogManager, housekeeping: Housekeeping) -> None:
+    """Add gauges for a broker's data folders, and for what moves between them."""
+    kind, gauge = "kafka.log:LogManager", metrics.gauge
+    gauge(kind, "OfflineLogDirectoryCount", lambda: len(logs.data_dirs) - len(logs.online_dirs))
+    for path in logs.data_dirs:
+        gauge(kind, "LogDirectoryOffline", partial(_is_offline, logs, path), logDirectory=str(path))
+    gauge("kafka.server:AlterLogDirsReplication", "byte-rate", lambda: _moved_per_second(housekeeping.moving))
+
+
+def register_request_gauges(
+    metrics: Metrics, sessions: FetchSessionCache, purgatory: Purgatory, listeners: Iterable[Listener]
+) -> None:
+    """Add gauges for what a broker keeps of its clients; its listeners are bound."""
+    gauge, kind = metrics.gauge, "kafka.server:FetchSessionCache"
+    gauge(kind, "NumIncrementalFetchSessions", lambda: len(sessions))
+    gauge(kind, "NumIncrementalFetchPartitionsCached", lambda: sessions.total_partitions)
+    gauge("kafka.server:DelayedOperationPurgatory", "PurgatorySize", lambda: len(purgatory))
     for listener in listeners:
         gauge(
             "kafka.server:socket-server-metrics",
@@ -77,12 +94,12 @@ def register_fetcher_gauges(metrics: Metrics, fetchers: ReplicaFetcherManager) -
     gauge(kind, "FailedPartitionsCount", lambda: fetchers.failed_partitions_count, clientId="Replica")
 
 
-def _register_controller(broker: BrokerServices) -> None:
-    """Register what the active controller alone knows; it is 0 on all other brokers."""
-    kind, controller = "kafka.controller:KafkaController", broker.controller
+def register_controller_gauges(metrics: Metrics, controller: KafkaController) -> None:
+    """Add gauges for what the active controller alone knows; they are 0 on all other brokers."""
+    kind = "kafka.controller:KafkaController"
 
     def of_controller(name: str, count: Callable[[ClusterImage], int]) -> None:
-        broker.metrics.gauge(kind, name, lambda: count(controller.image) if controller.is_active else 0)
+        metrics.gauge(kind, name, lambda: count(controller.image) if controller.is_active else 0)
 
     of_controller("ActiveControllerCount", lambda image: 1)
     of_controller("ActiveBrokerCount", lambda image: len(image.brokers))
@@ -128,11 +145,10 @@ def _count_producer_ids(replicas: ReplicaManager) -> int:
     return sum(len(replica.log.producers.entries) for replica in replicas)
 
 
-def _count_late_transactions(broker: BrokerServices) -> int:
-    now_ms, longest_ms = broker.clock.now_ms(), broker.config.transaction_max_timeout_ms
+def _count_late_transactions(replicas: ReplicaManager, now_ms: int, longest_ms: int) -> int:
     return sum(
         replica.is_leader and replica.log.producers.has_late_transaction(now_ms, longest_ms)
-        for replica in broker.replicas
+        for replica in replicas
     )
 
 
@@ -140,8 +156,8 @@ def _is_offline(logs: LogManager, path: Path) -> float:
     return float(logs.directories.failure_of(path) is not None)
 
 
-def _moved_per_second(broker: BrokerServices) -> float:
-    return 0.0 if broker.moving is None else broker.moving.byte_rate
+def _moved_per_second(moving: Moving | None) -> float:
+    return 0.0 if moving is None else moving.byte_rate
 
 
 def _connection_count(listener: Listener) -> float:
