@@ -31,7 +31,7 @@ from odradek.broker.assembly.gauges import (
 from odradek.broker.assembly.metadata_access import open_metadata
 from odradek.broker.assembly.metadata_publisher import MetadataPublisher
 from odradek.broker.assembly.registration import broker_registration
-from odradek.broker.assembly.security import open_security
+from odradek.broker.assembly.security import keep_up_security, open_security
 from odradek.broker.assembly.start_errors import StartError, start_errors
 from odradek.broker.assembly.store_choice import is_shared, open_store
 from odradek.broker.config.broker_config import BrokerConfig
@@ -122,6 +122,7 @@ class Broker:
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     features: Features
+    housekeeping: Housekeeping
     _listening: Listening
     _coordinators: Coordinators
     _membership: Membership | LoneMembership
@@ -173,7 +174,6 @@ class Broker:
         self._given_timers = timers
         self._rng = rng
         self._scram_users = scram_users
-        self.housekeeping = Housekeeping(self)
         self.on_fatal: Callable[[str], None] | None = None
         self.conversions = Conversions()
         self.slicer = Slicer()
@@ -311,6 +311,10 @@ class Broker:
             self.config, self.controller, self.clock, self._undo, self._membership
         )
         self.authorizer = None if self.acls is None else self.acls.authorizer
+        housekeeping = self.housekeeping = Housekeeping(
+            self.loop, self.logs, self.files, self.clock, self.config
+        )
+        self._undo.push("housekeeping", housekeeping.stop)
         self.replicas = self._make_replicas(log_configs)
         coordinators = self._coordinators = Coordinators(
             self.loop, self._membership.metadata, self._make_groups, self._make_transactions
@@ -440,7 +444,7 @@ class Broker:
         self._undo.push("controller", self.controller.stop)
         await membership.join(self._registration)
         report_strangers(self.logs, self.image)
-        self.housekeeping.start()
+        self._start_housekeeping()
         self._register_gauges()
         self._listening.start()
 
@@ -457,7 +461,7 @@ class Broker:
         membership.on_replaced = self._be_fatal
         self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
         FolderFailures(self).follow()
-        self.housekeeping.start()
+        self._start_housekeeping()
         self._register_gauges()
         register_fetcher_gauges(self.metrics, membership.fetchers)
         # Before anybody knows of this broker: one that refuses connections is taken for dead.
@@ -468,10 +472,14 @@ class Broker:
         if membership.is_stopped:
             raise StartError("the broker was stopped while it joined its cluster.")
 
+    def _start_housekeeping(self) -> None:
+        self.housekeeping.start()
+        keep_up_security(self.housekeeping, self.config, self.controller, self.acls, self.delegation_tokens)
+
     def _register_gauges(self) -> None:
         metrics = self.metrics
         register_replica_gauges(metrics, self.replicas, self.clock, self.config)
-        register_log_gauges(metrics, self.logs, self.housekeeping)
+        register_log_gauges(metrics, self.logs, self.housekeeping, self.clock)
         register_request_gauges(metrics, self.fetch_sessions, self.purgatory, self.listeners)
         register_controller_gauges(metrics, self.controller)
         metrics.source(self.quotas.metrics)
@@ -576,7 +584,6 @@ class Broker:
         """Undo what the start has done, the last first."""
         self._started = False
         self._undo.all()
-        self.housekeeping.stop()
 
 
 def _log_broken_operation(operation: DelayedOperation, error: Exception) -> None:

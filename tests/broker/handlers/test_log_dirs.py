@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.requests.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs import (
@@ -249,7 +248,7 @@ def test_the_rate_is_raised_while_a_move_waits(tmp_path: Path) -> None:
             assert await alter(client, 2, (other, "t", [0])) == {("t", 0): 0}
             (move,) = broker.logs.moves.all()
             await until(lambda: move.bytes_copied > 0)
-            broker.config = BrokerConfig({**broker.config.given, rate: str(1 << 40)})
+            broker.config.put_layers({}, {rate: str(1 << 40)})
             await until(lambda: not broker.logs.moves.all())
             assert broker.replicas.get("t", 0).log.directory == other / "t-0"
             client.close()

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.broker.upkeep.log_starts import Errors, LogStarts
 from odradek.broker.upkeep.moving import Moving
 from odradek.broker.upkeep.removing import Removing
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 from waiting import until_async
 
@@ -84,10 +86,10 @@ def test_who_waits_for_log_starts_is_told_whatever_becomes_of_another() -> None:
 
 
 def housekeeping(**logs: Any) -> Housekeeping:
-    broker: Any = SimpleNamespace(
-        loop=asyncio.get_running_loop(), logs=SimpleNamespace(**logs), clock=ManualClock(0)
+    manager: Any = SimpleNamespace(**logs)
+    return Housekeeping(
+        asyncio.get_running_loop(), manager, MemoryFileSystem(), ManualClock(0), BrokerConfig()
     )
-    return Housekeeping(broker)
 
 
 def test_what_was_not_synced_moves_no_recovery_point(caplog: pytest.LogCaptureFixture) -> None:
@@ -165,7 +167,7 @@ def test_a_move_that_fails_gives_its_place_to_the_next(caplog: pytest.LogCapture
         logs: Any = SimpleNamespace(moves=SimpleNamespace(end=ended.append), data_dirs=[FOLDER])
         config: Any = SimpleNamespace(num_replica_alter_log_dirs_threads=1)
         copied: Any = None
-        moving = Moving(asyncio.get_running_loop(), logs, lambda: config, copied)
+        moving = Moving(asyncio.get_running_loop(), logs, config, copied)
         moving._running = 1
 
         def steps() -> Any:

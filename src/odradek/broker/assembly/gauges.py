@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from odradek.broker.upkeep.moving import Moving
     from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterImage, PartitionImage
+    from odradek.log.cleaner.manager import LogCleaner
     from odradek.log.folders.log_manager import LogManager
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
@@ -60,13 +61,26 @@ def register_replica_gauges(
     gauge("kafka.server:FollowerReplication", "byte-rate", lambda: quotas.follower.byte_rate)
 
 
-def register_log_gauges(metrics: Metrics, logs: LogManager, housekeeping: Housekeeping) -> None:
-    """Add gauges for a broker's data folders, and for what moves between them."""
+def register_log_gauges(metrics: Metrics, logs: LogManager, housekeeping: Housekeeping, clock: Clock) -> None:
+    """Add gauges for a broker's data folders, what moves between them, and compaction."""
     kind, gauge = "kafka.log:LogManager", metrics.gauge
     gauge(kind, "OfflineLogDirectoryCount", lambda: len(logs.data_dirs) - len(logs.online_dirs))
     for path in logs.data_dirs:
         gauge(kind, "LogDirectoryOffline", partial(_is_offline, logs, path), logDirectory=str(path))
     gauge("kafka.server:AlterLogDirsReplication", "byte-rate", lambda: _moved_per_second(housekeeping.moving))
+    if housekeeping.cleaner is not None:
+        _register_cleaner_gauges(metrics, housekeeping.cleaner, clock)
+
+
+def _register_cleaner_gauges(metrics: Metrics, cleaner: LogCleaner, clock: Clock) -> None:
+    gauge, stats = metrics.gauge, cleaner.stats
+    kind = "kafka.log:LogCleanerManager"
+    gauge(kind, "max-dirty-percent", lambda: stats.max_dirty_percent)
+    gauge(kind, "time-since-last-run-ms", lambda: clock.now_ms() - stats.last_run_ms)
+    gauge(kind, "uncleanable-partitions-count", lambda: len(cleaner.uncleanable))
+    kind = "kafka.log:LogCleaner"
+    gauge(kind, "cleaner-recopy-percent", lambda: stats.recopy_percent)
+    gauge(kind, "max-buffer-utilization-percent", lambda: stats.map_percent)
 
 
 def register_request_gauges(

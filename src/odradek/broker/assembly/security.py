@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from odradek.broker.membership.lone_membership import LoneMembership
     from odradek.broker.membership.membership import Membership
     from odradek.broker.sasl.token_keeper import TokenKeeper
+    from odradek.broker.upkeep.housekeeping import Housekeeping
     from odradek.cluster.controller.controller import Controller
     from odradek.util.clock import Clock
     from odradek.util.undo import Undo
+
+_LOOK_AGAIN_MS = 1_000
 
 
 async def open_security(
@@ -46,6 +49,27 @@ async def open_security(
 
         decoy_key = await membership.ask_until_answered(load_decoy_key)
     return acls, tokens, decoy_key
+
+
+def keep_up_security(
+    housekeeping: Housekeeping,
+    config: BrokerConfig,
+    controller: Controller,
+    acls: AclKeeper | None,
+    tokens: TokenKeeper | None,
+) -> None:
+    """Look again by the clock at what could not be loaded, and remove delegation tokens that have expired."""
+    if tokens is not None:
+
+        def remove_expired() -> None:
+            if controller.is_active:  # for all brokers
+                controller.event_queue.post(tokens.remove_expired)
+
+        housekeeping.every("tokens", _LOOK_AGAIN_MS, tokens.look_again)
+        interval_ms = config.delegation_token_expiry_check_interval_ms
+        housekeeping.every("expired tokens", interval_ms, remove_expired)
+    if acls is not None:
+        housekeeping.every("ACLs", _LOOK_AGAIN_MS, acls.look_again)
 
 
 async def _load(

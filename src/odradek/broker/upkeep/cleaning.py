@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import subprocess
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -34,13 +33,13 @@ class Cleaning:
         self,
         loop: asyncio.AbstractEventLoop,
         cleaner: LogCleaner,
-        config: Callable[[], BrokerConfig],
+        config: BrokerConfig,
     ) -> None:
         """
         Args:
             loop: the broker's.
             cleaner: what decides.
-            config: the broker's config as it is now (`log.cleaner.*`).
+            config: the broker's, which changes as it runs (`log.cleaner.*`).
         """
         self._loop = loop
         self._cleaner = cleaner
@@ -51,7 +50,7 @@ class Cleaning:
 
     def check(self) -> None:
         """Start passes while there is work and `log.cleaner.threads` allows it."""
-        config = self._config()
+        config = self._config
         while not self._stopped and self._cleaner.in_progress < config.log_cleaner_threads:
             task = self._cleaner.take()
             if task is None:

@@ -1,9 +1,10 @@
-"""Work by the clock: retention, removals, flushes, checkpoints, idle producers, compaction.
+"""Work on the logs by the clock: retention, removals, flushes, checkpoints, idle producers, compaction.
 
 Moves of replicas between data folders go on beside it, begun by requests."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,15 @@ from odradek.log.storage.real_files import RealFileSystem
 from odradek.replication.sampled_rate import SampledRate
 
 if TYPE_CHECKING:
-    from odradek.broker.services import BrokerServices
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.log.storage.files import FileSystem
+    from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 _FLUSH_CHECK_MS = 1_000
 _REMOVAL_CHECK_MS = 1_000
-_ACLS_AGAIN_MS = 1_000
 _NEVER_MS = 366 * 24 * 3600 * 1000
 
 
@@ -42,8 +45,27 @@ class Housekeeping:
         is_checkpointing: likewise for the checkpoints.
     """
 
-    def __init__(self, broker: BrokerServices) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        logs: LogManager,
+        files: FileSystem,
+        clock: Clock,
+        config: BrokerConfig,
+    ) -> None:
+        """
+        Args:
+            loop: the broker's.
+            logs: which are looked after.
+            files: on which they are.
+            clock: the time.
+            config: the broker's: how often, and by which rates.
+        """
+        self._loop = loop
+        self._logs = logs
+        self._files = files
+        self._clock = clock
+        self._config = config
         self.periodic: list[Periodic] = []
         self._checkpointed: list[Any] = []
         self.is_flushing = self.is_checkpointing = False
@@ -51,50 +73,35 @@ class Housekeeping:
         self.removals: Removing | None = None
         self.cleaner: LogCleaner | None = None
         self.moving: Moving | None = None
-        self.log_starts: LogStarts
+        self.log_starts = LogStarts(loop, logs)
 
     def start(self) -> None:
         """Begin; the logs are loaded."""
-        broker, config, logs = self._broker, self._broker.config, self._broker.logs
-        now_ms = broker.clock.now_ms
-        self.log_starts = LogStarts(broker.loop, logs)
-        self._every("retention", config.log_retention_check_interval_ms, self._retain)
-        self.removals = Removing(broker.loop, logs, broker.clock)
-        self._every("removals", _REMOVAL_CHECK_MS, self.removals.check)
+        loop, config, logs, clock = self._loop, self._config, self._logs, self._clock
+        self.every("retention", config.log_retention_check_interval_ms, self._retain)
+        self.removals = Removing(loop, logs, clock)
+        self.every("removals", _REMOVAL_CHECK_MS, self.removals.check)
         # What the last stop has left has waited long enough.
-        broker.loop.call_soon(self.removals.check)
+        loop.call_soon(self.removals.check)
         # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
-        self._every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self.flush)
-        self._every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self.checkpoint)
-        self._every(
+        self.every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self.flush)
+        self.every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self.checkpoint)
+        self.every(
             "producer expiry",
             config.producer_id_expiration_check_interval_ms,
-            lambda: logs.expire_producers(now_ms()),
+            lambda: logs.expire_producers(clock.now_ms()),
         )
-        tokens = broker.delegation_tokens
-        if tokens is not None:
-            self._every("tokens", _ACLS_AGAIN_MS, tokens.look_again)
-            self._every("expired tokens", config.delegation_token_expiry_check_interval_ms, self._end_tokens)
-        if broker.acls is not None:
-            self._every("ACLs", _ACLS_AGAIN_MS, broker.acls.look_again)
         # A worker is a process of its own: it sees real files only.
-        if config.log_cleaner_enable and isinstance(broker.files, RealFileSystem):
-            self.cleaner = LogCleaner(logs, broker.files, broker.clock)
-            self._cleaning = Cleaning(broker.loop, self.cleaner, lambda: broker.config)
-            self._every("compaction", config.log_cleaner_backoff_ms, self._cleaning.check)
-            self._register_gauges(self.cleaner)
+        if config.log_cleaner_enable and isinstance(self._files, RealFileSystem):
+            self.cleaner = LogCleaner(logs, self._files, clock)
+            self._cleaning = Cleaning(loop, self.cleaner, config)
+            self.every("compaction", config.log_cleaner_backoff_ms, self._cleaning.check)
         copied = SampledRate(
             config.alter_log_dirs_replication_quota_window_num,
             1000 * config.alter_log_dirs_replication_quota_window_size_seconds,
         )
-        self.moving = Moving(broker.loop, logs, lambda: broker.config, copied)
+        self.moving = Moving(loop, logs, config, copied)
         self.moving.resume()
-
-    def _end_tokens(self) -> None:
-        """Remove delegation tokens that have expired; the controller does it for all brokers."""
-        broker, tokens = self._broker, self._broker.delegation_tokens
-        if tokens is not None and broker.controller.is_active:
-            broker.controller.event_queue.post(tokens.remove_expired)
 
     def stop(self) -> None:
         """No more of it; passes of the cleaner that are under way come to nothing. Harmless twice."""
@@ -111,19 +118,20 @@ class Housekeeping:
             self._cleaning.stop()
             self._cleaning = None
 
-    def _every(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
+    def every(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
+        """Call `work` at this interval until the stop; an interval of a year or more, or none, is never."""
         if 0 < interval_ms < _NEVER_MS:
-            self.periodic.append(Periodic(self._broker.loop, name, interval_ms, work))
+            self.periodic.append(Periodic(self._loop, name, interval_ms, work))
 
     def _retain(self) -> None:
-        self._broker.logs.apply_retention(self._broker.clock.now_ms())
+        self._logs.apply_retention(self._clock.now_ms())
 
     def flush(self) -> None:
         """Sync what is due, in another thread: the disk takes its time over a large segment."""
         if self.is_flushing:
             return
-        logs = self._broker.logs
-        jobs = logs.begin_flushes(self._broker.clock.now_ms())
+        logs = self._logs
+        jobs = logs.begin_flushes(self._clock.now_ms())
         if not jobs:
             return
 
@@ -140,13 +148,13 @@ class Housekeeping:
                 logger.error("logs were not synced, they are next time", exc_info=error)
 
         self.is_flushing = True
-        run_in_thread(self._broker.loop, run, finish)
+        run_in_thread(self._loop, run, finish)
 
     def checkpoint(self) -> None:
         """All three checkpoints, at the shortest of their intervals; they are synced, in another thread."""
         if self.is_checkpointing:
             return
-        logs = self._broker.logs
+        logs = self._logs
         state = [
             (one.high_watermark, one.recovery_point, one.log_start_offset, one.directory)
             for one in logs.all()
@@ -163,14 +171,4 @@ class Housekeeping:
                 self._checkpointed = state
 
         self.is_checkpointing = True
-        run_in_thread(self._broker.loop, job.run, finish)
-
-    def _register_gauges(self, cleaner: LogCleaner) -> None:
-        gauge, stats, clock = self._broker.metrics.gauge, cleaner.stats, self._broker.clock
-        kind = "kafka.log:LogCleanerManager"
-        gauge(kind, "max-dirty-percent", lambda: stats.max_dirty_percent)
-        gauge(kind, "time-since-last-run-ms", lambda: clock.now_ms() - stats.last_run_ms)
-        gauge(kind, "uncleanable-partitions-count", lambda: len(cleaner.uncleanable))
-        kind = "kafka.log:LogCleaner"
-        gauge(kind, "cleaner-recopy-percent", lambda: stats.recopy_percent)
-        gauge(kind, "max-buffer-utilization-percent", lambda: stats.map_percent)
+        run_in_thread(self._loop, job.run, finish)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,15 +33,15 @@ class Moving:
         self,
         loop: asyncio.AbstractEventLoop,
         logs: LogManager,
-        config: Callable[[], BrokerConfig],
+        config: BrokerConfig,
         copied: SampledRate,
     ) -> None:
         """
         Args:
             loop: the broker's.
             logs: whose replicas are moved.
-            config: the broker's config as it is now: `num.replica.alter.log.dirs.threads` moves at a time, as
-                many as there are folders if it is not set, and
+            config: the broker's, which changes as it runs: `num.replica.alter.log.dirs.threads` moves at
+                a time, as many as there are folders if it is not set, and
                 `replica.alter.log.dirs.io.max.bytes.per.second` for all of them.
             copied: how fast is copied, over the windows of that rate
                 (`alter.log.dirs.replication.quota.window.num`, `.size.seconds`).
@@ -74,7 +73,7 @@ class Moving:
             self._start()
 
     def _start(self) -> None:
-        config = self._config()
+        config = self._config
         most = config.num_replica_alter_log_dirs_threads or len(self._logs.data_dirs)
         while self._queue and self._running < most:
             move = self._queue.popleft()
@@ -117,7 +116,7 @@ class Moving:
 
     def _pause(self, move: Move, steps: DiskSteps, error: BaseException | None = None) -> None:
         """Go on when the rate allows it, as it is by then."""
-        config = self._config()
+        config = self._config
         bound = config.replica_alter_log_dirs_io_max_bytes_per_second
         if bound:
             wait_s = self._copied.falls_in_ms(bound, 1000 * self._loop.time()) / 1000
