@@ -123,6 +123,7 @@ class Broker:
     producer_ids: ProducerIds
     features: Features
     housekeeping: Housekeeping
+    _folder_failures: FolderFailures
     _listening: Listening
     _coordinators: Coordinators
     _membership: Membership | LoneMembership
@@ -439,7 +440,7 @@ class Broker:
             from odradek.broker.sasl.new_users import add_scram_users
 
             add_scram_users(self.controller, self._scram_users)
-        FolderFailures(self).follow()
+        self._follow_folder_failures()
         self._publisher.follow_dynamic_configs(self.image)
         self._undo.push("controller", self.controller.stop)
         await membership.join(self._registration)
@@ -460,7 +461,7 @@ class Broker:
         membership.on_told = partial(check_cluster, self.purgatory)
         membership.on_replaced = self._be_fatal
         self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
-        FolderFailures(self).follow()
+        self._follow_folder_failures()
         self._start_housekeeping()
         self._register_gauges()
         register_fetcher_gauges(self.metrics, membership.fetchers)
@@ -471,6 +472,20 @@ class Broker:
         await membership.join(self._registration)
         if membership.is_stopped:
             raise StartError("the broker was stopped while it joined its cluster.")
+
+    def _follow_folder_failures(self) -> None:
+        failures = self._folder_failures = FolderFailures(
+            self.loop,
+            self.timers,
+            self.logs,
+            self.replicas,
+            self.controller,
+            self._be_fatal,
+            is_alone=self.channels is None,
+            shares_disk=bool(self.config.odradek_store_socket),
+        )
+        self._undo.push("notes of failed folders", failures.stop)
+        failures.follow()
 
     def _start_housekeeping(self) -> None:
         self.housekeeping.start()
@@ -548,6 +563,7 @@ class Broker:
             except OdradekError as error:
                 logger.warning("the end of the session tells the others that this broker has gone: %s", error)
         self._listening.stop_accepting()
+        self._folder_failures.stop()
         self.housekeeping.stop()
         if self.channels is None:
             # This broker still follows what is under way.
@@ -574,6 +590,7 @@ class Broker:
         """
         self._started = False
         self._membership.let_go()
+        self._folder_failures.stop()
         self.housekeeping.stop()
         if self.listeners:
             self._listening.abort()
