@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.assembly.coordinators import Coordinators
+from odradek.broker.assembly.dynamic_client_quota_publisher import DynamicClientQuotaPublisher
+from odradek.broker.assembly.dynamic_config_publisher import DynamicConfigPublisher
 from odradek.broker.assembly.gauges import (
     count_copied,
     register_controller_gauges,
@@ -61,7 +63,7 @@ from odradek.broker.requests.authorizer import Authorizer
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster.features import read_features
-from odradek.cluster.image import ClusterImage
+from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
 from odradek.cluster.producer_ids import BELIEVED_BELOW
 from odradek.errors import OdradekError
@@ -127,7 +129,7 @@ class Broker:
     _listening: Listening
     _coordinators: Coordinators
     _membership: Membership | LoneMembership
-    _publisher: MetadataPublisher
+    _dynamic_configs: DynamicConfigPublisher
 
     def __init__(
         self,
@@ -324,14 +326,19 @@ class Broker:
         membership = self._membership
         count = partial(count_copied, self.metrics.replication, self.replicas, self.broker_id)
         membership.begin(self.replicas, self.logs, coordinators.follow_leaders, count)
-        publisher = self._publisher = MetadataPublisher(
-            self, log_configs, listening, self._dispatcher, coordinators, membership.fetchers
+        client_quotas = DynamicClientQuotaPublisher(
+            self.quotas, self.clock, self.handlers.release, self._use_throttle
         )
-        membership.metadata.add_listener(publisher.publish)
+        configs = self._dynamic_configs = DynamicConfigPublisher(
+            self.config, log_configs, self.replicas, listening, membership.fetchers
+        )
+        metadata = MetadataPublisher(self.replicas, self.metrics.topics, coordinators)
+        for publish in (client_quotas.publish, configs.publish, metadata.publish, self._check_topics):
+            membership.metadata.add_listener(publish)
         # Deletions end in the controller's own image.
-        self.controller.add_listener(lambda image, delta: check_topics(self.purgatory, delta))
-        publisher.set_replication_quotas()
-        publisher.follow_quotas(self.image.configs)
+        self.controller.add_listener(self._check_topics)
+        configs.set_replication_quotas()
+        client_quotas.follow(self.image.configs)
         self._undo.push("unpacking", self.unpacking.stop)
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
@@ -392,6 +399,12 @@ class Broker:
         replicas.may_elect_unclean = self.controller.may_elect_unclean
         return replicas
 
+    def _use_throttle(self, throttle: RequestThrottle | None) -> None:
+        self.request_throttle = self._dispatcher.throttle = throttle
+
+    def _check_topics(self, image: ClusterImage, delta: ClusterDelta) -> None:  # noqa: ARG002
+        check_topics(self.purgatory, delta)
+
     def _make_groups(self) -> GroupRuntime:
         from odradek.broker.groups.runtime import GroupRuntime
 
@@ -441,7 +454,7 @@ class Broker:
 
             add_scram_users(self.controller, self._scram_users)
         self._follow_folder_failures()
-        self._publisher.follow_dynamic_configs(self.image)
+        self._dynamic_configs.follow(self.image)
         self._undo.push("controller", self.controller.stop)
         await membership.join(self._registration)
         report_strangers(self.logs, self.image)
@@ -467,7 +480,7 @@ class Broker:
         register_fetcher_gauges(self.metrics, membership.fetchers)
         # Before anybody knows of this broker: one that refuses connections is taken for dead.
         self._listening.start()
-        self._publisher.follow_dynamic_configs(self.image)
+        self._dynamic_configs.follow(self.image)
         self._undo.push("controller", self.controller.stop)
         await membership.join(self._registration)
         if membership.is_stopped:
