@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterImage
     from odradek.log.folders.log_manager import LogManager
-    from odradek.log.storage.files import FileSystem
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
@@ -47,7 +45,6 @@ class BrokerServices(Protocol):
     Attributes:
         config: its configs, dynamic ones included.
         clock, timers, loop: time, for everything in it.
-        files: the file system.
         controller: writes the cluster's metadata.
         state_changes: does what the controller of a cluster of several says; None for a broker that is alone.
         channels: to the other brokers of a cluster of several; None for a broker that is alone.
@@ -65,15 +62,12 @@ class BrokerServices(Protocol):
         acls: the ACLs that the authorizer asks, to be changed; None where there are none.
         slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
-        on_fatal: told why the broker cannot go on: all of its data folders have failed, or another one has
-            its id.
     """
 
     config: BrokerConfig
     clock: Clock
     timers: Timers
     loop: asyncio.AbstractEventLoop
-    files: FileSystem
     controller: KafkaController
     state_changes: StateChanges | None
     channels: InterBrokerChannels | None
@@ -95,7 +89,6 @@ class BrokerServices(Protocol):
     scram_decoy_key: bytes
     slicer: Slicer
     request_log: RequestLog | None
-    on_fatal: Callable[[str], None] | None
 
     def check_listener_configs(self, config: BrokerConfig) -> None:
         """Check that the listeners could go on with these configs. Raises `ConfigError`."""
