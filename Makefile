@@ -35,7 +35,9 @@ KILLS ?= 100
 SRC    := src tests examples benchmarks setup.py
 # What requests pass is compiled from the same .py files (setup.py), which begin with `# compiled: mypyc`.
 WALK   := $(shell grep -rlx --include='*.py' '. compiled: mypyc' src/odradek)
-BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) $(WALK)
+# The kernel's parts, and what they share.
+KERNEL := $(shell find src/odradek -name '_*.pyx' -o -name '_*.pxd')
+BUILT  := pyproject.toml setup.py constraints.txt $(KERNEL) $(WALK)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
@@ -82,7 +84,7 @@ QUICK := wire records log coordinators cluster replication util client testing/t
 	$(addprefix broker/,network/test_connection.py network/test_connection_limits.py network/test_sending.py \
 	process/test_watchdog.py process/test_process.py handlers/test_produce.py fetch/test_fetch.py groups/test_groups_wire.py \
 	requests/test_compiled_walk.py requests/test_produce_road.py apis/test_no_long_stretch.py)
-PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
+PARTS := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(KERNEL))))
 
 quick: $(VENV)/.quick
 	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true

@@ -1,6 +1,7 @@
 """Builds what is compiled; everything else is in pyproject.toml.
 
-- The kernel, one part per `_*.pyx`; where one is missing, its twin in Python serves.
+- The kernel, one part per `_*.pyx`, which stands beside its twin in Python; where a part is missing, its twin
+  serves.
 - What every request passes, by mypyc from the same `.py` files, which begin with `# compiled: mypyc`; all of
   it or none (docs/decisions/the-walk-compiled.md). ODRADEK_COMPILE_WALK=0 in the environment leaves it out.
 
@@ -31,6 +32,14 @@ BUILD_NOTHING = {"dist_info", "egg_info", "sdist"}
 #: What requests pass on their way, as mypyc takes it.
 WALK = stale.walk(PACKAGE)
 
+#: The kernel: its parts, and what they share.
+KERNEL = stale.kernel(PACKAGE)
+
+
+def module_of(source: str) -> str:
+    """The module of a source, which is given by its path below the package."""
+    return f"{PACKAGE.name}.{source.rpartition('.')[0].replace('/', '.')}"
+
 
 def extensions() -> list[Extension]:
     """The kernel's parts as optional extensions, or nothing where Cython is absent."""
@@ -38,16 +47,17 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    headers = [str(one) for one in sorted(PACKAGE.glob("_*.pxd"))]
+    headers = [str(PACKAGE / name) for name in KERNEL if name.endswith(".pxd")]
     parts = [
         Extension(
-            f"odradek.{source.stem}",
-            [str(source)],
+            module_of(name),
+            [str(PACKAGE / name)],
             depends=headers,
             # Behind CFLAGS, where it would overrule what those ask for.
             extra_compile_args=[] if "-O" in os.environ.get("CFLAGS", "") else ["-O3"],
         )
-        for source in sorted(PACKAGE.glob("_*.pyx"))
+        for name in KERNEL
+        if name.endswith(".pyx")
     ]
     built: list[Extension] = cythonize(parts, language_level=3)
     for part in built:
@@ -92,17 +102,16 @@ class BuildAll(build_ext):
         is_whole = all(Path(self.get_ext_fullpath(one.name)).exists() for one in whole)
         if not is_whole:
             for name in WALK:
-                module = f"{PACKAGE.name}.{name.removesuffix('.py').replace('/', '.')}"
-                Path(self.get_ext_fullpath(module)).unlink(missing_ok=True)
+                Path(self.get_ext_fullpath(module_of(name))).unlink(missing_ok=True)
         self._note_sources(WALK if whole and is_whole else ())
 
     def _note_sources(self, walk: Sequence[str]) -> None:
         """Write down what was compiled: nobody is to use it when it has changed since."""
-        names = (*walk, *(source.name for source in sorted(PACKAGE.glob("_*.pyx"))))
         noted = stale.note(Path())
         noted.parent.mkdir(exist_ok=True)
         noted.write_text(
-            "".join(f"{stale.digest(PACKAGE / name)}  {name}\n" for name in names), encoding="utf-8"
+            "".join(f"{stale.digest(PACKAGE / name)}  {name}\n" for name in (*walk, *KERNEL)),
+            encoding="utf-8",
         )
 
 

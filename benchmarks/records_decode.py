@@ -78,7 +78,7 @@ def peer(memory_records: Callable[[bytes], object], batches: list[bytes]) -> int
 def contenders() -> Iterator[tuple[str, float, Callable[[list[bytes]], int]]]:
     """(name, share of the records that it gets, what it does)"""
     try:
-        from odradek import _kernel
+        from odradek.records import _kernel
     except ImportError:
         print("no compiled kernel: only the twin runs")
     else:

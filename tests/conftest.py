@@ -89,8 +89,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if find_spec("pyspark") is not None and version("pyspark").startswith("4.1."):
         # It leaves the sockets of its results to the garbage collector.
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
-    kernel = Path(__file__).parents[1].glob("src/odradek/_*.pyx")
-    for name in (*stale.stale_walk(), *(source.name for source in kernel if stale.is_stale(source.name))):
+    kernel = stale.kernel(stale.ROOT / "src/odradek")
+    for name in (*stale.stale_walk(), *filter(stale.is_stale, kernel)):
         pytest.exit(f"{name} has changed since it was compiled: make .venv/.dev builds it again", 4)
 
 

@@ -337,13 +337,15 @@ def test_doctor(run: RunTool) -> None:
     assert {"odradek", "uvloop", "fastcrc", "cramjam", "pyarrow", "compression", "open files"} <= set(
         by_subject
     )
-    assert {f"kernel {part}" for part in ("_kernel", "_sending", "_client")} <= set(by_subject)
+    assert {
+        f"kernel {part}" for part in ("records._kernel", "broker.network._sending", "client.core._client")
+    } <= set(by_subject)
     assert all(f["remedy"] for f in findings if not f["well"])
     assert told.exit_code == (0 if all(f["well"] for f in findings) else 1)
 
 
 def test_doctor_on_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "compiled_parts", lambda: ["_absent", "_kernel"])
+    monkeypatch.setattr(doctor, "compiled_parts", lambda: ["_absent", "records._kernel"])
     absent, _ = doctor.kernel()
     assert not absent.well
     assert absent.what.startswith("not compiled: ")

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from odradek.util.stale import kernel
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -80,7 +82,8 @@ def doctor(bin_folder: Path) -> dict[str, Any]:
 
 
 def parts() -> list[str]:
-    return sorted(path.stem for path in (ROOT / "src" / "odradek").glob("_*.pyx"))
+    sources = (name for name in kernel(ROOT / "src/odradek") if name.endswith(".pyx"))
+    return [name.removesuffix(".pyx").replace("/", ".") for name in sources]
 
 
 def test_a_wheel_with_the_kernel(checkout: Path, tmp_path: Path) -> None:
@@ -91,7 +94,7 @@ def test_a_wheel_with_the_kernel(checkout: Path, tmp_path: Path) -> None:
         fields = BytesParser().parsebytes(archive.read(metadata))
         (entry_points,) = (name for name in names if name.endswith(".dist-info/entry_points.txt"))
         assert b"odradek = odradek.cli.main:main" in archive.read(entry_points)
-    assert {f"odradek/{part}{SUFFIX}" for part in parts()} <= names
+    assert {f"odradek/{part.replace('.', '/')}{SUFFIX}" for part in parts()} <= names
     assert {f"odradek__mypyc{SUFFIX}", f"odradek/broker/network/connection{SUFFIX}"} <= names
     assert {"odradek/py.typed", "odradek/broker/process/main.py"} <= names
     assert not [name for name in names if name.endswith(".c") or name.startswith("tests")]
@@ -125,6 +128,5 @@ def test_without_a_compiler_it_installs_and_says_what_that_costs(checkout: Path,
 def test_the_source_distribution_has_what_a_build_needs(checkout: Path, tmp_path: Path) -> None:
     with tarfile.open(build("sdist", checkout, tmp_path / "sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    sources = {path.name for kind in ("pyx", "pxd") for path in (ROOT / "src/odradek").glob(f"_*.{kind}")}
-    assert {f"src/odradek/{name}" for name in sources} <= names
+    assert {f"src/odradek/{name}" for name in kernel(ROOT / "src/odradek")} <= names
     assert {"setup.py", "pyproject.toml", "LICENSE", "README.md", "src/odradek/py.typed"} <= names

@@ -20,7 +20,7 @@ from odradek.client.types import RecordMetadata, TopicPartition
 from waiting import joined
 
 try:
-    native: Any = importlib.import_module("odradek._client")
+    native: Any = importlib.import_module("odradek.client.core._client")
 except ImportError:
     native = None
 

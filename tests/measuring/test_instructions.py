@@ -32,7 +32,7 @@ calls=3 0
 
 fn=(2)
 0 250
-cob=(2) /src/odradek/_codec.so
+cob=(2) /src/odradek/wire/_codec.so
 cfi=(2) _codec.c
 cfn=(3) encode
 calls=2 0
@@ -56,7 +56,7 @@ totals: 400 10 5 5
 def test_costs_belong_to_the_function_that_has_them() -> None:
     profile = parse(FILE.splitlines(keepends=True))
     assert profile.costs == {"Ir": 400, "Dr": 10, "Dw": 5, "I1mr": 5}
-    assert profile.instructions == {"/opt/lib/libpython3.11.so.1.0": 350, "/src/odradek/_codec.so": 50}
+    assert profile.instructions == {"/opt/lib/libpython3.11.so.1.0": 350, "/src/odradek/wire/_codec.so": 50}
     assert profile.calls == {"_PyType_Lookup": 10, "_PyEval_EvalFrameDefault": 3, "encode": 2}
 
 
@@ -89,7 +89,7 @@ def test_a_file_that_does_not_add_up(damaged: str) -> None:
         ("/opt/lib/libpython3.11.so.1.0", "libpython"),
         ("/usr/bin/python3.13", "libpython"),
         ("/src/odradek__mypyc.cpython-311-x86_64-linux-gnu.so", "walk"),
-        ("/src/odradek/_codec.cpython-311-x86_64-linux-gnu.so", "parts"),
+        ("/src/odradek/wire/_codec.cpython-311-x86_64-linux-gnu.so", "parts"),
         ("/lib/python3.11/site-packages/uvloop/loop.cpython-311-x86_64-linux-gnu.so", "uvloop"),
         ("/lib/x86_64-linux-gnu/libc.so.6", "libc"),
         ("/lib/python3.11/lib-dynload/_struct.cpython-311-x86_64-linux-gnu.so", "others"),

@@ -19,7 +19,7 @@ from odradek.records.compression import Codec
 from odradek.records.validate import AcceptedBatch, _explain, _Limits
 
 try:
-    native: Any = importlib.import_module("odradek._validate")
+    native: Any = importlib.import_module("odradek.records._validate")
 except ImportError:
     native = None
 

@@ -24,7 +24,7 @@ from odradek.records.varint import encode_varint
 from waiting import WITHIN_S
 
 try:
-    native: Any = importlib.import_module("odradek._kernel")
+    native: Any = importlib.import_module("odradek.records._kernel")
 except ImportError:
     native = None
 

@@ -24,7 +24,7 @@ interpreted.pytest_load_initial_conftests()
 os.environ.pop("ODRADEK_KERNEL", None)
 # What a collection ends does so whenever it comes: `run` has one between two simulations.
 gc.disable()
-sys.modules["odradek._client"] = None  # type: ignore[assignment]
+sys.modules["odradek.client.core._client"] = None  # type: ignore[assignment]
 
 
 class SeededRandom(random.Random):

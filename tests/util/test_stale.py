@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.util.stale import check_walk, digest, is_stale, note, stale_walk, walk
+from odradek.util.stale import check_walk, digest, is_stale, kernel, note, stale_walk, walk
 
-PART, SHARED, WALKED = "_part.pyx", "_shared.pxd", "log/log.py"
+PART, SHARED, WALKED = "log/_part.pyx", "_shared.pxd", "log/log.py"
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / f"src/odradek__mypyc{sysconfig.get_config_var('EXT_SUFFIX')}").touch()
     note(tmp_path).parent.mkdir()
     note(tmp_path).write_text(
-        "".join(f"{digest(sources / name)}  {name}\n" for name in (PART, WALKED)), encoding="utf-8"
+        "".join(f"{digest(sources / name)}  {name}\n" for name in (PART, SHARED, WALKED)), encoding="utf-8"
     )
     return tmp_path
 
@@ -33,6 +33,10 @@ def test_what_mypyc_compiles_says_so_in_its_first_line(tmp_path: Path) -> None:
     (tmp_path / "b.py").write_text('"""Of what is not."""\n# compiled: mypyc\n', encoding="utf-8")
     (tmp_path / "a.py").write_text("# compiled: mypyc\nimport b\n", encoding="utf-8")
     assert walk(tmp_path) == ["a.py", WALKED]
+
+
+def test_the_kernel_is_found_in_all_rooms(checkout: Path) -> None:
+    assert kernel(checkout / "src/odradek") == [SHARED, PART]
 
 
 def test_nothing_has_changed(checkout: Path) -> None:
@@ -74,10 +78,10 @@ def test_a_twin_serves_where_the_kernel_is_stale(
     from odradek.util import compiled
 
     monkeypatch.delenv("ODRADEK_KERNEL", raising=False)
-    monkeypatch.setattr(compiled, "is_stale", lambda name: name == "_writing.pyx")
-    module, is_compiled = compiled.choose("odradek._writing", "odradek.log.storage._pywriting")
+    monkeypatch.setattr(compiled, "is_stale", lambda name: name == "log/storage/_writing.pyx")
+    module, is_compiled = compiled.choose("odradek.log.storage._writing", "odradek.log.storage._pywriting")
     assert (module.__name__, is_compiled) == ("odradek.log.storage._pywriting", False)
-    assert "_writing.pyx has changed since it was compiled" in caplog.text
+    assert "log/storage/_writing.pyx has changed since it was compiled" in caplog.text
     monkeypatch.setenv("ODRADEK_KERNEL", "native")
     with pytest.raises(ImportError, match=r"_writing\.pyx has changed"):
-        compiled.choose("odradek._writing", "odradek.log.storage._pywriting")
+        compiled.choose("odradek.log.storage._writing", "odradek.log.storage._pywriting")

@@ -37,7 +37,7 @@ from seeds import seed
 from .golden import WIRE_FILES
 from .test_fuzz import mutate
 
-_codec = pytest.importorskip("odradek._codec", reason="the compiled codec is not built")
+_codec = pytest.importorskip("odradek.wire._codec", reason="the compiled codec is not built")
 
 SEED = seed(20240917)
 ROUNDS = int(os.environ.get("ODRADEK_FUZZ_ROUNDS", "20000"))

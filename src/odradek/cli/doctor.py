@@ -24,6 +24,7 @@ import click
 
 import odradek
 from odradek import __version__
+from odradek.util import stale
 
 
 class Finding(NamedTuple):
@@ -58,17 +59,20 @@ OPTIONAL = {
 }
 #: Part of the kernel → what it does, and what its twin in Python costs, by benchmarks/compiled_parts.py.
 PARTS = {
-    "_kernel": ("records", "decoding to Arrow takes 40 times as long"),
-    "_validate": ("produced batches", "one of 16 KiB takes 0.7 ms more, one of a record 13 µs"),
-    "_writing": ("produced batches", "writing one takes 1 µs more"),
-    "_sending": ("long answers to fetches", "a fifth less throughput of old records"),
-    "_client": ("a producer's work per record", "Producer.send takes 4 µs more"),
-    "_cleaner": ("compaction", "6 times as long per record"),
-    "_messages": ("message sets for clients before 0.11", "140 times as long per record"),
-    "_tree": ("typed columns in Spark", "decoding takes hundreds of times as long"),
-    "_json": ("typed columns of JSON in Spark", "350 times as long per record"),
-    "_avro": ("typed columns of Avro in Spark", "150 times as long per record"),
-    "_protobuf": ("typed columns of protobuf in Spark", "200 times as long per record"),
+    "records._kernel": ("records", "decoding to Arrow takes 40 times as long"),
+    "records._validate": ("produced batches", "one of 16 KiB takes 0.7 ms more, one of a record 13 µs"),
+    "log.storage._writing": ("produced batches", "writing one takes 1 µs more"),
+    "broker.network._sending": ("long answers to fetches", "a fifth less throughput of old records"),
+    "client.core._client": ("a producer's work per record", "Producer.send takes 4 µs more"),
+    "log.cleaner._cleaner": ("compaction", "6 times as long per record"),
+    "records.message_sets._messages": (
+        "message sets for clients before 0.11",
+        "140 times as long per record",
+    ),
+    "spark.formats._tree": ("typed columns in Spark", "decoding takes hundreds of times as long"),
+    "spark.formats._json": ("typed columns of JSON in Spark", "350 times as long per record"),
+    "spark.formats._avro": ("typed columns of Avro in Spark", "150 times as long per record"),
+    "spark.formats._protobuf": ("typed columns of protobuf in Spark", "200 times as long per record"),
 }
 
 
@@ -193,9 +197,10 @@ def walk() -> Iterable[Finding]:
 
 
 def compiled_parts() -> list[str]:
-    """The names of the parts: their sources come with the package."""
-    package = Path(odradek.__file__).parent
-    return sorted({path.stem for path in package.glob("_*.pyx")} | PARTS.keys())
+    """The parts, as modules of the package: their sources come with it."""
+    sources = stale.kernel(Path(odradek.__file__).parent)
+    parts = {name.removesuffix(".pyx").replace("/", ".") for name in sources if name.endswith(".pyx")}
+    return sorted(parts | PARTS.keys())
 
 
 def codecs() -> Iterable[Finding]:

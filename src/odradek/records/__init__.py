@@ -8,7 +8,7 @@
 - `control`: commit and abort markers
 - `partitioner`: murmur2, and the partition of a key
 - `columns`: batches to and from Arrow
-- `kernel`: the per-record loops, compiled (`odradek._kernel`) or in Python (`_pykernel`), equal to the byte
+- `kernel`: the per-record loops, compiled (`_kernel`) or in Python (`_pykernel`), equal to the byte
 - `message_sets`: the same for message sets of magic 0 and 1; readers of all three; message sets as batches
 - `conversion`: from one format, or codec, to another: for the log that takes it, and for old consumers
 

@@ -1,4 +1,4 @@
-"""The kernel in pure Python: the twin of `odradek._kernel`, function by function.
+"""The kernel in pure Python: the twin of `_kernel`, function by function.
 
 Used where no compiled kernel is installed. It says precisely what the compiled one must do: same results,
 same problem numbers (`records.problems`), same index of the bad record.

@@ -1,4 +1,4 @@
-"""A produced batch that is in order is accepted in one call, in pure Python; the twin of `odradek._validate`.
+"""A produced batch that is in order is accepted in one call, in pure Python; the twin of `_validate`.
 
 What is not in order gives None, and `odradek.records.validate` looks at it again to say what is wrong: these
 functions never do.

@@ -7,5 +7,5 @@ from __future__ import annotations
 
 from odradek.util.compiled import choose
 
-kernel, NATIVE = choose("odradek._kernel", "odradek.records._pykernel")
+kernel, NATIVE = choose("odradek.records._kernel", "odradek.records._pykernel")
 """The kernel in use, and whether it is the compiled one."""

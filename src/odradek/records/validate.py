@@ -44,7 +44,7 @@ from odradek.records.kernel import kernel
 from odradek.records.problems import MISSING_KEY, raise_for_problem
 from odradek.util.compiled import choose
 
-_accepting, _ = choose("odradek._validate", "odradek.records._pyvalidate")
+_accepting, _ = choose("odradek.records._validate", "odradek.records._pyvalidate")
 accept_batch: Final[Callable[..., Any]] = _accepting.accept_batch
 
 UNLIMITED_MS = 0x7FFF_FFFF_FFFF_FFFF

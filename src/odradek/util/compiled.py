@@ -27,7 +27,7 @@ def choose(compiled: str, twin: str) -> tuple[ModuleType, bool]:
     wish = os.environ.get("ODRADEK_KERNEL", "")
     if wish not in ("", "python", "native"):
         raise ValueError(f"ODRADEK_KERNEL={wish!r}: must be 'python' or 'native'")
-    source = f"{compiled.rpartition('.')[2]}.pyx"
+    source = f"{compiled.removeprefix('odradek.').replace('.', '/')}.pyx"
     if wish != "python" and is_stale(source):
         told = f"{source} has changed since it was compiled: pip install -e . compiles it again"
         if wish == "native":

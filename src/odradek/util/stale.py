@@ -25,6 +25,12 @@ class OutdatedError(ImportError):
     """A compiled module is older than its source; the message says what to do."""
 
 
+def kernel(package: Path) -> list[str]:
+    """Sources of the kernel, parts (`.pyx`) and what they share (`.pxd`): paths below a package's folder."""
+    sources = (source for kind in ("pxd", "pyx") for source in package.rglob(f"_*.{kind}"))
+    return sorted(source.relative_to(package).as_posix() for source in sources)
+
+
 def walk(package: Path) -> list[str]:
     """The files of a package that mypyc compiles: paths below its folder, by name."""
     sources = []
@@ -41,19 +47,25 @@ def note(root: Path) -> Path:
 
 
 def digest(source: Path) -> str:
-    """Return what the compiled form of a source depends on; of the kernel's, what parts share too."""
-    whole = sha256(source.read_bytes())
-    if source.suffix == ".pyx":
-        for shared in sorted(source.parent.glob("_*.pxd")):
-            whole.update(shared.read_bytes())
-    return whole.hexdigest()
+    """The digest of a source, as the list has it."""
+    return sha256(source.read_bytes()).hexdigest()
 
 
 def is_stale(name: str, root: Path = ROOT) -> bool:
-    """Return whether a source (its path below `src/odradek`) was compiled and has changed since."""
-    noted = _noted(root).get(name)
+    """Return whether a source (its path below `src/odradek`) was compiled and has changed since.
+
+    For a part of the kernel, a change of any `.pxd` counts too: parts share those.
+    """
+    noted = _noted(root)
+    if name not in noted or not (root / "src/odradek" / name).exists():
+        return False
+    headers = [other for other in noted if other.endswith(".pxd")] if name.endswith(".pyx") else []
+    return any(_has_changed(source, noted[source], root) for source in (name, *headers))
+
+
+def _has_changed(name: str, noted: str, root: Path) -> bool:
     source = root / "src/odradek" / name
-    return noted is not None and source.exists() and digest(source) != noted
+    return not source.exists() or digest(source) != noted
 
 
 def stale_walk(root: Path = ROOT) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """One message in one version: decoded from bytes, encoded into them.
 
-`codec_of` gives the compiled codec (`odradek._codec`) where there is one, else the functions that
+`codec_of` gives the compiled codec (`_codec`) where there is one, else the functions that
 `odradek.wire.decoder` and `encoder` generate. The compiled one hands to these all that is not in order.
 """
 
@@ -13,7 +13,7 @@ from odradek.wire.errors import frame_size
 
 try:
     # By name: taken out of the package, it would look like an import of all that the package exports.
-    _codec: Any = importlib.import_module("odradek._codec")
+    _codec: Any = importlib.import_module("odradek.wire._codec")
 except ImportError:
     _codec = None
 

@@ -18,7 +18,7 @@ from waiting import joined
 
 from ..twins import twins
 
-MODULES = twins(_pysending, "odradek._sending")
+MODULES = twins(_pysending, "odradek.broker.network._sending")
 SendParts = Callable[[int, list[Any], int, int], int]
 CONTENT = random.Random(7).randbytes(3_000_000)
 

@@ -10,7 +10,7 @@ from odradek.log.cleaner import _pykeys
 from odradek.records.batch import HEADER_BYTES, iter_batches, iter_records
 from odradek.records.builder import BatchBuilder
 
-_cleaner = pytest.importorskip("odradek._cleaner", reason="the kernel is not compiled")
+_cleaner = pytest.importorskip("odradek.log.cleaner._cleaner", reason="the kernel is not compiled")
 
 BIG = 10_000
 

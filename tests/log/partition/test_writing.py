@@ -17,7 +17,7 @@ from odradek.records.batch import iter_batches
 from ..batches import batch
 
 try:
-    native: Any = importlib.import_module("odradek._writing")
+    native: Any = importlib.import_module("odradek.log.storage._writing")
 except ImportError:
     native = None
 

@@ -23,7 +23,7 @@ from ..old_golden import old_segments
 from ..test_fuzz import mutate
 from .test_message_set import FIELD
 
-native = pytest.importorskip("odradek._messages", reason="the kernel is not compiled")
+native = pytest.importorskip("odradek.records.message_sets._messages", reason="the kernel is not compiled")
 
 SEED = seed(20260407)
 INT64 = st.integers(-(2**63), 2**63 - 1)

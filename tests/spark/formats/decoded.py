@@ -25,7 +25,7 @@ EPOCH = datetime.date(1970, 1, 1)
 def _modules(native: bool) -> dict[str, ModuleType] | None:
     found = {}
     for part in PARTS:
-        name = f"odradek._{part}" if native else f"odradek.spark.formats._py{part}"
+        name = f"odradek.spark.formats.{'_' if native else '_py'}{part}"
         try:
             found[f"{part}_kernel"] = importlib.import_module(name)
         except ImportError:

@@ -37,7 +37,11 @@ def in_python(module: ModuleType) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("source", "module"),
-    [("_tree.pxd", kinds), ("_avro.pyx", avro_steps), ("_protobuf.pyx", protobuf_types)],
+    [
+        ("spark/formats/_tree.pxd", kinds),
+        ("spark/formats/_avro.pyx", avro_steps),
+        ("spark/formats/_protobuf.pyx", protobuf_types),
+    ],
 )
 def test_both_sides_number_alike(source: str, module: ModuleType) -> None:
     compiled = in_c(source)

@@ -39,7 +39,7 @@ print(json.dumps([planning, loaded(), rows]))
 ONLY_WHERE_RECORDS_ARE = (
     "odradek.records.batch",
     "odradek.records.compression",
-    "odradek._kernel",
+    "odradek.records._kernel",
     "lz4",
     "cramjam",
 )

@@ -1,4 +1,4 @@
-"""Bytes and ranges of files sent into a socket. Compiled twin: `odradek._sending`."""
+"""Bytes and ranges of files sent into a socket. Compiled twin: `_sending`."""
 
 from __future__ import annotations
 

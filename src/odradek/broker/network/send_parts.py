@@ -10,6 +10,6 @@ from odradek.util.compiled import choose
 if TYPE_CHECKING:
     from odradek.broker.network._pysending import send_parts
 else:
-    send_parts = choose("odradek._sending", "odradek.broker.network._pysending")[0].send_parts
+    send_parts = choose("odradek.broker.network._sending", "odradek.broker.network._pysending")[0].send_parts
 
 __all__ = ["MOST_PARTS", "send_parts"]

@@ -1,4 +1,4 @@
-"""The clients' work per record in pure Python: the twin of `odradek._client`, class by class.
+"""The clients' work per record in pure Python: the twin of `_client`, class by class.
 
 Used where no compiled kernel is installed. It says precisely what the compiled one must do.
 """

@@ -9,7 +9,7 @@ from odradek.util.compiled import choose
 if TYPE_CHECKING:
     from odradek.client.core import _pyappend as _chosen
 else:
-    _chosen, _ = choose("odradek._client", "odradek.client.core._pyappend")
+    _chosen, _ = choose("odradek.client.core._client", "odradek.client.core._pyappend")
 
 producer_kernel: Any = _chosen
 """The module in use."""

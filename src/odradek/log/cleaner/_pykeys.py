@@ -1,6 +1,6 @@
 """The newest offset of each key, in bounded memory, and the loops over records that use it; pure Python.
 
-The twin of `odradek._cleaner`. Keys are kept as 16-byte hashes under a secret of the map, so that nobody can
+The twin of `_cleaner`. Keys are kept as 16-byte hashes under a secret of the map, so that nobody can
 make two keys of theirs fall together; like Kafka's map it takes two different keys of the same hash for one
 (2^-128).
 """

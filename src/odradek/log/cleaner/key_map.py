@@ -9,6 +9,6 @@ from odradek.util.compiled import choose
 if TYPE_CHECKING:
     from odradek.log.cleaner._pykeys import KeyMap
 else:
-    KeyMap = choose("odradek._cleaner", "odradek.log.cleaner._pykeys")[0].KeyMap
+    KeyMap = choose("odradek.log.cleaner._cleaner", "odradek.log.cleaner._pykeys")[0].KeyMap
 
 __all__ = ["KeyMap"]

@@ -1,4 +1,4 @@
-"""A record batch given its place in a log while it is written. Compiled twin: `odradek._writing`."""
+"""A record batch given its place in a log while it is written. Compiled twin: `_writing`."""
 
 from __future__ import annotations
 

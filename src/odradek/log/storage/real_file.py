@@ -13,7 +13,7 @@ from odradek.log.storage._pywriting import placed
 from odradek.log.storage.files import Buffer, Descriptor, FileRange
 from odradek.util.compiled import choose
 
-write_batch: Final = choose("odradek._writing", "odradek.log.storage._pywriting")[0].write_batch
+write_batch: Final = choose("odradek.log.storage._writing", "odradek.log.storage._pywriting")[0].write_batch
 
 IOV_MAX: Final = 1024
 """Buffers that one pwritev takes at most on Linux."""

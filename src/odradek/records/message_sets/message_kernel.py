@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from odradek.util.compiled import choose
 
-message_kernel, NATIVE = choose("odradek._messages", "odradek.records.message_sets._pymessages")
-"""`odradek._messages` or `odradek.records.message_sets._pymessages`."""
+message_kernel, NATIVE = choose(
+    "odradek.records.message_sets._messages", "odradek.records.message_sets._pymessages"
+)
+"""`_messages` or `_pymessages`."""

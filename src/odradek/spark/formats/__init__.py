@@ -10,6 +10,6 @@ again.
     shape.py, dead_letters.py, headers.py   the table's rows of one task
     encoding.py, json_encoding.py, avro_encoding.py, protobuf_encoding.py   rows into bytes
 
-The loops are compiled: `odradek._tree`, `_json`, `_avro`, `_protobuf`. Their twins in Python (`_py….py`)
+The loops are compiled: `_tree`, `_json`, `_avro`, `_protobuf`. Their twins in Python (`_py….py`)
 serve where they are not, and are the contract.
 """

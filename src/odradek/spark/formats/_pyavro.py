@@ -1,4 +1,4 @@
-"""Avro's binary encoding into a tree of columns in pure Python: the twin of `odradek._avro`, whose contract
+"""Avro's binary encoding into a tree of columns in pure Python: the twin of `_avro`, whose contract
 these docstrings are.
 """
 

@@ -1,4 +1,4 @@
-"""JSON into a tree of columns in pure Python: the twin of `odradek._json`, whose contract these docstrings
+"""JSON into a tree of columns in pure Python: the twin of `_json`, whose contract these docstrings
 are.
 """
 

@@ -1,4 +1,4 @@
-"""Protocol buffers into a tree of columns in pure Python: the twin of `odradek._protobuf`, whose contract
+"""Protocol buffers into a tree of columns in pure Python: the twin of `_protobuf`, whose contract
 these docstrings are.
 """
 

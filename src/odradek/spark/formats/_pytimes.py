@@ -1,4 +1,4 @@
-"""Dates and times of day as text, in pure Python: the twin of `odradek._times`. Pure."""
+"""Dates and times of day as text, in pure Python: the twin of `_times`. Pure."""
 
 from __future__ import annotations
 

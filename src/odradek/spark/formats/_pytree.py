@@ -1,4 +1,4 @@
-"""The tree of Arrow columns in pure Python: the twin of `odradek._tree`, whose contract these docstrings are.
+"""The tree of Arrow columns in pure Python: the twin of `_tree`, whose contract these docstrings are.
 
 Decoders here make Python values, which `finish` turns into the buffers of columns.
 """

@@ -12,10 +12,10 @@ from odradek.util.compiled import choose
 if TYPE_CHECKING:
     import pyarrow as pa
 
-tree_kernel, NATIVE = choose("odradek._tree", "odradek.spark.formats._pytree")
-json_kernel, _ = choose("odradek._json", "odradek.spark.formats._pyjson")
-avro_kernel, _ = choose("odradek._avro", "odradek.spark.formats._pyavro")
-protobuf_kernel, _ = choose("odradek._protobuf", "odradek.spark.formats._pyprotobuf")
+tree_kernel, NATIVE = choose("odradek.spark.formats._tree", "odradek.spark.formats._pytree")
+json_kernel, _ = choose("odradek.spark.formats._json", "odradek.spark.formats._pyjson")
+avro_kernel, _ = choose("odradek.spark.formats._avro", "odradek.spark.formats._pyavro")
+protobuf_kernel, _ = choose("odradek.spark.formats._protobuf", "odradek.spark.formats._pyprotobuf")
 
 
 def records_of(array: pa.Array) -> Any:

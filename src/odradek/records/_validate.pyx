@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 
 from fastcrc.crc32 import iscsi
 
-from odradek._batch cimport (
+from odradek.records._batch cimport (
     ATTRIBUTES_AT,
     BASE_SEQUENCE_AT,
     BASE_TIMESTAMP_AT,
@@ -27,8 +27,8 @@ from odradek._batch cimport (
     PRODUCER_ID_AT,
     RECORD_COUNT_AT,
 )
-from odradek._frames cimport get16, get32, get64
-from odradek._scan cimport OK, Scan, scan
+from odradek.wire._frames cimport get16, get32, get64
+from odradek.records._scan cimport OK, Scan, scan
 
 from odradek.errors import KafkaError, RecordTooLargeError
 from odradek.records.compression import decompress, unpack_pieces

@@ -12,11 +12,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from odradek._arrow cimport check_offsets, check_validity, is_valid
-from odradek._batch cimport HEADER_BYTES, LAST_OFFSET_DELTA_AT, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT
-from odradek._frames cimport get32, get64
-from odradek._inline cimport murmur2_hash, varint_size, write_bytes, write_varint
-from odradek._scan cimport (
+from odradek.records._arrow cimport check_offsets, check_validity, is_valid
+from odradek.records._batch cimport HEADER_BYTES, LAST_OFFSET_DELTA_AT, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT
+from odradek.wire._frames cimport get32, get64
+from odradek.records._inline cimport murmur2_hash, varint_size, write_bytes, write_varint
+from odradek.records._scan cimport (
     HEADER_COUNT,
     LENGTH,
     MISMATCH,

@@ -20,9 +20,9 @@ from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
-from odradek._inline cimport murmur2_hash, varint_size, write_bytes, write_varint
+from odradek.records._inline cimport murmur2_hash, varint_size, write_bytes, write_varint
 
-from odradek._kernel import append_record
+from odradek.records._kernel import append_record
 
 cdef extern from "Python.h":
     int PyByteArray_Resize(object, Py_ssize_t) except -1

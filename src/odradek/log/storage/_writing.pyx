@@ -11,8 +11,8 @@ from libc cimport errno
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from odradek._batch cimport LEADER_EPOCH_AT, PREFIX_BYTES
-from odradek._frames cimport put32, put64
+from odradek.records._batch cimport LEADER_EPOCH_AT, PREFIX_BYTES
+from odradek.wire._frames cimport put32, put64
 
 cdef extern from "sys/types.h" nogil:
     ctypedef long long off_t

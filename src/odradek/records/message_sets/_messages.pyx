@@ -12,8 +12,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from odradek._inline cimport varint_size, write_bytes, write_varint
-from odradek._scan cimport Scan, scan
+from odradek.records._inline cimport varint_size, write_bytes, write_varint
+from odradek.records._scan cimport Scan, scan
 
 NATIVE = True
 

@@ -22,7 +22,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from odradek._frames cimport Reader, put32, put64, put_uvarint, read16, read32, read64, read8, read_uvarint
+from odradek.wire._frames cimport Reader, put32, put64, put_uvarint, read16, read32, read64, read8, read_uvarint
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX

@@ -9,8 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
-from odradek._times cimport read_date, read_timestamp
-from odradek._tree cimport (
+from odradek.spark.formats._times cimport read_date, read_timestamp
+from odradek.spark.formats._tree cimport (
     BAD_BASE64, BAD_MAGIC, BAD_NUMBER, BAD_TIME, BINARY, BOOL, DATE, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT,
     LIST, MAP, NOT_UTF8, OUT_OF_MEMORY, OUT_OF_RANGE, STRING, STRUCT, SYNTAX, TIMESTAMP, TOO_DEEP, TRAILING,
     TRUNCATED, WRONG_KIND, Bytes, Node, Records, Tree, end_bytes, end_list, int128, is_utf8, make_null, mark,

@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from odradek._tree cimport (
+from odradek.spark.formats._tree cimport (
     BAD_LENGTH, BAD_MAGIC, BAD_TAG, BINARY, BOOL, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT, INT32, INT64, LIST,
     MAP, MISSING_FIELD, OUT_OF_MEMORY, STRING, STRUCT, TIMESTAMP, TOO_DEEP, TOO_LARGE, TRUNCATED, UNRESOLVED,
     Node, Records, Tree, end_list, int128, make_null, mark, push_bytes, push_decimal, push_double, push_float,

@@ -10,7 +10,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy, memset
 
-from odradek._arrow cimport is_valid
+from odradek.records._arrow cimport is_valid
 
 cdef extern from *:
     """

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 
-from odradek._arrow cimport check_offsets, check_validity
+from odradek.records._arrow cimport check_offsets, check_validity
 
 cdef dict WIDTHS = {
     BOOL: 1, INT8: 1, INT16: 2, INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8, DECIMAL: 16, DATE: 4, TIMESTAMP: 8,

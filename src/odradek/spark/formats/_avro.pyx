@@ -11,7 +11,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from odradek._tree cimport (
+from odradek.spark.formats._tree cimport (
     BAD_BRANCH, BAD_LENGTH, BAD_MAGIC, BAD_SYMBOL, BINARY, BOOL, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT,
     LARGEST, LIST, MAP, OUT_OF_MEMORY, OUT_OF_RANGE, STRING, STRUCT, TIMESTAMP, TOO_DEEP, TOO_LARGE, TRAILING,
     TRUNCATED, UNRESOLVED, WRONG_KIND, Node, Records, Tree, end_list, int128, make_null, mark, push_bytes,

@@ -11,8 +11,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from odradek._inline cimport varint_size, write_varint
-from odradek._scan cimport OK, Scan, read_varint32, read_varint64, scan
+from odradek.records._inline cimport varint_size, write_varint
+from odradek.records._scan cimport OK, Scan, read_varint32, read_varint64, scan
 
 cdef extern from *:
     """
