@@ -36,20 +36,21 @@ INSIDE = (
     "handler): call it when that is over"
 )
 
-# Why `Appender.append` did not append.
+# Reasons why `Appender.append` did not append.
 BUSY = 1
 FULL = 2
 MOVED = 3
 NO_BATCH = 4
 
 SHUT = -1
-"""The `round` after the last."""
+"""The `round` of an appender that was shut: no record is of it."""
 
+# One below the largest int64: less a base timestamp of -1 it still is an int64.
 _MAX_TIMESTAMP = 0x7FFF_FFFF_FFFF_FFFE
 
 
 class DeliveryState:
-    """The state behind a record's future: the batch's outcome and the record's index in it, and what its
+    """The state behind a record's future: the batch's outcome, the record's index in the batch, and what its
     metadata will say. `_callback` is called once, by `report`.
     """
 
@@ -64,7 +65,7 @@ class DeliveryState:
         self._value_size = value_size
 
     def _final(self) -> Any:
-        """The outcome, if it is settled; where the batch was split, the part's. Else None."""
+        """Return the outcome if it is settled, where the batch was split that of the part; else None."""
         outcome = self._outcome
         while outcome.settled:
             if outcome.moved is None:
@@ -80,8 +81,8 @@ class DeliveryState:
 class Gate:
     """The lock around what the sender changes and appending threads must not see half done.
 
-    The thread that is inside it runs Python code, and so perhaps a finalizer or, if it is the main thread, a
-    signal's handler. What that calls must not come in again, and cannot wait: it raises `IllegalStateError`.
+    The thread inside the gate runs Python code, and so perhaps a finalizer or, if it is the main thread, a
+    signal's handler. Those must not come in again, and cannot wait: the gate raises `IllegalStateError`.
     (With the compiled kernel appending threads are never inside.)
 
     Args:
@@ -100,6 +101,7 @@ class Gate:
 
     def is_inside(self) -> bool:
         """Return whether the calling thread is inside."""
+        # RLock has no public way to ask; threading.Condition asks the same.
         return bool(self._lock._is_owned())
 
     def check_not_inside(self) -> None:
@@ -117,15 +119,15 @@ class OpenBatch:
     """A batch while it grows.
 
     Args:
-        outcome: what its futures look into.
-        future_class: of the futures, a `DeliveryState`.
+        outcome: the futures of its records look into this.
+        future_class: the class of these futures, a `DeliveryState`.
 
     Attributes:
         records: room for the header, and the records behind it.
         count: of records.
-        memory: bytes that are counted for it.
-        append_closed: nothing may be added any more.
-        callbacks: the futures that have one.
+        memory: bytes that are counted for the batch, in the appender's `memory_used` until it is settled.
+        append_closed: nothing may be added any more; it is never opened again.
+        callbacks: the futures that have a callback which is still to be called.
         base_timestamp, max_timestamp: of the records, milliseconds; -1 before the first.
     """
 
@@ -146,6 +148,7 @@ class OpenBatch:
         """Add a record and give its future. Raises `ValueError` for a negative timestamp other than -1."""
         if not -1 <= timestamp <= _MAX_TIMESTAMP:
             raise ValueError(f"invalid timestamp {timestamp}")
+        # The format has timestamps as deltas to the first record's, so these may be negative.
         base = self.base_timestamp if self.count else timestamp
         kernel.append_record(self.records, self.count, timestamp - base, key, value, headers)
         future = self._future_class(
@@ -200,11 +203,11 @@ class Appender:
         buffer_memory: bytes that all batches may take.
 
     Attributes:
-        topics: by name; topics that are not there take the long way.
+        topics: lanes by a topic's name; records of other topics take the long way.
         enabled: False: every record takes the long way.
         ignore_keys: whether records with a key go to the sticky partition, too.
-        memory_used: bytes that all batches take.
-        round: changes with `forget`.
+        memory_used: bytes that all batches take that are not settled.
+        round: grows with `forget`; a record that began the long way in an older round is not appended.
         largest: bytes of a record at most, by `max.request.size`.
     """
 
@@ -259,6 +262,8 @@ class Appender:
                 else:
                     sticky = True
                     partition = lanes.sticky.partition
+                    # After two batches the partition changes, full or not (KIP-794; Kafka's
+                    # BuiltInPartitioner.updatePartitionInfo).
                     if lanes.sticky.bytes + size >= 2 * self.batch_size:
                         return None
             if type(partition) is not int or not 0 <= partition < len(lanes.lanes):
@@ -266,6 +271,7 @@ class Appender:
             batch = lanes.lanes[partition]
             if batch is None or batch.append_closed or not batch.count:
                 return None
+            # A record that fills the batch takes the long way, which wakes the sender.
             if batch.records_size + size >= lanes.batch_size or self.memory_used + size > self.buffer_memory:
                 return None
             future = batch.append(timestamp_ms, key, value, (), callback)
@@ -276,8 +282,8 @@ class Appender:
             return future
 
     def forget(self) -> None:
-        """Make every record take the long way from here on, also those that are on it: what they found out
-        counts no more. Inside the gate.
+        """Make every record take the long way from its beginning, also those that are on it: partitions and
+        transactions may have changed since they looked. Inside the gate.
         """
         self.topics.clear()
         if self.round != SHUT:
@@ -305,8 +311,8 @@ class Appender:
         about: int,
         lanes: TopicLanes | None,
     ) -> Any:
-        """Append a record to the last batch of its partition, or to `spare`, which is queued then: the long
-        way's last step, all at once for everybody else.
+        """Append a record to the last batch of its partition, or to `spare`, which is queued then. This is
+        the long way's last step, and one step for other threads.
 
         Args:
             queues: partition → deque of batches.
@@ -315,12 +321,12 @@ class Appender:
             key, value: bytes or None.
             size: the record's at most, counted against the memory.
             batch_size: bytes at which a batch of the topic is full.
-            about: the `round` in which was found out that the record may be appended.
-            lanes: the topic's, to be remembered for the short way; None: not.
+            about: the `round` in which the record began the long way.
+            lanes: the topic's, to be remembered for the short way; None: nothing is remembered.
 
         Returns: (future, the sender should look, the batch is full); or why nothing has happened: `BUSY`,
-        somebody is inside the gate; `FULL`, no memory; `MOVED`, another round has begun, or none will;
-        `NO_BATCH`, there is none with room, and no `spare`, or no queue.
+        another thread is inside the gate; `FULL`, no memory; `MOVED`, another round has begun, or the
+        appender was shut; `NO_BATCH`, no batch has room and there is no `spare`, or there is no queue.
         """
         with self._gate:
             if about != self.round or about == SHUT:
@@ -331,6 +337,7 @@ class Appender:
             if queue is None:
                 return NO_BATCH
             batch: Any = queue[-1] if queue else None
+            # Closed for good, also for a smaller record behind this one: a queue's order is that of `send`.
             if batch is not None and not batch.append_closed and batch.records_size + size > batch_size:
                 batch.append_closed = True
             look = batch is None or batch.append_closed
@@ -348,6 +355,7 @@ class Appender:
             full = batch.records_size >= batch_size
             if full:
                 batch.append_closed = True
+            # Remembered only here, where the batch is surely the last of its queue.
             if lanes is not None and tp[1] < len(lanes.lanes):
                 self.topics[tp[0]] = lanes
                 lanes.lanes[tp[1]] = batch
@@ -363,6 +371,7 @@ def report(futures: list[Any], metadata_class: type[Any], on_problem: Callable[[
         on_problem: gets what a callback raises.
     """
     for future in futures:
+        # Taken first: it is called once, whatever it does.
         callback, future._callback = future._callback, None
         if callback is None:
             continue
@@ -391,5 +400,5 @@ def report(futures: list[Any], metadata_class: type[Any], on_problem: Callable[[
 
 
 def unfilled(size: int) -> bytearray:
-    """A bytearray whose content is not determined: to be written before it is read."""
+    """Return a bytearray whose content is not determined: it is to be written before it is read."""
     return bytearray(size)

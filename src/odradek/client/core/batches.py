@@ -31,6 +31,15 @@ class ProducerBatch(OpenBatch):
     bytes, the same for every try unless its sequence was rewritten. Times are monotonic milliseconds.
 
     Attributes:
+        created_ms: `delivery.timeout.ms` counts from here; the parts of a split batch have that of the whole.
+        last_attempt_ms: when the last try began or failed; the pause before the next counts from here.
+        attempts: the tries that have failed.
+        leader_epoch: of the leader to which the last try went; -1: not known.
+        producer_id, producer_epoch, base_sequence: the batch's place among the producer's records, the same
+            for all tries.
+        data: the bytes to be sent; None while records are appended, or when they have to be made again.
+        built: of a batch that was whole before it had a sequence, the bytes; `data` is these with the
+            producer's place written into them.
         number: in the order in which batches of the partition left first; 0 before.
         in_flight: a try is under way.
         in_doubt: a try may have been appended, though no broker has said so.
@@ -175,6 +184,7 @@ class ProducerBatch(OpenBatch):
         parts: list[ProducerBatch] = []
         moved: list[tuple[BatchOutcome, int]] = []
         for data, count in split_batch(self.encode(), max_bytes, self.level):
+            # As old as the whole: `delivery.timeout.ms` counts from `send` (Kafka's ProducerBatch.split).
             part = ProducerBatch(self.tp, self.codec, self.level, self.created_ms, self.transactional)
             part.adopt(data, count)
             part.attempts = self.attempts

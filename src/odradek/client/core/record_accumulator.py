@@ -44,8 +44,8 @@ class RecordAccumulator:
     Args:
         batch_size: bytes at which a batch is full (before compression).
         linger_ms: how long a batch that is not full waits for more records.
-        buffer_memory: bytes that may wait and be in flight in all.
-        delivery_timeout_ms: how long a batch may live.
+        buffer_memory: bytes of records that may wait or be in flight in all.
+        delivery_timeout_ms: how long a batch may live, from its first record on.
         codec, level: compression.
         backoff: between tries of a batch.
         sequences: of the idempotent producer, or None.
@@ -59,7 +59,10 @@ class RecordAccumulator:
 
     Attributes:
         appender: the short way for records whose batch is there already.
-        bounds: what brokers have found too large.
+        bounds: what brokers have refused as too large.
+        closed: the producer is closing; batches do not linger any more.
+        flushing: how many calls wait for what is queued; above 0, batches do not linger.
+        waiting_for_memory: how many calls wait for room; above 0, batches do not linger.
     """
 
     def __init__(
@@ -151,6 +154,7 @@ class RecordAccumulator:
         spare = None
         while True:
             if tp not in self._queues:
+                # setdefault, as two threads may come here at once and need the same queue.
                 self._queues.setdefault(tp, deque())
             made = appender.append(
                 self._queues,
@@ -168,6 +172,8 @@ class RecordAccumulator:
                 lanes,
             )
             if made == NO_BATCH:
+                # Made here, not in `append`, which holds the interpreter lock throughout: an object that the
+                # garbage collector knows could set off a finalizer there (docs/client.md).
                 spare = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
             elif made == BUSY:
                 self._gate.wait()
@@ -190,7 +196,7 @@ class RecordAccumulator:
         """Queue a whole record batch that was built elsewhere (from columns)."""
         batch = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
         batch.adopt(data, count)
-        # What was appended to this partition before must not get company that was sent after.
+        # The batch before this one must not get records that were sent after it.
         queue = self._queues.setdefault(tp, deque())
         if queue:
             queue[-1].append_closed = True
@@ -218,9 +224,10 @@ class RecordAccumulator:
     def ready(self, now_ms: float, leader_of: Callable[[TopicPartition], int | None]) -> Readiness:
         """Return which brokers have a batch that may leave now."""
         readiness = Readiness()
-        # Whoever waits for memory or for a flush waits for these very batches: none lingers then, as in
-        # Kafka's RecordAccumulator.partitionReady.
-        exhausted = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
+        # A caller that waits for memory or for a flush waits for these very batches: none lingers then, as
+        # in Kafka's RecordAccumulator.batchReady.
+        hurry = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
+        # A copy, as appending threads add queues meanwhile.
         for tp, queue in list(self._queues.items()):
             if not queue or tp in self._muted:
                 continue
@@ -231,7 +238,7 @@ class RecordAccumulator:
                 continue
             if node in readiness.nodes:
                 continue
-            wait_ms = self._wait_ms(first, len(queue) > 1, exhausted, now_ms)
+            wait_ms = self._wait_ms(first, len(queue) > 1, hurry, now_ms)
             if wait_ms <= 0:
                 readiness.nodes.add(node)
             elif readiness.next_check_ms is None or now_ms + wait_ms < readiness.next_check_ms:
@@ -242,6 +249,7 @@ class RecordAccumulator:
         if batch.attempts > 0:
             if self._leader_epoch(batch.tp) > batch.leader_epoch:
                 return 0.0  # what failed at the old leader need not wait for the new one (KIP-951)
+            # Exponential (KIP-580); the exponent is bounded, as tries may be without number.
             backoff = min(self._backoff.max_ms, self._backoff.initial_ms * 2.0 ** min(batch.attempts - 1, 30))
             return batch.last_attempt_ms + backoff - now_ms
         if hurry or more_behind or batch.append_closed:
@@ -271,12 +279,15 @@ class RecordAccumulator:
             queue = self._queues[tp]
             if self.bounds:
                 self._keep_within_bounds(queue[0], now_ms)
+            # Only now: the batch at the front may have been replaced by its parts.
             batch = queue[0]
             if batch.attempts > 0 and self._wait_ms(batch, False, hurry, now_ms) > 0:
                 continue
             # A batch that alone exceeds `max_bytes` goes alone: the broker decides whether it is too large.
             if taken and size + batch.size > max_bytes:
                 break
+            # Before the partition has joined, its records would be outside the transaction (Kafka's
+            # TransactionManager.isSendToPartitionAllowed).
             if self._in_transaction is not None and not self._in_transaction(tp):
                 continue
             if self.sequences is not None:
@@ -295,30 +306,34 @@ class RecordAccumulator:
         return taken
 
     def give_up_sequences(self) -> None:
-        """The brokers know none: from now on one batch of a partition at a time keeps the order."""
+        """Send without sequences, as the brokers know none: one batch of a partition at a time keeps the
+        order from now on.
+        """
         self.sequences = None
         self._one_in_flight = True
 
     # Coming back
 
     def unmute(self, tp: TopicPartition) -> None:
-        """The partition's batch was answered."""
+        """Let the next batch of a partition leave: the one on its way was answered."""
         self._muted.discard(tp)
 
     def requeue(self, batch: ProducerBatch, now_ms: float, wait_ms: float | None = None) -> None:
-        """A try failed: back into the queue, where its sequence belongs.
+        """Put a batch of which a try failed back into its queue, where its sequence belongs.
 
         Args:
             wait_ms: the longest pause before the next try.
         """
         batch.returned(now_ms)
-        # The pause is counted from the last attempt, which is dated back for a shorter one.
+        # The pause is counted from the last attempt, which is dated back for a shorter pause.
         if wait_ms is not None and (longer := self._wait_ms(batch, False, False, now_ms) - wait_ms) > 0:
             batch.last_attempt_ms -= longer
         self._insert(batch)
 
     def _insert(self, batch: ProducerBatch) -> None:
         queue = self._queues.setdefault(batch.tp, deque())
+        # In order of sequence, else the leader would refuse a batch that has overtaken another one (Kafka's
+        # RecordAccumulator.insertInSequenceOrder).
         at = 0
         if batch.has_sequence:
             while at < len(queue) and queue[at].has_sequence and _before(queue[at], batch):
@@ -329,16 +344,17 @@ class RecordAccumulator:
         """Split the first batch of a queue if it would be refused as too large."""
         bound = self.bounds.bound(batch.tp.topic, now_ms)
         if bound is None or batch.size <= bound or batch.count < 2 or batch.in_doubt:
-            # What is in doubt stays whole: only so does the broker recognise it if it is in the log.
+            # A batch in doubt stays whole: only so does the broker recognise it if it is in the log.
             return
+        # `size` is before compression; brokers measure the bytes that are sent.
         if (len(batch.encode()) if batch.has_sequence else batch.build()) <= bound:
             return
         self._queues[batch.tp].remove(batch)
         self._replace_by_parts(batch, bound)
 
     def too_large(self, batch: ProducerBatch, now_ms: float) -> None:
-        """The broker found the batch too large: its parts take its place, at the front of the queue, in the
-        sequences, and in the time that they have left.
+        """Replace a batch that the broker refused as too large by its parts. They take its place at the front
+        of the queue and among the sequences, and expire when it would have.
         """
         self.refused_as_too_large(batch, now_ms)
         bound = self.bounds.bound(batch.tp.topic)
@@ -346,9 +362,10 @@ class RecordAccumulator:
         self._replace_by_parts(batch, bound)
 
     def refused_as_too_large(self, batch: ProducerBatch, now_ms: float) -> None:
-        """Note the size that the broker refused. What is appended takes the way that looks again."""
+        """Note the size that the broker refused: new batches of the topic are made smaller."""
         data = batch.encode()
         self.bounds.refused(batch.tp.topic, len(data), unpacked_size(data), batch.count, now_ms)
+        # The lanes have the old batch size; the next record takes the long way, which makes new lanes.
         self.appender.topics.pop(batch.tp.topic, None)
 
     def _replace_by_parts(self, batch: ProducerBatch, max_bytes: int) -> None:
@@ -369,7 +386,9 @@ class RecordAccumulator:
             self._queues.setdefault(batch.tp, deque()).extendleft(reversed(parts))
 
     def expired(self, now_ms: float) -> list[ProducerBatch]:
-        """Batches whose delivery time is over, those in flight included; queued ones are taken out."""
+        """Return the batches whose delivery time is over, those in flight included, and take them out of
+        their queues.
+        """
         first = self.next_expiry_ms()
         if first is None or first > now_ms:
             return []
@@ -388,7 +407,7 @@ class RecordAccumulator:
         return None
 
     def release(self, batch: ProducerBatch) -> None:
-        """The batch is settled: its memory is free."""
+        """Free the memory of a batch that is settled."""
         self._forget(batch)
 
     def _forget(self, batch: ProducerBatch) -> None:
@@ -420,15 +439,16 @@ class RecordAccumulator:
         """Take some batches out of the queues."""
         taken = []
         for tp, queue in list(self._queues.items()):
-            left: deque[ProducerBatch] = deque()
+            kept: deque[ProducerBatch] = deque()
             for batch in queue:
+                # Closed, so that no thread whose lanes have the batch appends to what will not be sent.
                 if which(batch):
                     batch.append_closed = True
                     taken.append(batch)
                 else:
-                    left.append(batch)
-            if len(left) < len(queue):
-                self._queues[tp] = left
+                    kept.append(batch)
+            if len(kept) < len(queue):
+                self._queues[tp] = kept
         return taken
 
     @property

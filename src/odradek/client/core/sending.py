@@ -61,14 +61,15 @@ class SenderState:
         config: the producer's.
         metadata: where leaders are looked up, and leaders that brokers name are learnt (KIP-951).
         accumulator: the batches, and their sequences.
-        stuck: where it is told of partitions that get nowhere.
+        stuck: is told of partitions that get nowhere.
         request_update: has the shell refresh the metadata soon.
         lock: held while the accumulator is touched; the synchronous producer's other threads do the same.
         manager: of the transactional producer.
         on_failed: called with the error of each batch that is given up.
 
     Attributes:
-        freed: batches were settled since the shell set it to False: there may be memory.
+        freed: batches were settled since the shell set `freed` to False: there may be memory.
+        records_sent, records_failed, records_retried: for the metrics; they only grow.
         undelivered: records that failed, of which the application has not heard.
     """
 
@@ -127,6 +128,7 @@ class SenderState:
         with self._lock:
             readiness = self._accumulator.ready(now_ms, self._metadata.leader)
             expiry = self._accumulator.next_expiry_ms()
+        # No answer wakes the shell where nobody leads or answers; the batches expire all the same.
         if expiry is not None and (readiness.next_check_ms is None or expiry < readiness.next_check_ms):
             readiness.next_check_ms = expiry
         if readiness.leaderless:
@@ -146,11 +148,13 @@ class SenderState:
         if manager.state is TxnState.FATAL_ERROR:
             # Nothing of this producer is sent any more.
             with self._lock:
+                # A record that another thread is about to append is refused, as no batch will be sent.
                 self._accumulator.appender.forget()
             self.fail_all(error)
             return
         aborts, v2 = manager.state is TxnState.ABORTING, manager.v2
         with self._lock:
+            # A record that another thread is about to append is of the transaction that ends.
             self._accumulator.appender.forget()
             # What may be in a log is sent on until a broker has said so: the marker of the abort has to come
             # behind it, as a late copy would be in the next transaction (Kafka's Sender waits likewise). With
@@ -169,7 +173,7 @@ class SenderState:
         """Take the batches that may leave for a broker, those of one request after the other.
 
         Args:
-            has_room: whether one more request may be on its way to it.
+            has_room: whether one more request may be on its way to the broker.
         """
         accumulator = self._accumulator
         leads = [tp for tp in accumulator.partitions_queued if self._metadata.leader(tp) == node]
@@ -188,7 +192,7 @@ class SenderState:
     def request(
         self, batches: list[ProducerBatch], pick: Callable[..., int], now_ms: float
     ) -> OutgoingProduce | None:
-        """Make the request of batches that were taken; None if the broker can take none of them.
+        """Return the request of batches that `requests_for` gave; None if the broker can take none of them.
 
         Args:
             pick: the connection's choice of a version.
@@ -216,9 +220,10 @@ class SenderState:
         return OutgoingProduce(batches, message, version)
 
     def _fit_for_message_sets(self, batches: list[ProducerBatch], now_ms: float) -> list[ProducerBatch]:
-        """Those that a broker before 0.11 can take; the others fail."""
+        """Return the batches that a broker before 0.11 can take, and fail the others."""
         fit = []
         for batch in batches:
+            # Idempotence is on by default (KIP-679). Only who asked for it is refused by an old broker.
             if batch.has_sequence and "enable_idempotence" in self._config.given:
                 self.unanswered([batch], UnsupportedByBrokerError(NO_IDEMPOTENCE), now_ms, sent=False)
             elif (per_record := too_new(batch)) is not None:
@@ -228,12 +233,12 @@ class SenderState:
                 fit.append(batch)
         return fit
 
-    # What came of it
+    # What came of a request
 
     def sent_unanswered(self, batches: Iterable[ProducerBatch]) -> None:
         """The batches have left, and with acks=0 no broker says anything of them."""
         for batch in batches:
-            # Nobody will say at which offset: -1, as Kafka's client gives for acks=0.
+            # Nobody will say at which offset: -1, as Kafka's client gives (Sender.handleProduceResponse).
             self._written(batch, -1, -1)
 
     def answered(self, batches: list[ProducerBatch], response: Any, now_ms: float) -> None:
@@ -254,6 +259,7 @@ class SenderState:
                     refresh = True
                 self._answered(batch, code, answer, now_ms)
         for batch in waiting.values():
+            # A broker that leaves a partition out may have appended its batch: that is in doubt.
             error = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"{batch.tp}: the broker did not answer for it")
             self.unanswered([batch], error, now_ms)
         if refresh:
@@ -288,7 +294,7 @@ class SenderState:
             self._settle(batch, error, per_record)
 
     def _apply(self, batch: ProducerBatch, code: ErrorCode, answer: Any, now_ms: float) -> Verdict:
-        """Return what has become of a batch, whose place and sequences follow it."""
+        """Move a batch, and its sequences, to where an answer puts it; return the verdict. Under the lock."""
         accumulator = self._accumulator
         sequences = accumulator.sequences
         batch.in_flight = False
@@ -317,6 +323,7 @@ class SenderState:
             if is_too_large(code):
                 accumulator.refused_as_too_large(batch, now_ms)
             self._give_up_sequence(batch, code)
+        # What fails is unmuted when it is released.
         if verdict is not Verdict.FAIL:
             accumulator.unmute(batch.tp)
         return verdict
@@ -329,11 +336,11 @@ class SenderState:
         Args:
             sent: they may have reached the broker, and so be in the log.
         """
-        left = [batch for batch in batches if not batch.outcome.settled]
-        if left:
+        unsettled = [batch for batch in batches if not batch.outcome.settled]
+        if unsettled:
             # The leader may have gone, and another one be known already.
             self._request_update()
-        for batch in left:
+        for batch in unsettled:
             with self._lock:
                 again = self._requeue_unanswered(batch, problem, sent, now_ms)
             if again:
@@ -346,9 +353,9 @@ class SenderState:
     def _requeue_unanswered(
         self, batch: ProducerBatch, problem: KafkaError, sent: bool, now_ms: float
     ) -> bool:
-        """Return whether there is another try."""
+        """Return whether the batch gets another try."""
         if not batch.in_flight:
-            return True  # it waits already
+            return True  # it is in its queue again already
         batch.in_flight = False
         if sent:
             batch.in_doubt = True
@@ -362,7 +369,7 @@ class SenderState:
     # The end of batches
 
     def fail_all(self, error: Exception) -> None:
-        """Nothing that waits, or is on its way, is waited for any more."""
+        """Fail every batch, queued or on its way."""
         with self._lock:
             batches = self._accumulator.incomplete()
             self._accumulator.take_all_queued()
@@ -390,7 +397,7 @@ class SenderState:
         self._settle(batch, error, per_record)
 
     def _give_up_sequence(self, batch: ProducerBatch, code: ErrorCode = ErrorCode.NONE) -> None:
-        """If the batch is on its way, nobody knows whether it will be written.
+        """Give up the batch's sequences. While it is on its way, nobody knows whether it will be written.
 
         Args:
             code: what the broker said at last.
@@ -425,7 +432,9 @@ class SenderState:
             return
         self.records_failed += batch.count
         for future in batch.callbacks:
-            future._final()  # the batch may be part of one that was split
+            # Where the batch is part of one that was split, this has the future look into the part.
+            future._final()
+            # Its callback will tell the application: the record does not count as unheard.
             outcome.hear(future._index)
         outcome.count = batch.count
         outcome.fail(error, per_record)

@@ -15,8 +15,8 @@ when a broker has said so of it, and the rules here keep the broker's answers un
 - What follows a sequence that surely is in no log (a *hole*) cannot be in the log either, and is numbered
   anew, under an epoch of its own, once every answer that is due for the partition has come. (Kafka's
   TransactionManager renumbers what is still under way, and then has to tell the answers apart.)
-- What follows a batch that was given up in doubt is sent with its old sequence, which tells whether the one
-  before it is in the log; if it is not, and this one is in doubt as well, it fails: sent anew it might be
+- A batch that follows one given up in doubt is sent with its old sequence: the answer tells whether the batch
+  before it is in the log. If that is not, and this batch is in doubt as well, it fails: sent anew it might be
   there twice.
 
 Epochs are raised partition by partition, as brokers compare them partition by partition.
@@ -42,6 +42,8 @@ FORGOTTEN_AFTER_MS = 60_000.0
 
 _MAX_EPOCH = 32_767
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+"""Answers of a leader that does not know the producer, or not the sequence before (Kafka's
+TransactionManager.canRetry)."""
 
 
 class IdState(Enum):
@@ -54,18 +56,22 @@ class IdState(Enum):
 
 @dataclass(slots=True)
 class PartitionSequence:
-    """One partition.
+    """The sequences of one partition (Kafka's TxnPartitionEntry).
 
     Attributes:
+        producer_id, producer_epoch: new batches are numbered under these. The epoch may be ahead of the
+            producer's, as it is raised partition by partition.
         next: the sequence of the next new batch.
-        last_acked: the last acknowledged sequence of this epoch.
+        last_acked: the highest acknowledged sequence of this epoch; NO_SEQUENCE: none.
+        last_acked_offset: the highest offset that an acknowledgement has named; -1: none.
         introduced: a broker has acknowledged a batch, and will not take just any sequence for the first.
-        topic_id: of the topic that the last new batch was for; one that is made anew knows nobody.
-        left: how many batches have left.
+        topic_id: of the topic that the last new batch was for; a topic that is made anew knows no producer.
+        left: how many new batches have left; it only grows.
         last_sent_ms: when a new batch left last.
         in_flight: sent and not acknowledged, in order of sequence; those that wait to be sent again, too.
-        hole: a sequence that is in no log and will not be; what follows it is to be numbered anew.
-        doubt: the sequence after the last batch that was given up in doubt.
+        hole: the lowest sequence that is in no log and will not be; what follows is to be numbered anew.
+            None: there is no hole.
+        doubt: the sequence after the last batch that was given up in doubt; None: no batch was.
     """
 
     producer_id: int = -1
@@ -95,6 +101,8 @@ class PartitionSequence:
         sequence = self.expected
         for batch in self.in_flight:
             batch.set_producer_state(self.producer_id, self.producer_epoch, sequence)
+            # What is behind a hole is in no log, whatever its tries have left open (rule 5 of
+            # docs/produce_answers.md).
             batch.in_doubt = batch.part_in_doubt = False
             sequence = (sequence + batch.count) & 0x7FFF_FFFF
         self.next = sequence
@@ -115,6 +123,8 @@ class PartitionSequence:
     @property
     def at_limit(self) -> bool:
         """Return whether one more batch might have the leader forget the oldest that is in flight."""
+        # Counted by what has left: acknowledgements of later batches make no room (rule 2 of
+        # docs/produce_answers.md).
         since_oldest = self.left - self.in_flight[0].number + 1
         return max(since_oldest, len(self.in_flight)) >= BATCHES_REMEMBERED
 
@@ -143,7 +153,7 @@ class Sequences:
         self.state = IdState.NEEDED
         self.producer_id = -1
         self.producer_epoch = -1
-        # Never taken out: a later batch has to know which sequences may be in the log.
+        # Entries are never taken out: a later batch has to know which sequences may be in the log.
         self._partitions: dict[TopicPartition, PartitionSequence] = {}
         self._unsettled: set[TopicPartition] = set()
         """Partitions with a hole or a doubt."""
@@ -155,15 +165,15 @@ class Sequences:
         self.state = IdState.REQUESTED
 
     def id_failed(self) -> None:
-        """It failed; ask again."""
+        """InitProducerId failed: it has to be asked for again."""
         self.state = IdState.NEEDED
 
     def id_received(self, producer_id: int, producer_epoch: int) -> None:
-        """It came."""
+        """Take the id and epoch that a broker gave out."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.state = IdState.READY
         if self._transactional:
-            # Nothing is in flight between transactions.
+            # Nothing is in flight between transactions, and no sequence of the old epoch counts any more.
             for tp in self._unsettled:
                 entry = self._entry(tp)
                 entry.hole = entry.doubt = None
@@ -178,9 +188,10 @@ class Sequences:
         return entry
 
     def _stale(self, entry: PartitionSequence) -> bool:
-        """Return whether the partition counts under an id (of a transaction: an epoch) of before."""
+        """Return whether the partition counts under an earlier id (of a transaction: an earlier epoch)."""
         if entry.producer_id != self.producer_id:
             return True
+        # Without transactions a partition's epoch is its own, and may be ahead.
         return self._transactional and entry.producer_epoch != self.producer_epoch
 
     def may_send(self, batch: ProducerBatch, topic_id: bytes = ZERO_UUID) -> bool:
@@ -194,10 +205,13 @@ class Sequences:
         entry = self._entry(batch.tp)
         in_flight = entry.in_flight
         if batch.has_sequence:
-            # A retry leaves only when it is the oldest unacknowledged one: in doubt, one at a time.
+            # A retry leaves only when it is the oldest unacknowledged batch (Kafka's
+            # RecordAccumulator.shouldStopDrainBatchesForPartition): so its answer has one meaning.
             return not in_flight or (in_flight[0] is batch and not entry.behind_hole(batch))
         if batch.tp in self._unsettled:
             return False
+        # Alone a batch may always leave. Behind others it may if the leader knows the producer, and will
+        # remember the oldest; an id or an epoch changes only when nothing is in flight.
         if not in_flight:
             return True
         known = entry.introduced and not entry.is_another_topic(topic_id)
@@ -214,8 +228,8 @@ class Sequences:
             return
         entry = self._entry(batch.tp)
         if self._stale(entry):
-            # Who knows the id in an older epoch takes a newer one from 0 only, so that transactions, each
-            # in an epoch of its own, need not wait for their first acknowledgement.
+            # A broker that knows the id in an older epoch takes a newer one from 0 only, so that
+            # transactions, each in an epoch of its own, need not wait for their first acknowledgement.
             known = self._transactional and entry.introduced and entry.producer_id == self.producer_id
             entry.restart(self.producer_id, self.producer_epoch, introduced=known)
         long_ago = now_ms - entry.last_sent_ms > FORGOTTEN_AFTER_MS and not entry.in_flight
@@ -229,7 +243,7 @@ class Sequences:
         entry.in_flight.append(batch)
 
     def split(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """`batch` is replaced by `parts`, which share its sequences and its doubt."""
+        """Replace `batch` by `parts`, which share its sequences and its doubt."""
         entry = self._entry(batch.tp)
         at = entry.in_flight.index(batch)
         entry.in_flight[at : at + 1] = parts
@@ -237,24 +251,33 @@ class Sequences:
         for part in parts:
             part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence)
             sequence = (sequence + part.count) & 0x7FFF_FFFF
+
             part.number = batch.number
             part.in_doubt = part.part_in_doubt = batch.in_doubt
 
     # Answers
 
     def acknowledged(self, batch: ProducerBatch, base_offset: int) -> None:
-        """The batch is in the log."""
+        """Note that a broker has acknowledged the batch: it is in the log.
+
+        Args:
+            base_offset: of its first record; -1: the answer has none.
+        """
         entry = self._entry(batch.tp)
         self._remove(entry, batch)
+        # An answer about an earlier epoch tells nothing of this one's sequences.
         if (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch):
             entry.introduced = True
+            # Answers of an old and a new leader may come in any order.
             if entry.last_acked == NO_SEQUENCE or not _at_or_before(batch.last_sequence, entry.last_acked):
                 entry.last_acked = batch.last_sequence
         if base_offset >= 0:
+            # An offset below the log's start explains why the leader forgot the producer: see
+            # `_can_retry_unknown_in_transaction`.
             entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.count - 1)
 
     def given_up(self, batch: ProducerBatch, code: ErrorCode = ErrorCode.NONE) -> None:
-        """The batch fails: refused for good, out of tries or out of time.
+        """Note that the batch fails: it is refused for good, out of tries or out of time.
 
         Args:
             code: what the broker said at last.
@@ -263,10 +286,12 @@ class Sequences:
             return
         entry = self._entry(batch.tp)
         if batch not in entry.in_flight:
+            # Acknowledged before, or given up.
             return
         entry.in_flight.remove(batch)
         if self._transactional and code == ErrorCode.UNKNOWN_PRODUCER_ID:
-            # It counts from 0 then. What is in flight besides fails likewise.
+            # The leader has no state of the producer, and will take sequence 0. What is in flight besides
+            # fails likewise (Kafka's TransactionManager.handleFailedBatch).
             entry.next, entry.last_acked = 0, NO_SEQUENCE
             entry.hole = entry.doubt = None
             entry.introduced = False
@@ -280,10 +305,11 @@ class Sequences:
             entry.open_hole(batch.base_sequence)
 
     def settle(self) -> set[TopicPartition]:
-        """Number anew what follows a hole, and what follows a doubt once nothing else can tell. To be called
-        between answers.
+        """Number batches anew that follow a hole; and those that follow a doubt, once no answer that is due
+        can resolve it. To be called between answers.
 
-        Returns: of a transactional producer, partitions whose sequences are lost; a higher epoch is needed.
+        Returns: of a transactional producer, the partitions whose sequences are lost: it needs a higher
+        epoch.
         """
         lost = set()
         for tp in list(self._unsettled):
@@ -294,10 +320,12 @@ class Sequences:
                 continue
             if self._transactional:
                 if entry.in_doubt and not entry.in_flight:
+                    # No batch follows that could settle the doubt, and only a higher epoch keeps a late copy
+                    # out (rule 6 of docs/produce_answers.md).
                     lost.add(tp)
                 self._settle_in_transaction(entry)
             elif not entry.in_flight and not entry.in_doubt:
-                # The sequences that were refused are free: no broker has seen a later one.
+                # The sequences that were refused are free again: no broker has taken one behind them.
                 entry.doubt = None
                 entry.renumber()
             elif not self._raise_epoch(entry):
@@ -314,6 +342,7 @@ class Sequences:
     @staticmethod
     def _settle_in_transaction(entry: PartitionSequence) -> None:
         """Within one epoch what follows a hole moves up; where anything is in doubt, brokers refuse it."""
+        # Numbers that a batch in doubt may have taken cannot be given to another batch in the same epoch.
         if entry.in_doubt or any(batch.in_doubt for batch in entry.in_flight):
             entry.hole = None
         else:
@@ -322,7 +351,9 @@ class Sequences:
             entry.doubt = None
 
     def _raise_epoch(self, entry: PartitionSequence) -> bool:
-        """Number the partition anew. Returns whether that could be done; if not, a new id has to come."""
+        """Number the partition anew in a higher epoch (KIP-360). Returns whether that could be done; if not,
+        a new id has to come.
+        """
         if self.state is not IdState.READY:
             return False
         if entry.producer_id != self.producer_id:
@@ -345,16 +376,20 @@ class Sequences:
         if self._transactional and code == ErrorCode.UNKNOWN_PRODUCER_ID:
             return self._can_retry_unknown_in_transaction(entry, batch, log_start_offset)
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
-            # Without a log start offset the broker was losing the partition as it answered.
+            # Without a log start offset the broker was losing the partition as it answered. A later answer
+            # will have an offset (Kafka's TransactionManager.canRetry).
             if log_start_offset != -1:
                 self._open_hole(entry, batch)
             return True
         if entry.in_flight[0] is not batch or entry.behind_hole(batch):
-            # Those before it are yet to be dealt with.
+            # The batches before this one are yet to be dealt with.
             return True
         follows_doubt = entry.doubt is not None and entry.doubt == batch.base_sequence
         if self._transactional:
+            # Numbered anew the batch needs a higher epoch, which a transaction cannot get (likewise in
+            # Kafka's TransactionManager.canRetry).
             return False
+        # Sent anew, it might be there twice: docs/decisions/doubt-is-not-sent-anew.md.
         if batch.part_in_doubt or (batch.in_doubt and follows_doubt):
             return False
         self._open_hole(entry, batch)
@@ -370,7 +405,8 @@ class Sequences:
         if log_start_offset == -1 or entry.behind_hole(batch):
             return True
         if entry.last_acked_offset < log_start_offset:
-            # Retention took all that the broker knew the producer by: it counts from 0 again, as we do then.
+            # Retention took all that the broker knew the producer by: it takes sequence 0 then (Kafka's
+            # TransactionManager.canRetry, TxnPartitionMap.startSequencesAtBeginning).
             entry.last_acked = NO_SEQUENCE
             entry.introduced = False
             self._open_hole(entry, batch)

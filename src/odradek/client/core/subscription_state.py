@@ -56,7 +56,21 @@ class Handed:
 
 
 class Position:
-    """One assigned partition."""
+    """One assigned partition.
+
+    Attributes:
+        fetch_offset: where the next fetch begins; never before `offset`.
+        leader_epoch: the newest known epoch of the partition; -1: none. Fetches name it (KIP-320).
+        reset: the time (or EARLIEST, LATEST) whose offset is asked for; None: no reset is wanted.
+        validate: nothing is fetched until the leader has said whether its log was cut below `offset`.
+        revoking: the listener has been told that the partition goes; nothing more of it is given out.
+        turn: grows with every seek and reset; a chunk, or an answer, of an older turn is thrown away.
+        high_watermark, last_stable_offset, log_start_offset: as of the last answer; -1 before.
+        topic_id: of the topic that is assigned; zeros while no broker has told it.
+        preferred_replica: the broker that the leader named to fetch from (KIP-392); -1: none.
+        preferred_until_ms: from then on the leader is asked again; monotonic.
+        not_before_ms: before, the partition is not fetched; monotonic.
+    """
 
     __slots__ = (
         "_handed",
@@ -181,8 +195,8 @@ class SubscriptionState:
     # Subscription
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """By name. Returns whether that changes anything. Raises `IllegalStateError` if another way is in
-        use.
+        """Subscribe by name. Returns whether that changes anything. Raises `IllegalStateError` if another way
+        is in use.
         """
         self._use(Subscribing.TOPICS)
         new = frozenset(topics)
@@ -191,7 +205,7 @@ class SubscriptionState:
         return changed
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """All topics whose whole name matches. Raises as `subscribe`."""
+        """Subscribe to the topics whose whole name matches. Raises as `subscribe`."""
         self._use(Subscribing.PATTERN)
         self.pattern = pattern
 
@@ -210,12 +224,12 @@ class SubscriptionState:
         return changed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """By hand. Raises as `subscribe`."""
+        """Assign partitions by hand. Raises as `subscribe`."""
         self._use(Subscribing.ASSIGNED)
         self.set_assignment(partitions)
 
     def unsubscribe(self) -> None:
-        """Nothing any more."""
+        """End the subscription, and what is assigned by it or by hand."""
         self.how = Subscribing.NOT
         self.topics = frozenset()
         self.pattern = None
@@ -237,10 +251,14 @@ class SubscriptionState:
     # Assignment
 
     def set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these; positions of those that stay stay. What was fetched of the others counts no more."""
+        """Assign exactly these partitions. Those that stay keep their positions; what was fetched of the
+        others counts no more.
+        """
         before = self.assigned
         self.assigned = {tp: before.get(tp) or Position(tp) for tp in partitions}
         for tp in before.keys() - self.assigned.keys():
+            # Chunks and answers on their way are of an older turn then. The partition may come back with a
+            # position that others have moved.
             before[tp].turn += 1
         for position in self.assigned.values():
             position.revoking = False
@@ -291,6 +309,8 @@ class SubscriptionState:
             return
         known = position.leader_epoch
         position.leader_epoch = epoch
+        # The first epoch that is learnt is no change. And a position without the epoch of the record before
+        # it cannot be compared with the log (Kafka's SubscriptionState, validatePosition).
         if known >= 0 and position.offset is not None and position.offset_epoch >= 0:
             position.validate = True
 
@@ -306,6 +326,7 @@ class SubscriptionState:
         if position.topic_id != ZERO_UUID and position.offset is not None:
             position.made_anew = True
         position.topic_id = topic_id
+        # The new topic counts its epochs from 0: beside the old topic's, these would look stale.
         position.leader_epoch = -1
 
     def begin_anew(self, position: Position) -> None:
