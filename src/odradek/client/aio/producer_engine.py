@@ -51,6 +51,7 @@ INTERRUPTED_S = 2.0
 
 
 _TOO_LATE_MS = 2**63 - 1
+"""The first timestamp that is refused: its delta to a base timestamp of -1 would be no int64."""
 
 
 class ProducerRecord(NamedTuple):
@@ -99,7 +100,7 @@ def _accumulator(
 
 
 class ProducerEngine:
-    """The engine of both producers. Made in the event loop, and called there; `prepare`, `topic`,
+    """The engine of both producers. It is made in the event loop, and called there; `prepare`, `topic`,
     `knows_partition` and `try_append` may be called in other threads, too.
 
     Args:
@@ -108,7 +109,11 @@ class ProducerEngine:
             appends.
         wake: makes the sender look; called from the appending thread.
         in_loop: calls a function with arguments in the loop's thread, and returns what it returns; None: the
-            caller is in it.
+            caller is in that thread.
+
+    Attributes:
+        closed: no record is taken any more.
+        appender: the short way of records; it is enabled only where a record needs nothing but its batch.
     """
 
     def __init__(
@@ -142,6 +147,7 @@ class ProducerEngine:
             self._transactions = Transactions(
                 config, self.cluster, self.accumulator, self.manager, self.lock, self.sender.wake
             )
+        # Appending threads call this one. The loop's own tasks call `sender.wake`, which needs no hand-over.
         self.wake = wake or self.sender.wake
         self._serialize_key = resolve(config.key_serializer, "serialize", "key.serializer")
         self._serialize_value = resolve(config.value_serializer, "serialize", "value.serializer")
@@ -150,6 +156,7 @@ class ProducerEngine:
         self._interceptors = Interceptors(config.interceptors)
         self._largest = min(config.max_request_size, config.buffer_memory)
         self._topics = KnownTopics(self.cluster.metadata)
+        # Those in `when_memory`; as many as `accumulator.waiting_for_memory`.
         self._memory_waiters: list[Callable[[], None]] = []
         self.appender = self.accumulator.appender
         self.appender.largest = self._largest
@@ -160,6 +167,7 @@ class ProducerEngine:
             and self._partitioner is None
             and not self._interceptors
         )
+        # Closing begins once, whoever calls: `_closing` waits for answers, `_end` lets everything go.
         self._closing: asyncio.Task[None] | None = None
         self._end: asyncio.Task[None] | None = None
         self.cluster.on_update.append(self._drop_unused_topics)
@@ -171,6 +179,7 @@ class ProducerEngine:
             # Records take the long way once, by which the topics' partitions become known anew.
             self.appender.forget()
             queued = self.accumulator.topics_queued
+        # A topic that is written to rarely must not be dropped while a batch of it waits for a leader.
         self.cluster.want(queued)
         self.cluster.drop_unused(self.config.metadata_max_idle_ms)
 
@@ -199,6 +208,7 @@ class ProducerEngine:
         """
         if self.closed:
             raise ClosedError("the producer is closed")
+        # First of all, as interceptors may change everything (Kafka's KafkaProducer.send).
         if self._interceptors:
             record = ProducerRecord(topic, value, key, partition, timestamp_ms, _headers(headers))
             record = self._interceptors.changed("on_send", record)
@@ -220,6 +230,7 @@ class ProducerEngine:
             value = to_bytes(self._serialize_value, topic, value, "value")
         pairs = _headers(headers) if headers else ()
         size = record_size(key, value, pairs)
+        # As in Kafka's KafkaProducer.ensureValidRecordSize: what could never leave is refused here.
         if size <= self._largest:
             return SerializedRecord(topic, partition, timestamp_ms, key, value, pairs, size, on_delivery)
         if size > self.config.max_request_size:
@@ -258,12 +269,16 @@ class ProducerEngine:
         return known is not None and (record.partition is None or record.partition in known.tps)
 
     def try_append(self, record: SerializedRecord) -> DeliveryFuture | None:
-        """Append if nothing is to be waited for first. None: if `knows_partition`, there is no room; or a
-        transaction began or ended meanwhile, and the next try will do.
+        """Append a record if nothing is to be waited for first.
+
+        Returns: the record's future. None: the partition is not known (see `knows_partition`); or there is no
+        room; or a transaction began or ended meanwhile, and the next try will do.
 
         Raises `ClosedError`; `IllegalArgumentError` for a partition chosen by a partitioner that the topic
         does not have; outside a transaction, or after one failed, as `TransactionManager.add_partition`.
         """
+        # Read first: what is looked at from here on may be out of date when the record is appended. Then
+        # `append` sees another round, and nothing has happened.
         about = self.appender.round
         if self.closed:
             raise ClosedError("the producer is closed")
@@ -285,6 +300,7 @@ class ProducerEngine:
                 partition = self._sticky.current(record.topic, known.available, self._queue_length)
         tp = known.tps.get(partition)
         if tp is None:
+            # The application may know of a partition before the metadata; a partitioner chooses from those.
             if record.partition is not None:
                 return None
             raise IllegalArgumentError(
@@ -317,12 +333,13 @@ class ProducerEngine:
         if self._in_loop is None or manager.has_joined(tp):
             manager.add_partition(tp)
         else:
-            # What is due is put together there.
+            # The manager belongs to the loop's thread, which makes requests of what has joined.
             self._in_loop(manager.add_partition, tp)
 
     def _lanes(self, topic: str, known: KnownTopic) -> TopicLanes | None:
         """Return what is remembered of a topic, so that the next records may take the short way."""
         lanes = self.appender.topics.get(topic)
+        # Lanes are a list by partition, so there are none for a topic with gaps in its numbers.
         if lanes is None and known.numbers[-1] == len(known.numbers) - 1:
             lanes = TopicLanes(
                 len(known.numbers), self._sticky.of(topic), self.accumulator.batch_size_of(topic)
@@ -330,7 +347,7 @@ class ProducerEngine:
         return lanes
 
     def not_sent(self, problem: Exception) -> None:
-        """Something that was to be sent was not, or not whole: a transaction that it belongs to cannot be
+        """Note that a `send` failed, or sent only part: the transaction that it belongs to cannot be
         committed any more. Not under `lock`; from any thread.
         """
         if self.manager is not None:
@@ -361,6 +378,7 @@ class ProducerEngine:
         """Queue a whole record batch. Raises as `try_append`."""
         if self.manager is not None:
             self.manager.add_partition(tp)
+            # The batch gets its transactional bit and its checksum in place (`ProducerBatch.adopt`).
             data = data if isinstance(data, bytearray) else bytearray(data)
         return self.accumulator.append_built(tp, data, rows, self.now_ms())
 
@@ -375,19 +393,20 @@ class ProducerEngine:
     # Memory
 
     def when_memory(self, waiter: Callable[[], None]) -> None:
-        """Call `waiter` when some memory was freed. Until `no_longer_waiting`, batches hurry."""
+        """Call `waiter` whenever some memory was freed. Until `no_longer_waiting`, batches do not linger."""
         self.accumulator.waiting_for_memory += 1
         self._memory_waiters.append(waiter)
         self.sender.wake()
 
     def no_longer_waiting(self, waiter: Callable[[], None]) -> None:
-        """The end of `when_memory`."""
+        """Take back a `when_memory`."""
         self.accumulator.waiting_for_memory -= 1
         with contextlib.suppress(ValueError):
             self._memory_waiters.remove(waiter)
 
     def _memory_freed(self) -> None:
         if self._memory_waiters:
+            # A copy: a waiter that has its room takes itself out.
             for waiter in list(self._memory_waiters):
                 waiter()
 
@@ -403,7 +422,7 @@ class ProducerEngine:
 
     @contextlib.contextmanager
     def flushing(self) -> Iterator[list[BatchOutcome]]:
-        """Let everything leave now. Gives what to wait for, for as long as it is waited for."""
+        """Let all batches leave without lingering while the block waits for them. Gives their outcomes."""
         with self.lock:
             self.accumulator.flushing += 1
             pending = [batch.outcome for batch in self.accumulator.incomplete()]
@@ -436,17 +455,19 @@ class ProducerEngine:
     async def close_within(self, timeout: float | None) -> None:
         """Wait for all answers, at most `timeout` seconds, and close.
 
-        Who calls it while it is under way waits for the same, and has it end when his own time is over.
+        A second call waits for the same answers, and ends the waiting of both when its own time is over.
         """
         self.shut()
         if self._closing is None:
             self._closing = asyncio.create_task(self._last_answers())
+        # Not wait_for: a caller that is cancelled must not end the closing for the others.
         done, _ = await asyncio.wait({self._closing}, timeout=timeout)
         if not done:
             self._closing.cancel()
         await self.close()
 
     async def _last_answers(self) -> None:
+        # An abort drops batches, for which the flush then need not wait.
         if self._transactions is not None:
             await self._transactions.close()
         await self.flush()
@@ -464,6 +485,7 @@ class ProducerEngine:
         """Stop, without waiting for anything."""
         if self._end is None:
             self._end = asyncio.create_task(self._stop())
+        # Shielded, as a stop that is cut short would leave connections open.
         await asyncio.shield(self._end)
 
     async def _stop(self) -> None:
@@ -471,6 +493,7 @@ class ProducerEngine:
         if self._closing is not None:
             self._closing.cancel()
             await asyncio.wait({self._closing})
+        # Transactional calls that still wait get this error: no answer will come.
         if self.manager is not None:
             self.manager.close(ClosedError("the producer was closed"))
         await self.sender.stop()
@@ -479,7 +502,7 @@ class ProducerEngine:
 
 
 def closing_timeout(timeout: float | None, failure: BaseException | None) -> float | None:
-    """Return how long closing may wait (seconds): not for long if it is an interrupt that closes."""
+    """Return how long closing may wait (seconds): `INTERRUPTED_S` at most if an interrupt closes."""
     if isinstance(failure, KeyboardInterrupt | asyncio.CancelledError):
         return INTERRUPTED_S if timeout is None else min(timeout, INTERRUPTED_S)
     return timeout

@@ -51,21 +51,23 @@ logger = logging.getLogger("odradek.client.producer")
 
 
 _GRACE_S = 5.0
-"""Closing ends by itself in the background thread when its time is over. That long it is waited for beyond,
-as a callback of the application's may hold up the thread.
+"""Closing ends by itself in the background thread when its time is over. The caller waits so much longer, as
+a callback of the application's may hold up the thread.
 """
 
 
 class _Wake:
-    """Wakes the sender from other threads. (The engine keeps it, and so must not keep the producer by it.)"""
+    """Wakes the sender from other threads. The engine keeps this, so it must not refer to the producer: that
+    would never be collected.
+    """
 
     def __init__(self, thread: LoopThread) -> None:
         self.engine: ProducerEngine | None = None
         self._thread = thread
 
     def __call__(self) -> None:
-        # One that is going to look anyway looks at everything. Nothing is noted here: a signal's handler may
-        # come between any two steps, and need to have the sender woken itself.
+        # A sender that is going to look anyway looks at everything. Nothing is noted here: a signal's handler
+        # may come between any two steps, and need to wake the sender itself.
         if self.engine is not None and not self.engine.sender.is_woken:
             self._thread.call_soon(self.engine.sender.wake)
 
@@ -100,6 +102,7 @@ class Producer:
         except BaseException:
             self._thread.stop()
             raise
+        # The engine had to have its wake before it was there.
         self._wake.engine = self._engine
         self._closed = False
         self._unclosed = Unclosed(
@@ -110,20 +113,22 @@ class Producer:
             self._engine.sends_waiting,
         )
         self._try_send: Callable[..., Any] = self._engine.appender.try_send
+        # Weak, as a producer that nobody closes is to be collected (`Unclosed`), and the thread lives on.
         self._thread.on_left = weakref.WeakMethod(self._be_left)
 
     def _run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         if self._closed and self._thread.left_in is None:
             coroutine.close()
             raise ClosedError("the producer is closed")
+        # A finalizer or a signal's handler amid an append would wait for a loop that waits for the lock.
         if self._lock.is_inside():
             coroutine.close()
             self._lock.check_not_inside()
         return self._thread.run(coroutine, timeout)
 
     def _be_left(self) -> None:
-        """Make `send` refuse in a process that was forked: the lock may be held there by nobody, for ever.
-        What was sent before is not known there to be delivered.
+        """Make `send` refuse in a process that was forked. The lock may have been held by a thread that does
+        not exist there, and what becomes of the records sent before is known in the other process only.
         """
 
         def refuse(*_: Any) -> None:
@@ -176,6 +181,8 @@ class Producer:
                 self._wait_to_append(record, deadline)
             return future
         except KafkaError as problem:
+            # As in Kafka's KafkaProducer.doSend: a refused argument, or a serializer that raises, leaves the
+            # transaction as it is.
             engine.not_sent(problem)
             raise
 
@@ -188,16 +195,19 @@ class Producer:
 
     def _wait_for_room(self, record: SerializedRecord, deadline: float) -> None:
         engine = self._engine
+        # A callback would wait for answers that the thread it runs in has to take.
         if self._thread.is_current:
             raise engine.exhausted(record)
         bell = Bell()
         self._thread.call(engine.when_memory, bell.ring)
         try:
             left_s = max(0.0, deadline - engine.now_ms()) / 1000
+            # Asked again: there may have been room just before the bell was known.
             if not engine.accumulator.has_room(record.size) and not bell.wait(left_s):
                 raise engine.exhausted(record)
         finally:
             self._thread.call_soon(engine.no_longer_waiting, bell.ring)
+        # Closing settles all batches, and so rings.
         if self._closed:
             raise ClosedError("the producer is closed")
 
@@ -248,6 +258,7 @@ class Producer:
         try:
             outcomes = [self._append_built(built) for built in plan.batches()]
         except Exception as problem:
+            # Some batches of the table may be queued already, whatever it is that failed.
             engine.not_sent(problem)
             raise
         return ArrowDelivery(outcomes, plan.rows)
@@ -277,8 +288,8 @@ class Producer:
     # Transactions
 
     def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:
-        """Get a producer id, once, before the first transaction. Whoever had the `transactional_id` before is
-        fenced, and its open transaction aborted.
+        """Get a producer id, once, before the first transaction. The producer that had the `transactional_id`
+        before is fenced, and its open transaction aborted.
 
         Args:
             keep_prepared: a transaction that was prepared is left as it is, to be ended by
@@ -287,12 +298,13 @@ class Producer:
         Returns: that transaction; empty if there is none.
 
         Raises (as all transactional calls):
-            IllegalStateError: the producer has no `transactional_id`, or the call does not fit the one
-            before. KafkaError: with `fatal`, the producer is to be closed (`ProducerFencedError`: another
-                one has the id now); with `requires_abort`, the transaction has to be aborted.
+            IllegalStateError: the producer has no `transactional_id`, or the call does not fit the call
+                before.
+            KafkaError: with `fatal`, the producer is to be closed (`ProducerFencedError`: another producer
+                has the id now); with `requires_abort`, the transaction has to be aborted.
             UnsupportedByBrokerError: the broker is older than Kafka 0.11.0, or (`keep_prepared`) has no
-            KIP-939. ClientTimeoutError: not done within `max_block_ms`. The same call may be repeated, and
-            goes on.
+                KIP-939.
+            ClientTimeoutError: not done within `max_block_ms`. The same call may be repeated, and goes on.
         """
         return self._run(self._engine.transactions.init(keep_prepared))
 
@@ -304,7 +316,7 @@ class Producer:
             with producer.begin_transaction():
                 producer.send("payments", b"…")
 
-        Using it is up to you: `commit_transaction` and `abort_transaction` do the same.
+        The block may be left out: `commit_transaction` and `abort_transaction` do the same.
         """
         self._thread.call(self._engine.transactions.begin_now)
         return Transaction(self._leave_transaction)
@@ -329,21 +341,23 @@ class Producer:
         self._run(self._engine.transactions.send_offsets(offsets, group))
 
     def commit_transaction(self) -> None:
-        """Wait for all records, and commit. If one could not be written, raises its error: abort then."""
+        """Wait for all records, and commit. Raises the error of a record that could not be written: abort
+        then.
+        """
         self._run(self._engine.transactions.commit())
 
     def abort_transaction(self) -> None:
-        """Abort: no read_committed consumer will see anything of it. Records that were not sent yet fail with
-        `TransactionAbortedError`.
+        """Abort the transaction: no read_committed consumer will see anything of it. Records that were not
+        sent yet fail with `TransactionAbortedError`.
         """
         self._run(self._engine.transactions.abort())
 
     def prepare_transaction(self) -> PreparedTxnState:
-        """Wait for all records; then only the end is open (KIP-939). With
-        `transaction_two_phase_commit_enable` the coordinator keeps it open until it is told, else until
-        `transaction_timeout_ms`.
+        """Wait for all records; from then on the transaction can only be ended (KIP-939). With
+        `transaction_two_phase_commit_enable` the coordinator keeps it open until it is ended, else for
+        `transaction_timeout_ms` from its beginning.
 
-        Returns: what is to be kept with the decision, and given to `complete_transaction`.
+        Returns: the transaction's name, to be kept with the decision and given to `complete_transaction`.
         """
         return self._run(self._engine.transactions.prepare(self._engine.flush))
 
@@ -354,7 +368,7 @@ class Producer:
         return self._run(self._engine.transactions.complete(prepared))
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The partitions of a topic. Raises as `send`."""
+        """Return the partitions of a topic. Raises as `send`."""
         self._run(self._engine.cluster.topic_partitions(topic, self._config.max_block_ms))
         return partition_infos(self._engine, topic)
 
@@ -366,9 +380,9 @@ class Producer:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
         fails. An open transaction is aborted, unless it was being committed.
 
-        After an interrupt (Ctrl-C), it waits for 2 seconds at most. In a delivery callback it returns at
-        once, and what is left is done in the background. Where it is called while another thread closes, or
-        by a signal's handler amid another `close`, both end when the shorter time is over.
+        After an interrupt (Ctrl-C), `close` waits for 2 seconds at most. In a delivery callback it returns at
+        once, and the rest is done in the background. Where it is called while another thread closes, or by a
+        signal's handler amid another `close`, both end when the shorter time is over.
 
         Raises:
             UndeliveredError: sends have failed that have no callback, and whose future nobody looked at.
@@ -377,6 +391,7 @@ class Producer:
         self._close(timeout, sys.exception())
 
     def _close(self, timeout: float | None, failure: BaseException | None) -> None:
+        # In a process that was forked: the client is the other one's, and goes on.
         if self._thread.left_in is not None:
             return
         timeout = closing_timeout(timeout, failure)
@@ -393,6 +408,7 @@ class Producer:
             raise
         finally:
             self._thread.stop()
+            # The error that is on its way must not be hidden by this one.
             self._engine.tell_undelivered(raises=failure is None and timeout != 0)
 
     def _end(self, timeout: float | None) -> None:
@@ -401,10 +417,11 @@ class Producer:
             closing = self._thread.submit(self._engine.close_within(timeout))
             closing.result(None if timeout is None else timeout + _GRACE_S)
         except ClosedError:
-            return  # it was closed before, or somebody else, with less time, closed it meanwhile
+            return  # closed before, or meanwhile by another call, which had less time
         except TimeoutError:
             logger.warning("the producer's thread is held up (by a callback?); it is left as it is")
         except BaseException:
+            # Ctrl-C amid the wait: sends that are left fail now, so that they can be told of.
             with contextlib.suppress(ClosedError, TimeoutError):
                 self._thread.run(self._engine.close_within(0), _GRACE_S)
             raise

@@ -102,9 +102,9 @@ GROUP_MOVED_ON = frozenset(
 
 def reaction_to(api: ApiKey, code: ErrorCode) -> ErrorReaction:
     """Return the consequence of `code` in an answer to `api`."""
-    found = REACTIONS[api].get(code)
-    if found is not None:
-        return found
+    reaction = REACTIONS[api].get(code)
+    if reaction is not None:
+        return reaction
     return ErrorReaction.RETRY if code.retriable else _OTHERWISE.get(api, ErrorReaction.FATAL)
 
 

@@ -25,7 +25,7 @@ class RequestQueue:
         transactional_id: by which the transaction coordinator is found.
 
     Attributes:
-        on_its_way: has been sent and not been answered.
+        on_its_way: the request that has been sent and not been answered; None: the next may leave.
     """
 
     def __init__(self, transactional_id: str) -> None:
@@ -35,29 +35,26 @@ class RequestQueue:
         self._coordinators: dict[CoordinatorKind, tuple[str, int]] = {}
 
     def add(self, request: TxnRequest) -> None:
-        """The request is due; it goes to the transaction coordinator unless it says otherwise."""
+        """Add a request that is due. It goes to the transaction coordinator unless it names another one."""
         if request.coordinator is None and request.api is not ApiKey.FIND_COORDINATOR:
             request.coordinator = (CoordinatorKind.TRANSACTION, self._transactional_id)
         self._due.append(request)
 
     def again(self, request: TxnRequest) -> None:
-        """It was sent, and has to be sent once more: before what was asked after it."""
+        """Send a request once more, before those that were asked after it."""
         request.tries += 1
         self._due.insert(0, request)
 
     def first(self) -> TxnRequest | None:
-        """The one that is due next; it stays. Of equals, the one that was asked first."""
+        """Return the request that is due next; it stays. Of equals, it is the one that was asked first."""
         return min(self._due, key=lambda due: due.priority, default=None)
 
     def take(self, request: TxnRequest) -> None:
-        """It is dealt with."""
+        """Take out a request that is dealt with."""
         self._due.remove(request)
 
     def leave(self, request: TxnRequest) -> TxnRequest:
-        """Send it, or if its coordinator is not known, ask for that first.
-
-        Returns: the one to send.
-        """
+        """Return the request to send: this one, or if its coordinator is not known, the question for that."""
         if request.coordinator is not None and self.target(request) is None:
             self._due.insert(0, request)
             request = TxnRequest(
@@ -67,23 +64,23 @@ class RequestQueue:
         return request
 
     def drain(self) -> list[TxnRequest]:
-        """All that waits; nothing is due then."""
+        """Return all that waits; nothing is due then."""
         due, self._due = self._due, []
         return due
 
     def target(self, request: TxnRequest) -> int | None:
-        """The broker to be asked; None: any, or not known."""
+        """Return the broker to be asked; None: any, or not known."""
         if request.coordinator is None:
             return None
         kind, key = request.coordinator
-        found = self._coordinators.get(kind)
-        return found[1] if found is not None and found[0] == key else None
+        coordinator = self._coordinators.get(kind)
+        return coordinator[1] if coordinator is not None and coordinator[0] == key else None
 
     def found(self, kind: CoordinatorKind, key: str, node: int) -> None:
-        """A coordinator is known."""
+        """Note where a coordinator is."""
         self._coordinators[kind] = (key, node)
 
     def forget(self, request: TxnRequest) -> None:
-        """Its coordinator has moved, or cannot be reached."""
+        """Forget a request's coordinator, which has moved, or cannot be reached."""
         if request.coordinator is not None:
             self._coordinators.pop(request.coordinator[0], None)

@@ -2,8 +2,8 @@
 
 KIP-98; KIP-360 (a producer that goes on after an error raises its epoch); KIP-447 (offsets prove the
 consumer's generation); KIP-890 (partitions join by themselves, every transaction has an epoch); KIP-939 (two
-phases). The states stand in `transaction_states`, the meaning of errors in `transaction_errors`, what they do
-in `transaction_state_machine`; what is due is kept by `transaction_queue`.
+phases). The module `states` has the states, `errors` the meaning of errors, `state_machine` what they do;
+`queue` keeps the requests that are due.
 
 Nothing here sends, waits or reads a clock. A shell asks `next_request`, sends it, and hands the answer to
 `answered`, or says `not_answered`. One request is on its way at a time. `add_partition` and `next_request`
@@ -40,7 +40,8 @@ from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 
 FIRST_ADD_BACKOFF_MS = 20.0
-"""The pause before the first partition is added again: the transaction before is just being completed."""
+"""The pause before the first partition is added again, as the transaction before is just being completed
+(Kafka's TransactionManager.AddPartitionsToTxnHandler)."""
 
 
 class TransactionManager(TransactionStateMachine):
@@ -49,14 +50,15 @@ class TransactionManager(TransactionStateMachine):
     Args:
         transactional_id: the producer's name over its restarts.
         timeout_ms: after which the coordinator aborts a transaction.
-        two_phase_commit: the coordinator must never do so (KIP-939).
+        two_phase_commit: the coordinator must never abort one by itself (KIP-939).
 
     Attributes:
-        state: where it stands.
-        v2: whether transactions are KIP-890's. It does not change within one.
-        producer_id, producer_epoch: whom the records are from; -1 until initialised.
-        partitions: what has been added to the transaction.
-        prepared: the transaction that is prepared.
+        state: the producer's state; it changes by `states.MOVES` alone.
+        v2: whether transactions are KIP-890's. It does not change within a transaction.
+        producer_id, producer_epoch: the identity under which records are sent; -1 until initialised. Within a
+            transaction it does not change.
+        partitions: what has been added to the transaction; batches leave for these alone.
+        prepared: the transaction that is prepared, in the state PREPARED and while it is ended; else empty.
         on_producer_id: called when producer id or epoch have changed.
     """
 
@@ -85,8 +87,8 @@ class TransactionManager(TransactionStateMachine):
     # What the application calls
 
     def init_transactions(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
-        """Get a producer id; whoever had the transactional id before is fenced, its transaction aborted, or
-        with `keep_prepared` taken over if it is prepared. Raises as the other calls.
+        """Get a producer id. The producer that had the transactional id before is fenced; its transaction is
+        aborted, or with `keep_prepared` taken over if it is prepared. Raises as the other calls.
         """
         call, again = self._cached("init_transactions")
         if not again:
@@ -102,7 +104,8 @@ class TransactionManager(TransactionStateMachine):
         """Take up a transaction of a producer that is gone, under that producer's own id and epoch, to end
         it.
 
-        Nobody is fenced by it; if it has been ended the same way before, that is answered with success.
+        That fences nobody. If the transaction has been ended the same way before, the coordinator answers
+        with success.
         """
         if self.state is not TxnState.UNINITIALIZED:
             raise IllegalStateError(f"{self._where}: it cannot take up another transaction")
@@ -112,7 +115,7 @@ class TransactionManager(TransactionStateMachine):
         self._started = self._resumed = True
 
     def begin(self, *, v2: bool | None = None) -> None:
-        """A transaction begins; nothing is sent.
+        """Begin a transaction; nothing is sent.
 
         Args:
             v2: the cluster has finalised `transaction.version` 2 or higher; None: as far as was known before.
@@ -127,7 +130,7 @@ class TransactionManager(TransactionStateMachine):
         self._begun = True
 
     def add_partition(self, tp: TopicPartition) -> None:
-        """Before a record is queued. Raises as `begin`."""
+        """Let a partition join the transaction, before a record is queued for it. Raises as `begin`."""
         if self.has_joined(tp):
             return
         self._nothing_pending("send")
@@ -135,6 +138,7 @@ class TransactionManager(TransactionStateMachine):
         if self.state is not TxnState.IN_TRANSACTION:
             raise IllegalStateError(f"a record can be sent only inside a transaction, not when {self._where}")
         if self.v2:
+            # Produce adds it (KIP-890). The batch may get there unheard, so there is an end to be sent.
             self.partitions.add(tp)
             self._started = True
         elif tp not in self._pending:
@@ -157,14 +161,15 @@ class TransactionManager(TransactionStateMachine):
             ApiKey.ADD_OFFSETS_TO_TXN, Priority.ADD, call, offsets=dict(offsets), group=group
         )
         if self.v2:
+            # TxnOffsetCommit adds the group (KIP-890).
             self._started = True
             request = self._commit_offsets(request)
         self._queue.add(request)
         return call
 
     def prepare(self) -> PreparedTxnState:
-        """All records are acknowledged (the shell saw to it): from now on only the end is open. Raises as
-        `begin`.
+        """Prepare the transaction: from now on it can only be ended. The shell has seen to it that all
+        records are acknowledged. Raises as `begin`.
         """
         self._nothing_pending("prepare_transaction")
         self._check()
@@ -192,6 +197,7 @@ class TransactionManager(TransactionStateMachine):
         if again:
             return call
         if self.state is TxnState.READY and not prepared.has_transaction:
+            # Nothing was prepared, and none is open: the decision has come true already.
             call.finish()
             return call
         if self.state is not TxnState.PREPARED:
@@ -209,9 +215,11 @@ class TransactionManager(TransactionStateMachine):
         cause = self.last_error
         self._move(TxnState.COMMITTING if commit else TxnState.ABORTING)
         if not commit:
+            # Partitions that were not asked for yet have no records, and need not join to be aborted.
             self._new.clear()
         if isinstance(cause, KafkaError) and cause.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            # The coordinator knows this producer no more, so there is nothing to end.
+            # The coordinator does not know this producer any more, and would refuse EndTxn (Kafka's
+            # TransactionManager.beginCompletingTransaction).
             self._started = self._maybe_started = False
         self._queue.add(TxnRequest(ApiKey.END_TXN, Priority.END, call, committed=commit))
         self._call = call
@@ -231,7 +239,9 @@ class TransactionManager(TransactionStateMachine):
 
     @property
     def is_open(self) -> bool:
-        """Return whether a transaction would be left behind by going away now. A prepared one is to be."""
+        """Return whether closing now would leave a transaction to its timeout. A prepared one is meant to
+        stay.
+        """
         return self.state in (TxnState.IN_TRANSACTION, TxnState.ABORTABLE_ERROR) or self.is_completing
 
     def may_send(self, tp: TopicPartition) -> bool:
@@ -251,7 +261,7 @@ class TransactionManager(TransactionStateMachine):
         )
 
     def next_request(self, *, batches_left: bool) -> TxnRequest | None:
-        """The request to send now, None if there is none or one is on its way.
+        """Return the request to send now; None if none is due, or one is on its way.
 
         Args:
             batches_left: records are not yet acknowledged; the end waits for them.
@@ -265,12 +275,15 @@ class TransactionManager(TransactionStateMachine):
             )
             self._new.clear()
         while (request := self._queue.first()) is not None:
-            # A marker ends what is before it in the log: a record behind it would be outside the transaction.
+            # A marker ends what is before it in the log: a record behind it would be outside the transaction
+            # (likewise in Kafka's TransactionManager.nextRequest).
             if request.api is ApiKey.END_TXN and batches_left:
                 return None
             self._queue.take(request)
             if request.call is not None and request.call.done:
-                continue  # what it was for has failed; the application asks anew
+                continue  # the call that needed it has failed; the application calls anew
+            # The abort that is to come needs the coordinator, and looking for it does no harm (Kafka's
+            # TransactionManager.maybeTerminateRequestWithError).
             if self.last_error is not None and (
                 self.state is TxnState.FATAL_ERROR or request.api is not ApiKey.FIND_COORDINATOR
             ):
@@ -285,8 +298,8 @@ class TransactionManager(TransactionStateMachine):
                 if request.committed or not self._maybe_started:
                     self._ended(request)
                     continue
-                # The coordinator may have begun it unheard, and says whether there is anything to end. What
-                # it has not yet received a higher epoch keeps out.
+                # The coordinator may have begun the transaction without our knowing: it says whether there
+                # is an end to be made. A higher epoch keeps out what it has not yet received.
                 self._bump_required |= self.can_bump
             return self._queue.leave(request)
         return None
@@ -294,7 +307,7 @@ class TransactionManager(TransactionStateMachine):
     def _aborted_before(self, request: TxnRequest) -> bool:
         """Return whether a request would only have added to the transaction that is being aborted.
 
-        It may be one that is repeated for ever.
+        Such a request need not come to an end by itself: its group may have no coordinator.
         """
         if self.state is not TxnState.ABORTING:
             return False
@@ -310,11 +323,16 @@ class TransactionManager(TransactionStateMachine):
 
         So a transaction that was taken over is ended in the right way.
         """
+        # A transaction ends by the rules by which it began, also while the cluster changes its level.
         if v2 is not None and not self._begun:
             self.v2 = v2
 
     def delay_ms(self, request: TxnRequest, backoff_ms: float) -> float:
-        """Return how long to wait before sending it."""
+        """Return how long to wait before the request is sent.
+
+        Args:
+            backoff_ms: the pause that the producer's configs say.
+        """
         if not request.tries:
             return 0.0
         if request.api is ApiKey.ADD_PARTITIONS_TO_TXN and not self.partitions:
@@ -324,8 +342,8 @@ class TransactionManager(TransactionStateMachine):
     # Answers
 
     def not_answered(self, request: TxnRequest) -> None:
-        """The connection broke, or no broker could be reached. It may or may not have been done: every one of
-        these requests may be repeated.
+        """Repeat a request: the connection broke, or no broker could be reached. The request may have been
+        carried out; each of these may be, again.
         """
         self._queue.on_its_way = None
         self._maybe_started |= request.api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN)
@@ -333,7 +351,7 @@ class TransactionManager(TransactionStateMachine):
         self._queue.again(request)
 
     def refused(self, request: TxnRequest, error: OdradekError) -> None:
-        """It could not even be asked: the broker has no version of it that would do."""
+        """Fail for good: a request could not even be sent, as the broker has no version that would do."""
         self._queue.on_its_way = None
         self._fatal(request, error)
 
@@ -341,13 +359,14 @@ class TransactionManager(TransactionStateMachine):
         """Take an answer.
 
         Args:
-            highest_init: the newest version of InitProducerId that the one who answered knows.
+            highest_init: the newest version of InitProducerId that the broker which answered knows.
         """
         self._queue.on_its_way = None
         if self.state is TxnState.FATAL_ERROR:
             if request.call is not None:
                 request.call.finish(self.last_error)
             return
+        # As in Kafka's TransactionManager.handleCoordinatorReady.
         if request.coordinator is not None and request.coordinator[0] is CoordinatorKind.TRANSACTION:
             self.can_bump = highest_init >= BUMP_FROM
         if request.api is ApiKey.ADD_PARTITIONS_TO_TXN:
@@ -358,7 +377,8 @@ class TransactionManager(TransactionStateMachine):
             self._coordinator_found(request, response)
         elif (code := to_code(response.error_code)) != ErrorCode.NONE:
             if code == ErrorCode.INVALID_TXN_STATE and request.api is ApiKey.END_TXN and not self._started:
-                self._ended(request)  # it had not begun
+                # Sent in case that the transaction had begun (`_maybe_started`): it had not.
+                self._ended(request)
             else:
                 self._react(request, code)
         elif request.api is ApiKey.INIT_PRODUCER_ID:
@@ -390,7 +410,8 @@ class TransactionManager(TransactionStateMachine):
         self._queue.found(kind, key, answer.node_id)
 
     def _take_identity(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether it is another one."""
+        """Take the id and epoch that an answer has, and return whether they are new."""
+        # An answer to EndTxn before version 5 has none (KIP-890).
         if producer_id < 0 or (producer_id, producer_epoch) == (self.producer_id, self.producer_epoch):
             return False
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
@@ -400,6 +421,7 @@ class TransactionManager(TransactionStateMachine):
     def _initialised(self, request: TxnRequest, response: Any) -> None:
         self._take_identity(response.producer_id, response.producer_epoch)
         if request.keep_prepared and response.ongoing_txn_producer_id >= 0:
+            # The prepared transaction has the id and epoch of before; its end is sent under the new ones.
             self._move(TxnState.PREPARED)
             self.prepared = PreparedTxnState(
                 response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
@@ -425,7 +447,7 @@ class TransactionManager(TransactionStateMachine):
             refused.append((tp, code))
         self._pending.difference_update(request.partitions)
         if refused:
-            # Of those that were not attempted the others are the reason.
+            # Partitions that were not attempted are so because of the others, which have the reason.
             code = next((c for _, c in refused if c != ErrorCode.OPERATION_NOT_ATTEMPTED), refused[0][1])
             which = ", ".join(f"{tp} ({c.name})" for tp, c in refused)
             self._abortable(request, error_for(code, f"not added to the transaction: {which}"))
@@ -437,6 +459,7 @@ class TransactionManager(TransactionStateMachine):
         moved = False
         for tp, code in partition_errors(request.api, response):
             if code == ErrorCode.NONE:
+                # Only what is left is committed again.
                 request.offsets.pop(tp, None)
                 continue
             reaction = reaction_to(request.api, code)
@@ -460,7 +483,13 @@ class TransactionManager(TransactionStateMachine):
             request.call.finish()
 
     def _completed(self, raised: bool = False) -> None:
-        """The transaction is over. `raised`: with the epoch, as every end does under V2."""
+        """Take leave of the transaction.
+
+        Args:
+            raised: its end has raised the epoch, as every end does under V2.
+        """
+        # A transaction that was taken over by `resume` takes its id with it: that belongs to a producer that
+        # may be writing again.
         anonymous = self._resumed or self.producer_id < 0
         bump = self._bump_required and not raised and not anonymous
         target = TxnState.UNINITIALIZED if anonymous else TxnState.READY
