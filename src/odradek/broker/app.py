@@ -109,11 +109,13 @@ class Broker:
         handlers: who answers which request.
         store: where the metadata is; of a cluster of several the session in which it was loaded.
         listeners: in the order of the configs.
-        housekeeping: what it does by the clock.
-        on_fatal: told why it cannot go on: all of its data folders have failed, or another broker has its id.
-        all_stop: whether all brokers of its cluster stop, when it does.
+        housekeeping: the broker's work by the clock: retention, flushes, checkpoints.
+        on_fatal: told why the broker cannot go on: all of its data folders have failed, or another broker has
+            its id.
+        all_stop: returns, at a stop, whether all brokers of the cluster stop: nobody takes over then.
     """
 
+    # Made by a start: nothing of this is there before, and handlers are not called before all of it is.
     loop: asyncio.AbstractEventLoop
     timers: Timers
     purgatory: Purgatory
@@ -157,20 +159,25 @@ class Broker:
             rng: for fetch session ids.
             scram_users: are there from the start, unless they are already; of a broker that is alone.
         """
+        # Replaced when the folders and the store have said which id the broker has (`_open_folders`);
+        # dynamic configs change it in place from then on. So who is made before that asks for it anew.
         self.config = config if config is not None else BrokerConfig()
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.files: FileSystem = files if files is not None else RealFileSystem()
         self.metrics = Metrics()
         self.handlers = Handlers.of_release(self.config.odradek_kafka_version)
         self.all_stop: Callable[[], bool] = lambda: False
+        # None for good where no `authorizer.class.name` is set: everybody may do everything then.
         self.authorizer: Authorizer | None = None
         self.acls: AclKeeper | None = None
         self.delegation_tokens: TokenKeeper | None = None
+        # The same at all brokers, from the store: an unknown user is told the same salt by each of them.
         self.scram_decoy_key = b""
         self.request_log: RequestLog | None = None
         self.listeners: list[Listener] = []
         self._request_log_path = request_log
         self._given_store = store
+        # A store that is handed in is this broker's own: a cluster over one comes as `cluster`.
         if cluster is None and store is None and is_shared(self.config):
             cluster = ClusterAccess(self._open_shared_store)
         self._cluster = cluster
@@ -180,12 +187,17 @@ class Broker:
         self.on_fatal: Callable[[str], None] | None = None
         self.conversions = Conversions()
         self.slicer = Slicer()
+        # Both stay None at a broker that is alone, and handlers tell by `channels` that it is: it takes no
+        # control requests, and waits for no other broker (docs/decisions/a-controller-of-parts.md).
         self.state_changes: StateChanges | None = None
         self.channels: InterBrokerChannels | None = None
         self.producer_id_throttle = ProducerIdThrottle(self.config.odradek_producer_id_creation_rate)
         self.quotas = QuotaManagers(self.config, self.clock)
+        # Also the dispatcher's; None while no quota is set, so that a request pays for none.
         self.request_throttle: RequestThrottle | None = None
+        # Holds what lets go of all that a start has taken so far; empty before a start, and after a stop.
         self._undo = Undo()
+        # Whether a stop has somebody to tell and something to finish: from the end of a start to its stop.
         self._started = False
         self._telemetry: ClientTelemetry | None = None
         self._topic_descriptions: TopicDescriptions | None = None
@@ -285,6 +297,7 @@ class Broker:
             with start_errors():
                 await self._start()
         except BaseException:
+            # Also where a signal has cancelled a start that waits for the store: no port or lock stays taken.
             self._let_go()
             raise
 
@@ -298,7 +311,8 @@ class Broker:
         self._finish_start()
 
     async def _prepare(self) -> None:
-        """Take the ports, open the folders and the metadata; nobody knows of this broker yet."""
+        """Take the ports, open the folders and the metadata; the broker is not registered yet."""
+        # What a broker before this one in this process has logged must not silence this one's first lines.
         repeats.forget()
         for name, instead in check_promises(self.config):
             logger.warning("config asks for what is not there name=%s instead=%s", name, instead)
@@ -308,6 +322,7 @@ class Broker:
         )
         self.listeners = listening.listeners
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
+        # First, because of all that stops a start a port in use is the commonest, and nothing is touched yet.
         self._bind(listening)
         log_configs = await self._open_folders()
         self.acls, self.delegation_tokens, self.scram_decoy_key = await open_security(
@@ -333,6 +348,8 @@ class Broker:
             self.config, log_configs, self.replicas, listening, membership.fetchers
         )
         metadata = MetadataPublisher(self.replicas, self.metrics.topics, coordinators)
+        # In this order: logs take their configs by the broker's defaults, which `configs` has changed, and
+        # who waits for a topic (`DelayedCreatePartitions`) looks when all others have followed.
         for publish in (client_quotas.publish, configs.publish, metadata.publish, self._check_topics):
             membership.metadata.add_listener(publish)
         # Deletions end in the controller's own image.
@@ -343,6 +360,8 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )
+        # Above what the logs know as well: a restored store would give ids out a second time
+        # (docs/cluster.md, "A restored store").
         self.producer_ids = ProducerIds(
             self.controller, partial(self.logs.largest_producer_id, BELIEVED_BELOW)
         )
@@ -350,7 +369,8 @@ class Broker:
         self.features = Features(self.controller, self.handlers, stored)
 
     async def _open_folders(self) -> TopicLogConfigs:
-        """Open the data folders and the metadata, which say more of the configs; returns those of logs."""
+        """Open the data folders and the metadata; one of them may know the broker's id. Returns the configs
+        of logs."""
         log_configs = TopicLogConfigs(self.config)
         self.logs, self.config = open_logs(
             self.config,
@@ -358,6 +378,7 @@ class Broker:
             self.files,
             self.clock,
             self._undo,
+            # Its cluster id is compared before a log is touched; other stores are asked when they are open.
             has_store_file=self._given_store is None and self._cluster is None,
         )
         metadata = await open_metadata(
@@ -372,6 +393,8 @@ class Broker:
         )
         self.store, self.controller, self.config = metadata.store, metadata.controller, metadata.config
         membership = self._membership = metadata.membership
+        # Only a broker that is alone waits until a change has been followed. In a cluster of several one slow
+        # broker would hold the controller up; Kafka's `ControllerChannelManager` waits for none either.
         self._use_controller_thread(None if isinstance(membership, Membership) else membership.until_told)
         self._undo.push("membership", membership.let_go)
         return log_configs
@@ -406,6 +429,7 @@ class Broker:
         check_topics(self.purgatory, delta)
 
     def _make_groups(self) -> GroupRuntime:
+        # Imported on first use, as a start would pay for it (docs/decisions/handlers-on-first-use.md).
         from odradek.broker.groups.runtime import GroupRuntime
 
         return GroupRuntime(
@@ -425,6 +449,7 @@ class Broker:
         writer = MarkerWriter(
             self.replicas,
             self.purgatory,
+            # Not before a marker goes into the offsets topic: most transactions commit no offsets.
             lambda: self.groups,
             self.clock,
             self.config.request_timeout_ms,
@@ -452,6 +477,7 @@ class Broker:
         if self._scram_users:
             from odradek.broker.sasl.new_users import add_scram_users
 
+            # Before the listeners accept: nobody is refused who is to be let in.
             add_scram_users(self.controller, self._scram_users)
         self._follow_folder_failures()
         self._dynamic_configs.follow(self.image)
@@ -515,13 +541,15 @@ class Broker:
     def _finish_start(self) -> None:
         self._started = True
         self.handlers.log_missing()
+        # Not waited for: a group that is being loaded answers COORDINATOR_LOAD_IN_PROGRESS, upon which
+        # clients ask again.
         self._coordinators.load()
         logger.info(
             "broker started broker_id=%d cluster_id=%s listeners=%s advertised=%s partitions=%d",
             self.broker_id,
             self.cluster_id,
-            ",".join(f"{one.name}://{one.host}:{one.port}" for one in self.listeners),
-            ",".join(one.connection_string for one in self._registration().endpoints),
+            ",".join(f"{listener.name}://{listener.host}:{listener.port}" for listener in self.listeners),
+            ",".join(endpoint.connection_string for endpoint in self._registration().endpoints),
             len(self.replicas),
         )
 
@@ -569,9 +597,10 @@ class Broker:
         logger.info("broker stopping broker_id=%d", self.broker_id)
         membership = self._membership
         if self.channels is not None:
+            # Kafka's controlled shutdown: others take over before this broker refuses connections.
             await membership.leave(self.all_stop)
-            # Others take over before this broker refuses connections.
             try:
+                # Its session ends, and with it `/brokers/ids/N`: from now on clients are sent to the others.
                 await self._controller_thread.run(self.controller.stop)
             except OdradekError as error:
                 logger.warning("the end of the session tells the others that this broker has gone: %s", error)
@@ -588,8 +617,11 @@ class Broker:
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
         self._coordinators.stop()
         self.purgatory.expire_all()
+        # Fetches are answered in the loop's next turn (docs/decisions/answers-leave-together.md).
         await asyncio.sleep(0)
         await self._listening.drain()
+        # Both have their place here: `logs.close` unlocks the folders, and the controller of a broker that is
+        # alone is asked for as long as there are connections. (Of a cluster's it is the second stop.)
         self._undo.drop("data folders", "controller")
         self._undo.do("controller", self.controller.stop)
         clean = self.logs.close()
@@ -607,6 +639,8 @@ class Broker:
         self.housekeeping.stop()
         if self.listeners:
             self._listening.abort()
+        # These would tell the others. A process that is killed leaves its ephemeral nodes behind, until its
+        # session ends.
         self._undo.drop("controller", "session with the metadata store", "metadata store")
         self._let_go()
 

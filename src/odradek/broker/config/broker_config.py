@@ -61,16 +61,19 @@ brokers. A broker of a cluster over ZooKeeper has Kafka's: one copy of its trans
 machine, or keep all others waiting for it.
 """
 _OF_BROKERS_WITH_OTHERS = ("broker.id",)
-"""Those of them that also hold over ZooKeeper, which gives an id to a broker that has none."""
+"""Those defaults that hold over ZooKeeper as well. Until the store has given the broker an id of its own
+(`with_generated_id`), the id that was not given reads as 0."""
 
 KAFKA_VERSION = "odradek.kafka.version"
 """Which release of Kafka to be; its defaults then hold for what is not given."""
 
+# The bounds of Kafka's `KafkaConfig.validateValues`.
 _LEAST_DEDUPE_BYTES = 1 << 20
 _LEAST_AGES = (("segment.ms", 1, "log.roll.ms"), ("segment.jitter.ms", 0, "log.roll.jitter.ms"))
 
 _MIN_ISR = "min.insync.replicas"
 _ELIGIBLE_LEADERS_SINCE = "4.1"
+"""Where eligible leader replicas (KIP-966) are on in a new cluster: they need one minimum for all brokers."""
 
 
 class ConfigSource(IntEnum):
@@ -105,6 +108,7 @@ class BrokerConfig(ConfigAttributes):
     """
 
     def __init__(self, properties: Mapping[str, str] | None = None, *, standalone: bool = True) -> None:
+        # Blanks go after variables are replaced: a file that a provider reads may end with one.
         given = trimmed(_resolved(properties or {}))
         if "broker.id" not in given and "node.id" in given:
             given["broker.id"] = given["node.id"]
@@ -115,20 +119,27 @@ class BrokerConfig(ConfigAttributes):
         self.release: Release | None = _release(given.get(KAFKA_VERSION))
         """The release of Kafka to be; None where nothing is said."""
         self._release_defaults = _defaults_of_release(self.release)
+        # Among what was given, where `topic_default_texts` looks: logs get the defaults of the release, too.
         given = {**_without_nulls(self._release_defaults), **given}
         if standalone:
             names = _OF_BROKERS_WITH_OTHERS if given.get("zookeeper.connect") else STANDALONE_DEFAULTS
             given = {**{name: STANDALONE_DEFAULTS[name] for name in names}, **given}
+        # Kafka: `KafkaConfig.populateSynonyms`.
         if "node.id" not in self.given and "broker.id" in given and self._derives_node_id():
             given["node.id"] = given["broker.id"]
         self._static: dict[str, str] = given
+        """Never changed after this. Of `given` it differs by defaults that are not Kafka's newest."""
         self._passwords: DynamicPasswords | None = None
         self._dynamic_default: dict[str, str] = {}
         self._dynamic_broker: dict[str, str] = {}
+        """Each layer as a whole: `put_layers` replaces both, and what the store has no more is gone."""
         self.passed_over: Mapping[str, str] = {}
         """Dynamic configs that stand in the store and are not heeded, and why (`reconfiguration`)."""
         self._effective: dict[str, str] = dict(given)
+        """`_static` under both dynamic layers. Attributes that `__getattr__` has kept are parsed of it: who
+        replaces it drops those that differ."""
         self._topic_defaults: dict[str, ConfigValue] | None = None
+        """None until it is asked for, and again when any value changes."""
         for name, text in given.items():
             key = find_key(name)
             if key is not None:
@@ -190,6 +201,7 @@ class BrokerConfig(ConfigAttributes):
         """
         protocols = parse_protocol_map(self.listener_security_protocol_map)
         listeners: list[str] | None = self.listeners
+        # From before `listeners`, which beats them; Kafka 3.0 has them no more (KAFKA-12945).
         by_host = "listeners" not in self._effective and ("host.name" in self.given or "port" in self.given)
         if listeners is None or by_host:
             return (Endpoint("PLAINTEXT", self.host_name, self.port),)
@@ -214,6 +226,7 @@ class BrokerConfig(ConfigAttributes):
             return parse_listeners("advertised.listeners", text, protocols, distinct_ports=False)
         endpoints = self.listener_endpoints
         if "advertised.host.name" in self.given or "advertised.port" in self.given:
+            # As in the releases that had them: they stand for a listener of the protocol PLAINTEXT.
             plain = next((e for e in endpoints if e.security_protocol == "PLAINTEXT"), endpoints[0])
             return (
                 plain._replace(
@@ -243,6 +256,8 @@ class BrokerConfig(ConfigAttributes):
         """Those `topic_defaults` that differ from Kafka's own, as text: what a log needs to be told."""
         texts: dict[str, str] = {}
         for name, synonyms in SYNONYMS.items():
+            # The first that is given counts: `log.retention.ms` before `.minutes` and `.hours`, as in Kafka's
+            # `ServerTopicConfigSynonyms`.
             for synonym, factor in synonyms:
                 if synonym in self._effective:
                     text = self._effective[synonym]
@@ -265,6 +280,7 @@ class BrokerConfig(ConfigAttributes):
         Raises:
             ConfigError: a broker cannot start with them.
         """
+        # The messages are Kafka's, as tools and people look for them; the order is, too: the first is told.
         if not self.data_dirs:
             raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
         self._check_logs()
@@ -366,8 +382,11 @@ class BrokerConfig(ConfigAttributes):
 
     def with_layers(self, default: Mapping[str, str], own: Mapping[str, str]) -> BrokerConfig:
         """Return what the configs would be with these dynamic ones of all brokers, and of this one."""
+        # Without `__init__`, which would parse and check what has not changed: that was a fifth of an empty
+        # broker's start.
         trial = BrokerConfig.__new__(BrokerConfig)
         trial.__dict__.update(self.__dict__)
+        # Values that were parsed of the other layers.
         for name in KNOWN:
             trial.__dict__.pop(name.replace(".", "_"), None)
         trial.put_layers(default, own)
@@ -425,6 +444,8 @@ class BrokerConfig(ConfigAttributes):
         Raises:
             ConfigError: one may not be changed while brokers run, or not for all at once, or has a bad value.
         """
+        # In the order of Kafka's `DynamicBrokerConfig.validateConfigs`: the first mistake is told. Names that
+        # nobody knows pass, as there, since they may be a plugin's.
         fixed = (BROKER_CONFIGS, GONE_CONFIGS, OWN_CONFIGS)
         static = [n for n in configs if any(n in table for table in fixed) and self.update_mode(n) is None]
         if static:
@@ -448,6 +469,7 @@ class BrokerConfig(ConfigAttributes):
                     "Cannot update these configs at default cluster level, broker id must be specified: "
                     + self._named(single)
                 )
+        # Each may be alone in its layer, so that only the sum of all layers shows the conflict.
         after = dict(self._static)
         layers = (self._dynamic_default, configs) if per_broker else (configs, self._dynamic_broker)
         for layer in layers:
@@ -464,6 +486,7 @@ class BrokerConfig(ConfigAttributes):
 
     def _named(self, names: Iterable[str]) -> str:
         listed = ", ".join(sorted(names))
+        # `DynamicBrokerConfig` is written in Java since 4.3, and its sets print themselves so.
         in_scala = self.release is not None and not self.release.at_least("4.3")
         return f"Set({listed})" if in_scala else f"[{listed}]"
 
@@ -510,6 +533,7 @@ class BrokerConfig(ConfigAttributes):
             by_strength += [
                 Synonym(n, layer[n], source)
                 for n in names
+                # The defaults of a release stand in `_static`, and are told below, as DEFAULT_CONFIG.
                 if n in layer and not (layer is self._static and self._is_release_default(n))
             ]
         for synonym in names:
@@ -518,6 +542,8 @@ class BrokerConfig(ConfigAttributes):
             default = self._default_of(KNOWN[synonym]) if synonym in KNOWN else None
             if default is not None:
                 by_strength.append(Synonym(synonym, default, ConfigSource.DEFAULT_CONFIG))
+        # As Kafka's `ConfigHelper.configSynonyms`: what stands before is of one listener alone, and does not
+        # count for the config of all.
         while by_strength and by_strength[0].name != name:
             by_strength.pop(0)
         return by_strength
@@ -527,6 +553,7 @@ class BrokerConfig(ConfigAttributes):
         return default is not None and name not in self.given and self._static.get(name) == default
 
     def _derives_node_id(self) -> bool:
+        """Return whether the release takes `node.id` from `broker.id` (KAFKA-13224)."""
         return self.release is None or self.release.at_least("3.1")
 
 

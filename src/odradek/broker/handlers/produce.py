@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from odradek.replication.partition import Partition
 
 ADMIN_CLIENT_ID = "__admin_client"
+"""The client id that may write to internal topics, as in Kafka (`AdminUtils.ADMIN_CLIENT_ID`)."""
 
 _Pending = tuple["Partition", int, PartitionProduceResponse]
 """A partition, the offset that must be committed, and the response that waits for it."""
@@ -103,12 +104,14 @@ def handle(context: RequestContext, request: ProduceRequest) -> Handled[ProduceR
 
     The frame may be used again as soon as this has returned: see `own_records`.
     """
+    # Before anything is looked up, and for all partitions: `ReplicaManager.isValidRequiredAcks`.
     if request.acks not in (-1, 0, 1):
         return _error_response(Refused(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, ""))
     topics: list[TopicProduceData] = request.topic_data
     size = len(topics)
     for topic in topics:
         size += len(topic.partition_data)
+    # One question to the coordinator for all partitions, asked before anything is waited for (KIP-890).
     try:
         admission = admit_produce(context, request)
     except KafkaError as error:
@@ -117,6 +120,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Handled[ProduceR
         # The connection's next request begins when everything has been appended.
         own_records(request)
         return _produce_in_steps(context, request, admission, _turn(context), in_slices=True)
+    # Nearly every request waits for nothing, and is spared a generator (docs/decisions/the-walk-compiled.md).
     if (
         (admission is None or not isinstance(admission, asyncio.Future))
         and context.peer.unappended is None
@@ -127,6 +131,8 @@ def handle(context: RequestContext, request: ProduceRequest) -> Handled[ProduceR
             work = _Appends(context, request, admission, prepared)
             return work.answer([work.append_topic(topic) for topic in topics])
     elif not has_packed(request) and not converts_long(context, request):
+        # It waits for others, or converts little. Meanwhile the connection's next request is taken up, and
+        # only its append comes later (`AppendTurn`): else a producer that pipelines would stand still.
         return take_or_wait(_produce_in_steps(context, request, admission, _turn(context), in_slices=False))
     # What goes to a thread holds the connection, too: its requests are appended as they came.
     own_records(request)
@@ -154,6 +160,7 @@ def own_records(request: ProduceRequest) -> None:
 
 
 def _refused(context: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
+    # Nobody reads an answer to acks=0: to be closed is all that such a producer can notice.
     context.close_connection = request.acks == 0
     return _error_response(Refused(request, context.api_version, error.code, error.message))
 
@@ -178,6 +185,7 @@ def _produce_in_steps(
         else:
             admitted = admission
         if in_slices:
+            # A turn for others before this request's records are looked at, which is the longest part.
             yield
         if turn.has_to_wait:
             own_records(request)
@@ -189,6 +197,7 @@ def _produce_in_steps(
         work = _Appends(context, request, admitted, {})
         return work.answer([work.append_topic(topic) for topic in request.topic_data])
     finally:
+        # However it ends: the connection's later requests would wait for this one for ever.
         turn.end()
 
 
@@ -221,6 +230,7 @@ def _come_to_each(context: RequestContext, request: ProduceRequest) -> Steps[Non
     """Wait until nothing is converted for any of a request's partitions."""
     own_records(request)
     conversions = context.broker.conversions
+    # Looked up again after each wait: another request may have begun to convert for one of them meanwhile.
     key = _converted_now(context, request)
     while key is not None:
         yield from conversions.come(key)
@@ -346,6 +356,7 @@ class _Appends:
                 info = self._append(name, index, partition, records)
                 answers.append(self._answered(partition, index, info))
             except Exception as error:
+                # Of this partition alone, also where it is a bug: the others of the request are in the log.
                 append_failed(name, index, error)
                 answers.append(_failed_append(index, error))
                 self.failed = True
@@ -353,6 +364,7 @@ class _Appends:
                     refused += 1
                     refused_size += len(records or b"")
             else:
+                # A batch that was sent again was counted the first time; an empty message set has no offset.
                 if not info.duplicate and info.first_offset >= 0:
                     count = info.last_offset - info.first_offset + 1
                     messages += count
@@ -373,12 +385,14 @@ class _Appends:
         """Append to a partition. Raises `KafkaError`: nothing was appended."""
         if records is None:
             raise InvalidRecordError("a record batch is missing")
+        # Right before the append: since its coordinator answered the transaction may have ended (KIP-890).
         if self._admission is not None:
             require_admitted(self._admission, partition, records, self._version)
         prepared = None
         if self._prepared:
             found = self._prepared.get((name, index))
             if isinstance(found, Exception):
+                # A producer that came to the wrong broker is to hear that first, as in Kafka.
                 partition.require_leader()
                 raise found
             prepared = found
@@ -397,6 +411,7 @@ class _Appends:
             log_append_time_ms=info.log_append_time_ms,
             log_start_offset=info.log_start_offset,
         )
+        # With one replica in sync, and for a batch that was sent again, all may be committed already.
         if (
             self._acks == -1
             and info.first_offset >= 0
@@ -448,6 +463,7 @@ def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
     if not context.may_write(name):
         return TopicAuthorizationError(f"not authorized to write to {name}")
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        # In Kafka's order: `KafkaApis` looks whether the topic is there before `appendToLocalLog` refuses it.
         if context.broker.image.topic(name) is None:
             return UnknownTopicOrPartitionError()
         return InvalidTopicError(f"clients cannot write to the internal topic {name}")
@@ -498,6 +514,7 @@ def _add_leaders(context: RequestContext, response: ProduceResponse) -> None:
 
 def _settle(partition: Partition, offset: int, answer: PartitionProduceResponse) -> bool:
     """Return whether a partition is done. The offset stays in the answer: the log has the records there."""
+    # Kafka: `Partition.checkEnoughReplicasReachOffset`.
     done, code = partition.committed(offset)
     if done and code:
         answer.error_code = int(code)

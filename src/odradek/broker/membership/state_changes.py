@@ -62,7 +62,10 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 EPOCH_DURING_DELETION = -2
+"""In the place of a leader epoch in StopReplica, where the topic is being deleted, which raises no epoch
+(KIP-570; Kafka's `LeaderAndIsr.EPOCH_DURING_DELETE`)."""
 _UNKNOWN_BROKER_EPOCH = -1
+"""Of a request in a version from before broker epochs (KIP-380): it cannot be told for which life it is."""
 _LOOK_AGAIN_S = 0.005
 
 
@@ -132,6 +135,7 @@ class StateChanges:
         self._running: set[asyncio.Task[Any]] = set()
         """What `stop` waits for; the loop itself has only weak references to its tasks."""
         self._stopped = False
+        """Set for good: after it no folder is made or removed, so that the logs may be closed."""
         self._has_old_epochs = False
         """Whether an epoch older than the log's was refused since `on_old_epochs` was called."""
         metadata.add_listener(self._stop_what_others_hold)
@@ -142,6 +146,8 @@ class StateChanges:
         """Return why a request is not to be heeded, NONE if it is."""
         if self._stopped:
             return ErrorCode.STALE_BROKER_EPOCH
+        # Only an older one: the controller may have seen this broker's registration before the broker itself
+        # has heard how that ended (Kafka's `ZkBrokerEpochManager.isBrokerEpochStale`).
         if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < self._broker_epoch():
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
@@ -164,6 +170,8 @@ class StateChanges:
         self, request: UpdateMetadataRequest, version: int
     ) -> ErrorCode | asyncio.Future[ErrorCode]:
         """Take note of the cluster as the controller sees it: at once, if this broker is registered."""
+        # Without the lock, which Kafka's `maybeUpdateMetadataCache` takes: clients are told of new leaders
+        # while a large LeaderAndIsr still opens logs.
         if self._broker_epoch() < 0 and not self._stopped:
             return self._run(self._update_once_registered(request, version))
         return self._update_metadata(request, version)
@@ -183,10 +191,13 @@ class StateChanges:
         for name, topic in delta.topics.items():
             for index, replica in self._replicas.by_topic.get(name, {}).items():
                 state = topic.partitions.get(index)
+                # A partition that is merely not named has not changed; one without a leader is idle already.
                 if state is None or self._broker_id in state.replicas or replica.leader_id < 0:
                     continue
                 own_id = replica.log.topic_id
                 is_another = own_id is not None and any(topic.topic_id) and own_id != topic.topic_id
+                # Of an older epoch it may be news from before this replica came here. Epochs of a topic that
+                # was made again begin anew, and say nothing beside those of the topic before it.
                 if is_another or state.leader_epoch > replica.leader_epoch:
                     logger.warning("%s-%d is held by brokers %s alone", name, index, list(state.replicas))
                     self._fetchers.remove([(name, index)])
@@ -205,6 +216,7 @@ class StateChanges:
     async def _lead_or_follow(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
         topics = topic_states(request, version)
         async with self._one_at_a_time:
+            # Within the lock, or requests that wait for the registration could go on in another order.
             await self._registration()
             error = self.check_sender(request)
             errors: dict[TopicPartition, ErrorCode] = {}
@@ -230,7 +242,11 @@ class StateChanges:
         names = dict.fromkeys(name for name, _, _ in fresh)
 
         def work() -> dict[str, dict[str, str]]:
+            # A replica that is answered as taken up has its folder on the disk
+            # (docs/decisions/disk-beside-the-loop.md).
             self._logs.prepare(fresh)
+            # From the store, as the notice of a config may come later than the replica, and retention by
+            # defaults could delete records. Kafka's `LogManager.getOrCreateLog` fetches them there as well.
             return {f"topics/{name}": loading.load_config(self._store(), f"topics/{name}") for name in names}
 
         try:
@@ -271,7 +287,7 @@ class StateChanges:
                     logger.exception("%s-%d could not be taken up", *key)
                     errors[key] = ErrorCode.UNKNOWN_SERVER_ERROR
                 if errors[key] in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
-                    # A replica that is lost is led no more.
+                    # Also of a replica whose log cannot be used: it is led no more, and its coordinator ends.
                     changed.add(topic.topic_name)
                 count += 1
                 if count % PARTITIONS_AT_ONCE == 0:
@@ -314,6 +330,8 @@ class StateChanges:
                 return ErrorCode.INCONSISTENT_TOPIC_ID  # KIP-516
             if state.leader_epoch < partition.leader_epoch:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
+            # The same leader epoch may bring another ISR, or other replicas of a reassignment. Kafka's broker
+            # refuses it with STALE_CONTROLLER_EPOCH, unless a KRaft controller sends it during a migration.
             before = (partition.leader_id, partition.leader_epoch)
             if state.leader_epoch == partition.leader_epoch and (
                 state.partition_epoch < partition.partition_epoch
@@ -340,6 +358,8 @@ class StateChanges:
         error = self._replicas.take_up(topic, state.partition_index, image, is_new=state.is_new)
         if error is not ErrorCode.NONE:
             self._fetchers.remove([key])
+        # A fetcher that goes on in the same epoch keeps its place: to begin anew would cost its session, and
+        # the question where its log and the leader's part.
         elif not leads and before != (state.leader, state.leader_epoch):
             self._fetchers.remove([key])
             taken_up = self._replicas.find(*key)
@@ -348,6 +368,7 @@ class StateChanges:
         return error
 
     def _is_older_than_log(self, topic: TopicImage, state: LeaderAndIsrPartitionState) -> bool:
+        """Return whether the log knows a newer epoch than the controller; its store may be a restored one."""
         partition_log = self._logs.get(topic.name, state.partition_index)
         return (
             partition_log is not None
@@ -372,6 +393,8 @@ class StateChanges:
             stopped: set[str] = set()
             deleted = False
             for count, (topic, index, epoch, delete) in enumerate(replicas_to_stop(request, version), 1):
+                # The sender is not looked at again after a pause, unlike in `_take_up`: a newer controller
+                # gives a partition back by LeaderAndIsr alone, which waits for the lock.
                 error = self._stop_one(topic, index, epoch, delete)
                 response.partition_errors.append(
                     StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=int(error))
@@ -395,13 +418,16 @@ class StateChanges:
 
     def _stop_one(self, topic: str, index: int, epoch: int, delete: bool) -> ErrorCode:
         partition = self._replicas.find(topic, index)
-        # A deletion may come with the epoch that is known already.
+        # NO_EPOCH is that of requests from before KIP-570. A deletion may come with the epoch that is known
+        # already, as a reassignment that is cancelled raises none (KAFKA-13972; since then Kafka's broker
+        # also takes a mere stop at that epoch, which is refused here).
         if (
             partition is not None
             and epoch not in (NO_EPOCH, EPOCH_DURING_DELETION)
             and (epoch < partition.leader_epoch or (epoch == partition.leader_epoch and not delete))
         ):
             return ErrorCode.FENCED_LEADER_EPOCH
+        # First, so that no fetch appends to a log that goes.
         self._fetchers.remove([(topic, index)])
         if not delete:
             self._replicas.stop(topic, index)
@@ -421,6 +447,7 @@ class StateChanges:
             for count, (topic, index) in enumerate(keys, 1):
                 if self._stopped:
                     return
+                # Asked again: it was found in the store, and a LeaderAndIsr may have come since.
                 if self._logs.get(topic, index) is not None and self._replicas.is_idle(topic, index):
                     try:
                         self._replicas.set_aside(topic, index)
@@ -440,6 +467,7 @@ class StateChanges:
 
     async def stop(self) -> None:
         """Take no requests any more, and wait for the one that is under way: the logs may be closed then."""
+        # From here on `check_sender` refuses, also what still waits for the lock or is between two pieces.
         self._stopped = True
         while self._running:
             await asyncio.wait(self._running)

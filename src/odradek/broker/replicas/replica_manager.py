@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _RETRY_MS = 1_000
+"""Between two tries of a log that found no room: each costs a `mkdir` and an open file."""
 
 PARTITIONS_AT_ONCE = 16
 """Partitions that are taken up or removed before others on the event loop get their turn: some 4 ms."""
@@ -59,10 +60,11 @@ class ReplicaManager:
     Attributes:
         by_topic: the partitions here, by topic and number, only to read: every request looks here.
         image: the cluster as this broker has been told of it.
-        offline: partitions whose log cannot be used, with the reason.
+        offline: partitions whose log cannot be used, with the reason; none of them is in `by_topic`. (Kafka's
+            `HostedPartition.Offline`.)
         quotas: the throttles of copies, those of `odradek.replication.replication_quota`.
         replica_selector: says from where consumers had better read; None for the leader.
-        isr_counts: how often ISRs have changed that are led here.
+        isr_counts: how often the ISRs of partitions that this broker leads have changed.
         tries_again: whether what could not be taken up is tried again when it is asked for, as nobody else
             could lead it; else it is offline until the next LeaderAndIsr.
         may_elect_unclean: whether a topic's `unclean.leader.election.enable` has it rather begin empty than
@@ -100,6 +102,7 @@ class ReplicaManager:
         self.tries_again = False
         self.offline: dict[tuple[str, int], str] = {}
         self._retry_at_ms: dict[tuple[str, int], float] = {}
+        """When a partition of `offline` may be tried again, in monotonic ms; asked of `_refused` alone."""
         self._logs = logs
         self._purgatory = purgatory
         self._clock = clock
@@ -111,8 +114,12 @@ class ReplicaManager:
         self.replica_selector: ReplicaSelector | None = None
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self.by_topic: dict[str, dict[int, Partition]] = {}
+        """A topic without partitions here is not in it: `in` tells whether this broker holds any."""
         self._count = 0
+        """The partitions in `by_topic`: a gauge, and the line of a start, do not count ten thousand."""
         self._refused: dict[tuple[str, int], _Refused] = {}
+        """What the controller has said of partitions in `offline` that are tried again. It does not say so
+        a second time, as it was answered that they are taken up."""
 
     def __len__(self) -> int:
         """Return how many partitions there are here (`PartitionCount`)."""
@@ -134,11 +141,11 @@ class ReplicaManager:
         return None if partitions is None else partitions.get(index)
 
     def get(self, topic: str, index: int) -> Partition:
-        """The partition.
+        """The partition. Kafka: `ReplicaManager.getPartitionOrError`.
 
         Raises:
-            UnknownTopicOrPartitionError: there is none in the cluster.
-            NotLeaderOrFollowerError: there is one, on other brokers.
+            UnknownTopicOrPartitionError: the cluster has no such partition.
+            NotLeaderOrFollowerError: the partition is on other brokers, as the client's next Metadata tells.
             KafkaStorageError: it is here and its log cannot be used.
         """
         partitions = self.by_topic.get(topic)
@@ -162,6 +169,8 @@ class ReplicaManager:
         """Try to use an offline log again, once a second at most: the disk may have room by now."""
         key = (topic, index)
         now_ms = self._clock.monotonic_ms()
+        # Empty in a cluster of several: the controller has elected another leader upon KAFKA_STORAGE_ERROR,
+        # and only its next LeaderAndIsr may bring this replica back.
         refused = self._refused.get(key)
         if refused is not None and now_ms >= self._retry_at_ms.get(key, 0):
             self._retry_at_ms[key] = now_ms + _RETRY_MS
@@ -177,8 +186,9 @@ class ReplicaManager:
     # ------------------------------------------------------------------ following the controller's requests
 
     def take_offline(self, keys: Iterable[tuple[str, int]], reason: str) -> None:
-        """The disk of these partitions has failed; whoever waits for one of them learns it."""
+        """Give up partitions whose disk has failed, and answer those who wait for one of them."""
         for topic, index in keys:
+            # First: those who wait ask `get`, which tells the reason.
             self.offline[topic, index] = reason
             partition = self._take_out(topic, index)
             if partition is not None:
@@ -193,8 +203,8 @@ class ReplicaManager:
                 self.quotas.follow_topic(name, image.topic_config(name), self.broker_id)
             if kind == "topics" and name in self.by_topic:
                 config = self._log_config(name, image)
-                for here in self.by_topic[name].values():
-                    here.log.config = config
+                for partition in self.by_topic[name].values():
+                    partition.log.config = config
 
     def take_up(
         self, topic: TopicImage, index: int, state: PartitionImage, *, is_new: bool = False
@@ -213,27 +223,34 @@ class ReplicaManager:
         self._take_up(topic, index, state, is_new=is_new)
         partition = self.find(topic.name, index)
         if partition is None and self._is_to_be_tried_again(topic.name, index):
+            # An error would take its leader from the partition, and nobody else could lead it
+            # (docs/decisions/a-controller-of-parts.md).
             self._refused[topic.name, index] = _Refused(topic, state, is_new)
             return ErrorCode.NONE
         if partition is not None:
             if topic.topic_id != ZERO_UUID and partition.log.topic_id is None:
                 self._note_topic_id(partition, topic.topic_id)
             return ErrorCode.NONE
+        # A log from before topic ids (KIP-516, Kafka 2.8) has none, and counts as the topic's.
         partition_log = self._logs.get(topic.name, index)
         if partition_log is not None and partition_log.topic_id not in (None, ZERO_UUID, topic.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _is_to_be_tried_again(self, topic: str, index: int) -> bool:
-        """Return whether a log may be of use soon. What is damaged or lost stays so until somebody repairs
-        it, and is looked at by a start, as is a folder that has failed."""
+        """Return whether a log may be of use soon.
+
+        A log that is damaged or lost stays so until somebody repairs it, and a start looks at it again. A
+        start also looks at a folder that has failed, in which the log may be.
+        """
         key, logs = (topic, index), self._logs
         return self.tries_again and not (
             key in logs.damaged or key in logs.offline.lost or len(logs.online_dirs) < len(logs.data_dirs)
         )
 
     def _note_topic_id(self, partition: Partition, topic_id: bytes) -> None:
-        """The topic is older than ids are, and has been given one (`TopicChanges`)."""
+        """Give the id to the log of a topic that is older than ids, and has been given its id since
+        (`TopicChanges`)."""
         try:
             partition.log.set_topic_id(topic_id)
         except KafkaStorageError as error:
@@ -244,6 +261,7 @@ class ReplicaManager:
         partition = self.find(topic, index)
         if partition is not None:
             partition.leader_id = -1
+            # Fetches and acks=all that wait find NOT_LEADER_OR_FOLLOWER, and go to the next leader.
             self._purgatory.check(partition.key)
 
     def delete(self, topic: str, index: int, topic_id: bytes | None = None) -> bool:
@@ -261,6 +279,8 @@ class ReplicaManager:
             return True
         is_gone = self._logs.offline.is_gone
         if not is_gone((topic, index)):
+            # There may be a log without a partition: the topic was deleted while this broker was away
+            # (`HostedPartition.None` in Kafka's `stopReplicas`).
             self._delete_log(topic, index)
         return is_gone((topic, index))
 
@@ -281,6 +301,7 @@ class ReplicaManager:
         Raises:
             KafkaStorageError: its folder cannot be renamed.
         """
+        # The folder first: where that fails, the partition is still known.
         stray = self._logs.set_aside(topic, index)
         self._forget(topic, index)
         logger.warning(
@@ -292,6 +313,8 @@ class ReplicaManager:
         self, partition: Partition, offset: int, rack: str, listener: str, now_ms: int
     ) -> int:
         """The broker from which a consumer had better read a partition that is led here (KIP-392).
+
+        Kafka: `ReplicaManager.findPreferredReadReplica`.
 
         Args:
             partition, offset: what it reads.
@@ -324,10 +347,13 @@ class ReplicaManager:
     def _take_up(self, topic: TopicImage, index: int, state: PartitionImage, *, is_new: bool = False) -> None:
         partition = self.find(topic.name, index)
         if partition is None:
-            # What is not in sync counts for nothing, so that nothing is lost where its log is made anew.
+            # A replica that is not in the ISR counts for nothing, so that nothing is lost where its log is
+            # made anew. One in the ISR may be the last copy: an empty log in its place would be led with, and
+            # the others would cut theirs (docs/decisions/who-has-lost-a-replica-leaves-its-isr.md).
             is_copied = self.broker_id not in state.isr and (
                 state.leader not in (-1, self.broker_id) or (is_new and bool(state.isr))
             )
+            # Somebody has decided to begin empty: by an unclean election (KIP-704), or by the topic's config.
             may_be_lost = state.leader == self.broker_id and (
                 state.leader_recovery_state == LEADER_RECOVERING or self.may_elect_unclean(topic.name)
             )
@@ -364,6 +390,7 @@ class ReplicaManager:
         try:
             partition_log = self._log_of(topic, index, is_new, is_copied, may_be_lost)
         except (OSError, OdradekError) as error:
+            # The others are taken up all the same (docs/decisions/a-damaged-partition-is-offline.md).
             self.offline[key] = str(error)
             self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + _RETRY_MS)
             logger.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
@@ -414,8 +441,9 @@ class ReplicaManager:
             raise InconsistentTopicIdError(
                 f"{partition_log.directory} belongs to another topic of this name; move it away to go on"
             )
-        # The topic was deleted while this broker was away, or had given the partition up (KAFKA-14616). What
-        # is there is of no use to the topic of that name now, of which nothing is here, or all is elsewhere.
+        # The topic was deleted while this broker was away, or had given the partition up (KAFKA-14616). Its
+        # log is of no use to the topic that has the name now: that one is new here, or has its records
+        # elsewhere.
         stray = self._logs.set_aside(topic.name, index)
         logger.warning(
             "%s-%d was there of another topic of this name; its folder is %s now", topic.name, index, stray
@@ -423,6 +451,7 @@ class ReplicaManager:
         return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
 
     def _remove(self, topic: str, index: int) -> None:
+        # Forgotten before its log closes: a request that came in between would find a closed file.
         partition = self._forget(topic, index)
         if partition is not None:
             self._delete_log(topic, index)
@@ -430,7 +459,7 @@ class ReplicaManager:
             self._purgatory.check(partition.key)
 
     def _forget(self, topic: str, index: int) -> Partition | None:
-        """Forget a partition, one that cannot be used too; return it, if it was here."""
+        """Forget a partition, also an offline one; return it if it could be used."""
         self.offline.pop((topic, index), None)
         self._refused.pop((topic, index), None)
         self._retry_at_ms.pop((topic, index), None)
@@ -444,12 +473,14 @@ class ReplicaManager:
         if not partitions:
             del self.by_topic[topic]
         self._count -= 1
+        # Requests that wait still have the object: from now on it refuses them.
         partition.leader_id = -1
         return partition
 
     def _delete_log(self, topic: str, index: int) -> None:
         try:
-            # Synced by whoever shows the image, before the nodes go.
+            # `StateChanges` syncs the folder, for all partitions of a request at once, before it answers:
+            # upon that answer the topic's nodes go.
             self._logs.delete(topic, index, sync=False)
         except (OSError, OdradekError) as error:
             logger.error("log not removed topic=%s partition=%d: %s", topic, index, error)

@@ -156,7 +156,7 @@ def _noted(context: RequestContext, request: ProduceRequest) -> Admission | None
 
 
 def require_admitted(admission: Admission, partition: Partition, records: Any, version: int) -> None:
-    """Return whether what a request has for a partition may be appended now.
+    """Check that what a request has for a partition may be appended now.
 
     Raises:
         KafkaError: it may not.
