@@ -90,24 +90,29 @@ class Leadership:
     ) -> None:
         """
         Args:
-            on_progress: see `Partition`, also for the others.
+            on_progress: see `Partition`, which tells of the other arguments too.
         """
         self.topic = topic
         self.index = index
         self.key = (topic, index)
         self.log = log
         self.broker_id = broker_id
+        # -1: nobody leads. Equal to `broker_id` from `make_leader` until `make_follower`.
         self.leader_id = -1
+        # Never goes back: a request of an older epoch changes nothing.
         self.leader_epoch = -1
         self.led_since = -1
+        # Whatever an earlier leader has committed lies below; see `_maybe_expand_isr`.
         self.leader_epoch_start_offset = 0
+        # ZooKeeper's version of the state's node; AlterPartition may bring it ahead of LeaderAndIsr.
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.adding: tuple[int, ...] = ()
+        # Always `isr_state.isr`, of which it is a copy because each append reads it.
         self.isr: tuple[int, ...] = ()
         self.isr_state = _NO_ISR
         self.isr_counts = IsrCounts()
-        # While this broker leads: all replicas but its own. Empty while it does not.
+        # All other replicas while this broker leads, empty while it does not.
         self._followers: dict[int, Follower] = {}
         self.on_isr_wanted: OnIsrWanted | None = None
         self.is_eligible: IsEligible = _everybody
@@ -137,7 +142,8 @@ class Leadership:
             return False
         is_new = not self.is_leader or leader_epoch > self.leader_epoch
         if not is_new and partition_epoch < self.partition_epoch:
-            return False  # the controller's answer to a wish was faster
+            # The controller's answer to a wish was faster than its LeaderAndIsr (`Partition.makeLeader`).
+            return False
         if not self.is_leader or leader_epoch > self.leader_epoch + 1:
             # In an epoch that this broker has not heard of somebody else may have led.
             self.led_since = leader_epoch
@@ -148,7 +154,8 @@ class Leadership:
             self._note_isr(committed(tuple(isr)))
         self.partition_epoch = partition_epoch
         known = self._followers
-        # Who is not in the ISR may be dead: to wait for it would hold up every commit after an election.
+        # A replica outside of the ISR may be dead: to wait for it would hold up every commit after an
+        # election.
         self._followers = {
             broker_id: Follower(last_caught_up_ms=now_ms if broker_id in self.isr else NEVER)
             if is_new or broker_id not in known
@@ -162,11 +169,15 @@ class Leadership:
             self.leader_epoch = leader_epoch
             self.leader_epoch_start_offset = self.log.log_end_offset
             self._note_epoch(leader_epoch)
+        # The new ISR may be this broker alone: then no fetch will come that moves it.
         self.advance_high_watermark(now_ms)
         self.progress()
         return is_new
 
     def _note_epoch(self, leader_epoch: int) -> None:
+        # Before any record is there: a follower may have records of a later epoch than the newest of this log
+        # and finds where to cut only if this epoch is above all that it can ask for. Kafka:
+        # `maybeAssignEpochStartOffset` in `Partition.makeLeader`.
         try:
             self.log.assign_epoch(leader_epoch, self.log.log_end_offset)
         except KafkaStorageError as error:
@@ -193,8 +204,10 @@ class Leadership:
         self.leader_id, self.leader_epoch = leader_id, leader_epoch
         self.replicas = tuple(replicas)
         self._note_isr(committed(tuple(isr)))
+        # Not compared: of a follower LeaderAndIsr alone tells, in the controller's order.
         self.partition_epoch = partition_epoch
         self._followers = {}
+        # What waits for a commit here is answered NOT_LEADER_OR_FOLLOWER.
         self.progress()
         return changed
 
@@ -225,6 +238,7 @@ class Leadership:
     def require_topic_id(self, topic_id: bytes) -> None:
         """Raise `InconsistentTopicIdError` when `topic_id` is set and is not that of the log."""
         own = self.log.topic_id
+        # Zeros: the request names no id. None: the log is of before Kafka 2.8 (KIP-516).
         if topic_id != ZERO_UUID and own is not None and topic_id != own:
             raise InconsistentTopicIdError(f"{self.topic}-{self.index} has another topic id")
 
@@ -233,6 +247,7 @@ class Leadership:
     @property
     def effective_min_isr(self) -> int:
         """`min.insync.replicas`, but never more than there are replicas."""
+        # Else a topic of one replica could not be written to under a broker's default of 2.
         return min(self.log.config.min_insync_replicas, max(1, len(self.replicas)))
 
     @property
@@ -295,6 +310,8 @@ class Leadership:
                 f"a fetch of broker {replica_id} in its epoch {broker_epoch}, which is in "
                 f"{follower.broker_epoch} by now"
             )
+        # AlterPartition names this life: the controller refuses a follower that has come back since, perhaps
+        # with less (docs/decisions/lives-of-replicas-in-sync.md).
         follower.broker_epoch = broker_epoch
         log_end = self.log.log_end_offset
         # A leader that is written to without pause is always ahead by what came while the fetch was on its
@@ -319,8 +336,8 @@ class Leadership:
     def _maybe_expand_isr(self, replica_id: int, follower: Follower) -> None:
         """Ask for a follower to be taken in that has all that may be committed.
 
-        Beyond the high watermark it also has to have the start of this leader's epoch: what the leader before
-        had committed reaches up to there, though this one has not heard of it yet.
+        Beyond the high watermark the follower also has to have the start of this leader's epoch: what the
+        leader before had committed reaches up to there, though this leader has not heard of it yet.
         """
         end = follower.log_end_offset
         if (
@@ -341,7 +358,7 @@ class Leadership:
             return
         end, horizon = self.log.log_end_offset, now_ms - self._replica_lag_time_max_ms
         if self.isr_state.wanted is None:
-            # Who has everything is in sync, however long it has been silent: nothing has come meanwhile.
+            # A follower that has everything is in sync, however long it has been silent: nothing has come.
             late = [
                 broker_id
                 for broker_id, follower in self._followers.items()
@@ -358,7 +375,7 @@ class Leadership:
         if self.on_isr_wanted is None:
             return
         assert state.wanted is not None
-        # First, as the answer may be given at once.
+        # First, as the answer may be given at once. From here on the larger of both sets counts (KIP-497).
         before, self.isr_state = self.isr_state, state
         if not self.on_isr_wanted(self, state.wanted) and self.isr_state is state:
             self.isr_state = before
@@ -377,6 +394,7 @@ class Leadership:
         if not self.is_leader or leader_epoch != self.leader_epoch or partition_epoch <= self.partition_epoch:
             return False
         wanted = self.isr_state.wanted
+        # Another ISR is the controller's own change, by a death or a reassignment: no wish was granted by it.
         if wanted is not None and set(wanted) == set(isr):
             self.isr_counts.note(len(isr) - len(self.isr))
         self._note_isr(committed(tuple(isr)))
@@ -405,6 +423,7 @@ class Leadership:
     @property
     def low_watermark(self) -> int:
         """The least log start among the replicas on live brokers; no reader finds records below it."""
+        # A dead broker is left out, or DeleteRecords would wait for it. Kafka: `lowWatermarkIfLeader`.
         low = self.log.log_start_offset
         for broker_id, follower in self._followers.items():
             if follower.log_start_offset < low and self.is_eligible(broker_id):

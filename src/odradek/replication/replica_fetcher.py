@@ -1,5 +1,5 @@
 # compiled: mypyc
-"""One fetcher: copies from one leader what it leads, one request at a time. No I/O, no clock.
+"""The fetcher of one leader: copies what that broker leads, one request at a time. No I/O, no clock.
 
     add ──► TRUNCATING ──OffsetForLeaderEpoch──► FETCHING ──OFFSET_OUT_OF_RANGE──► SEEKING_END
                 ▲ an epoch it does not know ────┘   ▲                                   │ ListOffsets
@@ -147,6 +147,7 @@ class ReplicaFetcher:
         self._quota = quota
         self._on_copied = on_copied
         self._truncates_on_fetch = truncates_on_fetch(ibp)
+        # From here on brokers answer OffsetForLeaderEpoch (KIP-101; `MetadataVersion` of Kafka up to 3.9).
         self._knows_epochs = at_least(ibp, "0.11.0-IV2")
         # In the order in which a full fetch names them: what gave data goes to the end.
         self._followed: dict[TopicPartition, FetchedReplica] = {}
@@ -155,12 +156,12 @@ class ReplicaFetcher:
         self._asked: dict[TopicPartition, _Asked] = {}
 
     def __len__(self) -> int:
-        """Return how many partitions it follows, failed ones included."""
+        """Return how many partitions are followed, failed partitions included."""
         return len(self._followed)
 
     @property
     def followed(self) -> Iterable[FetchedReplica]:
-        """Return what it follows."""
+        """Return the replicas that are followed."""
         return self._followed.values()
 
     @property
@@ -177,6 +178,7 @@ class ReplicaFetcher:
         """Follow a partition from now on. In an epoch in which it is followed already nothing changes."""
         known = self._followed.get(replica.key)
         if known is not None and known.leader_epoch == leader_epoch and known.replica is replica:
+            # A topic of before Kafka 2.8 gets its id while it is followed, as by `maybeUpdateTopicIds`.
             known.topic_id = topic_id
             return
         # A log of old messages knows no epoch that a fetch could name, so nothing would tell it where to cut:
@@ -201,7 +203,8 @@ class ReplicaFetcher:
         self._asked = {}
         ready: list[FetchedReplica] = []
         others = 0
-        # No longer than until the next delayed one is due: nothing else is asked while the leader holds it.
+        # The leader holds the fetch until the next delayed partition is due, and no longer: nothing else is
+        # asked meanwhile.
         wait_max_ms = float(self._limits.wait_max_ms)
         for fetched in self._followed.values():
             if fetched.state is FetchState.FAILED:
@@ -213,6 +216,8 @@ class ReplicaFetcher:
             else:
                 others += 1
         if others:
+            # Before records, as in `AbstractFetcherThread.doWork`: such an answer comes at once, and a fetch
+            # that left these partitions out might be held for its whole wait.
             asked = self._ask_about_logs(ready, now_ms)
             if asked is not None:
                 return asked
@@ -232,6 +237,7 @@ class ReplicaFetcher:
                 by_state[fetched.state].append(fetched)
         asking = []
         for fetched in by_state[FetchState.TRUNCATING]:
+            # Without an epoch the high watermark is all there is to cut by, as before KIP-101.
             if self._knows_epochs and fetched.replica.latest_epoch >= 0:
                 asking.append(fetched)
             elif self._cut(fetched, fetched.replica.truncate_without_epochs):
@@ -270,6 +276,7 @@ class ReplicaFetcher:
         until_ms = now_ms + self._throttled_ms()
         within = []
         for fetched in ready:
+            # A copy that has caught up belongs to the ISR: held back, it would hold acks=all back (KIP-73).
             has_caught_up = fetched.lag is not None and fetched.lag <= 0
             if has_caught_up or not quota.is_throttled(fetched.replica.key):
                 within.append(fetched)
@@ -278,8 +285,9 @@ class ReplicaFetcher:
         return within
 
     def _throttled_ms(self) -> float:
-        """Return how long what is throttled is left out."""
+        """Return for how long a throttled partition is left out."""
         pause_ms = SHORTEST_PAUSE_MS if self._quota is None else max(self._quota.pause_ms, SHORTEST_PAUSE_MS)
+        # With a very low rate the pause could last for minutes, and a rate that was raised would go unseen.
         return min(pause_ms, self._limits.backoff_ms)
 
     def _ask_epochs(self, asking: list[FetchedReplica]) -> NextRequest:
@@ -335,6 +343,7 @@ class ReplicaFetcher:
                 last_epoch=replica.latest_epoch if has_last else -1,
                 log_start_offset=replica.log_start_offset,
             )
+        # Nothing ready alone does not say so: the leader may have to hear what its session is to forget.
         if builder.is_empty:
             return None
         message = FetchRequest(
@@ -374,13 +383,17 @@ class ReplicaFetcher:
     def broken(self, monotonic_ms: float) -> None:
         """Give up a request that gets no response: all is asked again after the pause, in a new session."""
         self.session.handle_error()
+        # All of them, not those of the request alone: it is the connection, or the broker behind it, that
+        # failed. Kafka delays `partitionStates.partitionSet` too.
         for fetched in self._followed.values():
             if fetched.delayed_until_ms <= monotonic_ms:
                 self._delay(fetched, monotonic_ms)
         self._asked = {}
 
     def given_up(self) -> None:
-        """The fetch under way was given up, though nothing is wrong: all is asked again, in a new session."""
+        """Forget the fetch under way, which was given up though nothing is wrong: all partitions are asked
+        for again, without a pause and in a new session.
+        """
         self.session.handle_error()
         self._asked = {}
 
@@ -440,9 +453,11 @@ class ReplicaFetcher:
                 if fetched is None:
                     continue
                 if answer.error_code:
+                    # The next fetch tells whether the offset is still out of range.
                     fetched.state = FetchState.FETCHING
                     self._fail(fetched, answer.error_code, monotonic_ms)
                     continue
+                # ListOffsets 0, of ibp before 0.10.1, answers with a list.
                 offset = answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
                 if fetched.state is FetchState.SEEKING_END:
                     self._take_end(fetched, offset)
@@ -452,15 +467,17 @@ class ReplicaFetcher:
         self._delay_silent(monotonic_ms)
 
     def _take_end(self, fetched: FetchedReplica, leader_end: int) -> None:
+        # An end behind the leader's comes of an unclean election; Kafka: `fetchOffsetAndTruncate`.
         if leader_end >= fetched.replica.log_end_offset:
-            # Out of range, and not behind the end: it was before the leader's start. (Or the leader has grown
-            # past it since; then its start says that the log can stay.)
+            # The fetch was out of range, and not behind the leader's end, so it was before the leader's
+            # start. (Or the leader has grown past it since; then its start says that the log can stay.)
             fetched.state = FetchState.SEEKING_START
         elif self._cut(fetched, lambda: fetched.replica.truncate_to_leader_end(leader_end)):
             # The same end is not yet the same log: epochs say so, here or with the next fetch.
             fetched.state = FetchState.FETCHING if self._truncates_on_fetch else FetchState.TRUNCATING
 
     def _take_start(self, fetched: FetchedReplica, leader_start: int) -> None:
+        # Only a log that ends before the leader's start has a gap that nothing can fill: it begins anew.
         if leader_start <= fetched.replica.log_end_offset or self._cut(
             fetched, lambda: fetched.replica.truncate_fully_and_start_at(leader_start)
         ):
@@ -471,6 +488,7 @@ class ReplicaFetcher:
     ) -> Generator[None, None, None]:
         answers = self.session.handle_response(response)
         if answers is None:
+            # A lost session is no fault of a partition: the full fetch that follows may go at once.
             if response.error_code not in SESSION_LOST:
                 self._delay_silent(monotonic_ms)
             return
@@ -483,13 +501,15 @@ class ReplicaFetcher:
             elif data.error_code:
                 self._fail(fetched, data.error_code, monotonic_ms)
             elif data.diverging_epoch.end_offset >= 0 and data.diverging_epoch.epoch >= 0:
+                # What else the answer says, the high watermark too, is of a log that this one has left. It
+                # comes again when this one is cut.
                 self._truncate(fetched, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             else:
                 yield from self._append(fetched, data, now_ms, monotonic_ms)
             yield
 
     def _seek(self, fetched: FetchedReplica, monotonic_ms: float) -> None:
-        """Ask where the leader's log begins and ends; not without pause where that has led to nothing."""
+        """Ask where the leader's log begins and ends, after a pause where that has led to nothing before."""
         fetched.state = FetchState.SEEKING_END
         fetched.out_of_range += 1
         if fetched.out_of_range > 1:
@@ -531,12 +551,14 @@ class ReplicaFetcher:
                     now_ms=now_ms,
                 )
                 yield
+                # Removed in the pause, or added in another epoch: the rest of the answer is about neither.
                 if self._followed.get(key) is not fetched:
                     return
         except FencedLeaderEpochError:
-            # It leads by now, or follows in another epoch, which comes with the next `add`.
+            # The replica leads by now, or follows in another epoch, which comes with the next `add`.
             fetched.state = FetchState.FAILED
         except (CorruptRecordError, InvalidRecordError, OffsetOutOfRangeError) as error:
+            # Bytes that were damaged on their way come whole next time: no reason to give up for good.
             logger.error("broker %d sent bad records of %s-%d: %s", self.leader_id, *key, error)
             self._delay(fetched, monotonic_ms)
         except KafkaError as error:
@@ -582,8 +604,8 @@ class ReplicaFetcher:
 
 
 def _pieces(records: Any) -> Iterator[Any]:
-    """Split records into pieces. Without records there is one empty piece, because the high watermark and the
-    log start of the answer are to be taken over all the same.
+    """Split records into pieces. Without records there is a single empty piece, because the high watermark
+    and the log start of the answer are to be taken over all the same.
     """
     empty = True
     for piece in pieces_of(records, PIECE_BYTES):

@@ -1,8 +1,10 @@
 # compiled: mypyc
-"""Writing to the end of a log: validate, check the producers, roll to a new segment when one is full, write.
+"""Writing to the end of a log: validate, check the producers, roll to a new segment when the last is full,
+write.
 
-The batches of a leader get their place here: base offset and leader epoch, which stand in front of the CRC,
-so that a sender's bytes are usually written as they came. Those of a follower have theirs.
+The batches that a leader appends get their place here: base offset and leader epoch, which stand in front of
+the CRC, so that a sender's bytes are usually written as they came. The batches that a follower appends have
+their place already.
 """
 
 from __future__ import annotations
@@ -107,6 +109,7 @@ class AppendableLog(TruncatableLog):
         KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
         rules = self.rules
+        # Produce below 3 brings messages of magic 0 or 1 (KIP-98): either side of a conversion.
         if not rules.holds_batches or (produce_version is not None and produce_version < 3):
             prepared = self.prepare(
                 records, now_ms=now_ms, produce_version=produce_version, from_client=origin is _CLIENT
@@ -142,6 +145,7 @@ class AppendableLog(TruncatableLog):
     def is_current(self, prepared: Prepared) -> bool:
         """Return whether `append_prepared` takes this as it is, and does not make it anew."""
         placed = prepared.placed
+        # Only converted messages were given offsets beforehand: these stand inside of what is compressed.
         return prepared.rules is self.rules and (placed is None or placed.first_offset == self.log_end_offset)
 
     def append_prepared(
@@ -200,12 +204,15 @@ class AppendableLog(TruncatableLog):
     ) -> AppendInfo:
         """Append a batch that is stored as it came, but for its place in the log."""
         has_producer = batch.producer_id >= 0
+        # The usual batch is known to be in order by five comparisons, without a header made for the question.
         if has_producer and (origin is not _CLIENT or not self.producers.is_next(batch)):
             checked = check_producers(self.producers, (batch.header(records),), records, origin)
             if isinstance(checked, Duplicate):
                 return self._known(checked)
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
+        # Before the batch: an epoch without records does no harm, records that no epoch names would not be
+        # cut where they have to be (KIP-101).
         self._begin_epoch(leader_epoch, base_offset)
         size = len(records)
         timestamp = batch.max_timestamp
@@ -227,6 +234,7 @@ class AppendableLog(TruncatableLog):
 
     def _known(self, seen: Duplicate) -> AppendInfo:
         """The answer for a batch that is here already."""
+        # With the first offsets and no error: to its producer it is the answer that got lost.
         return AppendInfo(
             seen.first_offset, seen.last_offset, seen.timestamp, self.log_start_offset, duplicate=True
         )
@@ -284,6 +292,7 @@ class AppendableLog(TruncatableLog):
                 note_gaps(self.files, self.directory)
             except OSError as error:
                 raise self.storage_error("appending", error) from error
+        # From the batches themselves, not the leader's epoch: they may be of leaders long before.
         self.assign_epochs(given.epochs)
         segment = self._write(
             [records],
@@ -293,6 +302,7 @@ class AppendableLog(TruncatableLog):
             given.first_offset,
             self._clock.now_ms() if now_ms is None else now_ms,
         )
+        # Noted unchecked: the leader has accepted these, and its log is what this one has to be like.
         self._note_producers(segment, given.headers, given.markers, end_offset)
         self._flush_if_due()
         return AppendInfo(given.first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset)
@@ -320,11 +330,14 @@ class AppendableLog(TruncatableLog):
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
+        # Usually noted by `Leadership.make_leader`; this is for an epoch that the disk refused then, and for
+        # what is in memory alone after an error.
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
             self.assign_epoch(leader_epoch, base_offset)
 
     def _grow_to(self, last_offset: int) -> None:
         """Move the log's end, and that of its producers' state, behind an offset that has been written."""
+        # Both in one step: a snapshot is named by the second, and replayed from there.
         self.log_end_offset = last_offset + 1
         self.producers.end_offset = last_offset + 1
 
@@ -369,7 +382,8 @@ class AppendableLog(TruncatableLog):
         try:
             self.cut_end(end_offset)
         except Exception:
-            # What is in the files is not what is known of them: the next start reads them through.
+            # The files are not as the memory of them: with this, the stop is no clean one, and the next start
+            # reads them through.
             self.syncing.failed = True
             logger.exception("%r takes no more records: a write to it could not be undone", self)
 
@@ -381,6 +395,7 @@ class AppendableLog(TruncatableLog):
         Raises `KafkaError`: RECORD_LIST_TOO_LARGE, KAFKA_STORAGE_ERROR; `OSError`.
         """
         rules = self.rules
+        # A new segment would be as small, so that rolling helps nothing (`UnifiedLog.append`).
         if size > rules.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"{size} bytes are more than a segment of {rules.segment_bytes} bytes takes"
@@ -396,6 +411,8 @@ class AppendableLog(TruncatableLog):
         if segment_ms > rules.segment_ms_most:
             segment_ms = rules.segment_ms_most
         if segment.should_roll(size, last_offset, timestamp, now_ms, rules.segment_bytes, segment_ms):
+            # By the first record's own offset: behind a gap the log's end may be too far below the last
+            # offset for an index's four bytes.
             segment = self.roll(now_ms, first_offset)
         return segment
 
@@ -414,15 +431,18 @@ def _read_given(given: Sequence[tuple[Entry, memoryview]], log_end_offset: int) 
     newest_timestamp, newest_offset, size = -1, -1, 0
     first_offset, next_offset = -1, log_end_offset
     for header, entry in given:
+        # Its CRC as well, although the leader has checked it: the bytes have come over a network since.
         check_entry(header, entry)
         last_offset = header.last_offset
         base_offset = header.base_offset if isinstance(header, BatchHeader) else header.offset
+        # A gap is no error, since the leader's log may be compacted.
         if base_offset < next_offset or last_offset < base_offset:
             raise OffsetOutOfRangeError(
                 f"offsets {base_offset} to {last_offset} cannot come at {next_offset}"
             )
         if isinstance(header, BatchHeader):
             headers.append(header)
+            # The cleaner leaves a control batch without its marker when the transaction's records are gone.
             is_marker = header.attributes & CONTROL_BIT and header.record_count
             markers.append(read_marker(header, entry) if is_marker else None)
             epoch = header.partition_leader_epoch
@@ -439,6 +459,7 @@ def _read_given(given: Sequence[tuple[Entry, memoryview]], log_end_offset: int) 
         next_offset = last_offset + 1
     if not entries:
         return None
+    # Nothing has a timestamp, as messages of magic 0.
     if newest_offset < 0:
         newest_timestamp, newest_offset = -1, entries[-1][1]
     newest = TimestampOffset(newest_timestamp, newest_offset)

@@ -31,6 +31,8 @@ class PartitionLog(AppendableLog):
 
     Attributes: `log_start_offset`, `log_end_offset`, `high_watermark`, `recovery_point`: offsets;
     `producers`: the `ProducerState`; `epochs`: the `LeaderEpochs`; `segments`; `config`: may be replaced.
+    `topic_id`: as `partition.metadata` has it, None for a log of before Kafka 2.8; never another once it is
+    set.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class PartitionLog(AppendableLog):
         except OSError as error:
             raise self.storage_error("writing partition.metadata", error) from error
         self.topic_id = topic_id
+        # The next sync takes the new name in, before the recovery point moves over what relies on it.
         self.syncing.names_made += 1
 
     def commit_all(self) -> None:
@@ -71,7 +74,10 @@ class PartitionLog(AppendableLog):
         Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop is then not a clean one.
         """
         try:
+            # After a failed sync nothing may tell the next start that this log is whole
+            # (docs/decisions/a-failed-sync-is-the-last.md).
             self.syncing.check()
+            # After a clean stop no segment is read through: the snapshot is all that is known of producers.
             self.snapshots.take(self.producers, sync=True)
             self.segments.active.close()
         except OSError as error:
@@ -87,7 +93,7 @@ class PartitionLog(AppendableLog):
             segment.release()
 
     def move_to(self, directory: Path) -> None:
-        """Its files are in another folder from now on; see `odradek.log.folders.moving`."""
+        """Go on with the log's files in another folder; see `odradek.log.folders.moving`."""
         self.directory = self.snapshots.directory = directory
         self.epochs.move_to(directory / LEADER_EPOCHS)
         for segment in self.segments:
@@ -112,6 +118,7 @@ class PartitionLog(AppendableLog):
         """
         if offset == NO_OFFSET:
             offset = self.high_watermark
+        # Above it records may yet be cut by another leader: a start there would be beyond the log's end.
         if offset < 0 or offset > self.high_watermark:
             raise OffsetOutOfRangeError(
                 f"cannot delete up to offset {offset}, the high watermark is {self.high_watermark}"
@@ -121,7 +128,7 @@ class PartitionLog(AppendableLog):
         return self.log_start_offset
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop the segments that are too old, too many, or before the log's start; how many.
+        """Drop the segments that are too old, too many, or before the log's start; returns how many.
 
         Their files are marked, and due after `file.delete.delay.ms` (`take_due_files`). Raises `KafkaError`
         KAFKA_STORAGE_ERROR.
@@ -132,5 +139,5 @@ class PartitionLog(AppendableLog):
             raise self.storage_error("dropping segments", error) from error
 
     def expire_producers(self, now_ms: int) -> int:
-        """Forget producers that were silent for `producer.id.expiration.ms`; how many."""
+        """Forget producers that were silent for `producer.id.expiration.ms`; returns how many."""
         return self.producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)

@@ -1,10 +1,10 @@
 # compiled: mypyc
-"""The idempotent and transactional producers of a partition, as it knows them (KIP-98).
+"""The idempotent and transactional producers of a partition, as its log knows them (KIP-98).
 
-For each producer id: its epoch, its last five batches (to answer one that is sent again with the offsets it
-got the first time, and to refuse gaps), and the transaction it has open. The rules are those of Kafka's
-ProducerStateManager and ProducerAppendInfo since 2.5 (KIP-360): a producer that is not known may begin at any
-sequence, because its records may have been deleted.
+For each producer id: its epoch, its last five batches, and the transaction that it has open. By the batches a
+gap is refused, and a batch that is sent again is answered with the offsets that it got the first time. The
+rules are those of Kafka's ProducerStateManager and ProducerAppendInfo since 2.5 (KIP-360): a producer that is
+not known may begin at any sequence, because its records may have been deleted.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ _NOT_PLAIN: Final = CONTROL_BIT | TRANSACTIONAL_BIT
 
 
 class Origin(Enum):
-    """The one who appends: it decides what is checked."""
+    """The writer of an append, by which is decided what is checked (`AppendOrigin`)."""
 
     CLIENT = "client"
+    # Its batches have no sequences: markers, and offsets that a transaction commits.
     COORDINATOR = "coordinator"
+    # Also what is replayed from the own log: it was checked when it was appended first.
     REPLICATION = "replication"
 
 
@@ -106,7 +108,8 @@ class ProducerEntry:
     """The state of one producer id.
 
     `txn_first_offset` is -1 while it has no transaction open. `last_offset` is that of its last batch or
-    marker; -1 if that is not known any more.
+    marker; -1 if that is not known any more. `epoch` goes down only by the replay of a log that says so.
+    `batches` are of this epoch, at most `BATCHES_KEPT`, the newest last.
     """
 
     __slots__ = (
@@ -149,6 +152,7 @@ class ProducerEntry:
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The batch of the same epoch and sequences, if it is among the last five."""
+        # A new epoch begins its sequences at 0 again: equal numbers are no duplicates across epochs.
         if header.producer_epoch != self.epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
@@ -197,7 +201,7 @@ class ProducerState:
         """Ended transactions whose marker is not below the high watermark yet: first to last offset."""
 
     def clear(self) -> None:
-        """Know nobody."""
+        """Forget all producers."""
         self.entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -220,6 +224,7 @@ class ProducerState:
         """
         if not self._ongoing:
             return False
+        # The first to begin is the one that holds the last stable offset back.
         since_ms = self.entries[self._ongoing[min(self._ongoing)]].last_timestamp
         return since_ms > 0 and now_ms - since_ms > longest_ms + LATE_TRANSACTION_BUFFER_MS
 
@@ -231,8 +236,8 @@ class ProducerState:
         return entry.find_duplicate(header) if entry is not None else None
 
     def is_next(self, batch: AcceptedBatch) -> bool:
-        """True where `find_duplicate` certainly finds nothing and `check` certainly does not object: the
-        usual batch of a producer that goes on, without transactions or within the one that is open."""
+        """True where `find_duplicate` certainly finds nothing and `check` certainly does not object: for the
+        usual batch of a producer that goes on, without transactions or within its open transaction."""
         entry = self.entries.get(batch.producer_id)
         return (
             entry is not None
@@ -243,7 +248,7 @@ class ProducerState:
         )
 
     def in_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
-        """Return whether the producer has a transaction open here; with an epoch, in that one."""
+        """Return whether the producer has a transaction open here; with an epoch, in that epoch."""
         entry = self.entries.get(producer_id)
         if entry is None or entry.txn_first_offset < 0:
             return False
@@ -256,9 +261,12 @@ class ProducerState:
         OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, INVALID_TXN_STATE for a plain batch within a transaction.
         """
         entry = self.entries.get(header.producer_id)
+        # Whatever was known of this producer may have gone with retention, so nothing can be held against it
+        # (KIP-360).
         if entry is None:
             return
         epoch = header.producer_epoch
+        # A zombie: an instance that was fenced by a newer one (KIP-98).
         if epoch < entry.epoch:
             raise InvalidProducerEpochError(
                 f"epoch {epoch} of producer {header.producer_id} is below the last one seen, {entry.epoch}"
@@ -280,11 +288,14 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return
+        # The same epoch is right: only since KIP-890 a transaction's end raises it.
         if header.producer_epoch < entry.epoch:
             raise InvalidProducerEpochError(
                 f"epoch {header.producer_epoch} of producer {header.producer_id} is below the last one "
                 f"seen, {entry.epoch}"
             )
+        # Of a coordinator that does not know yet that another broker has its partition: its decision is
+        # stale.
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise TransactionCoordinatorFencedError(
                 f"coordinator epoch {marker.coordinator_epoch} of producer {header.producer_id} is below "
@@ -301,6 +312,8 @@ class ProducerState:
         producer_id, attributes, base_offset = header.producer_id, header.attributes, header.base_offset
         if attributes & CONTROL_BIT:
             entry = self._entry(producer_id)
+            # The transaction that was asked about is over: a batch that comes late has to ask again
+            # (KIP-890).
             if self.verifications:
                 self.verifications.end(producer_id)
             # The cleaner leaves a control batch empty once its transaction is gone.
@@ -311,7 +324,7 @@ class ProducerState:
         return None
 
     def append_batch(self, batch: AcceptedBatch, base_offset: int) -> None:
-        """As `append` of a batch that a client has sent, which is at that offset now."""
+        """Do what `append` does, for a batch that a client has sent, which is at that offset now."""
         delta, base_sequence = batch.last_offset_delta, batch.base_sequence
         last_sequence = (
             _NO_SEQUENCE if base_sequence == _NO_SEQUENCE else (base_sequence + delta) & _SEQUENCE_MASK
@@ -325,7 +338,7 @@ class ProducerState:
         )
 
     def _entry(self, producer_id: int) -> ProducerEntry:
-        """Return what is known of a producer, from now on."""
+        """Return the entry of a producer, a new one where it is not known."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
@@ -341,6 +354,7 @@ class ProducerState:
         entry.add(batch)
         entry.last_timestamp = batch.timestamp
         if attributes & _TRANSACTIONAL and entry.txn_first_offset < 0:
+            # Asked once per transaction: from here on the open transaction itself says that it is known.
             if self.verifications:
                 self.verifications.end(producer_id)
             entry.txn_first_offset = base_offset
@@ -353,6 +367,7 @@ class ProducerState:
         if entry.txn_first_offset >= 0:
             aborted = marker.control_type is ControlType.ABORT
             completed = CompletedTxn(entry.producer_id, entry.txn_first_offset, header.base_offset, aborted)
+        # May be higher than that of the records: where a coordinator aborts, it fences their producer.
         entry.set_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
@@ -361,11 +376,12 @@ class ProducerState:
         return completed
 
     def complete(self, txn: CompletedTxn) -> int:
-        """A transaction is over. Returns the last stable offset that its marker brings about."""
+        """Take note of a transaction's end. Returns the last stable offset that its marker brings about."""
         # As if the marker were committed already. It goes into the transaction index, where it tells a search
         # at which entry to stop (`TxnIndex.collect`).
         others = [offset for offset, producer in self._ongoing.items() if producer != txn.producer_id]
         self._ongoing.pop(txn.first_offset, None)
+        # Another leader may not have the marker: until it is committed, the transaction still holds back.
         self._unreplicated[txn.first_offset] = txn.last_offset
         return min(others) if others else txn.last_offset + 1
 
@@ -384,21 +400,23 @@ class ProducerState:
         return bool(self._unreplicated)
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Transactions whose marker is below the high watermark are decided for good."""
+        """Forget the transactions whose marker is below the high watermark: they are decided for good."""
         if self._unreplicated:
             self._unreplicated = {
                 first: last for first, last in self._unreplicated.items() if last >= high_watermark
             }
 
     def on_log_start(self, log_start_offset: int) -> None:
-        """Records below the offset are gone."""
+        """Take note that records below the offset are gone."""
+        # Producers stay, though their records may be gone: they may be writing on (since KIP-360).
         self.on_high_watermark(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
     def evict(self, count: int, but: int) -> int:
         """Forget up to `count` producers, those first whose last batch or marker is the furthest behind.
 
-        None that has a transaction open, or of which a coordinator is being asked, nor the id `but`.
+        No producer is forgotten that has a transaction open, or of which a coordinator is being asked, nor
+        the id `but`.
 
         Returns:
             How many were forgotten.
@@ -416,7 +434,7 @@ class ProducerState:
         return len(oldest)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that were silent for so long; how many they were."""
+        """Forget producers without an open transaction that were silent for so long; returns how many."""
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -440,12 +458,15 @@ def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
     first = header.base_sequence
     if header.producer_epoch != entry.epoch:
+        # Any other first sequence of a new epoch means that a batch before it is missing. An entry without an
+        # epoch comes of a control batch that the cleaner has emptied.
         if first != 0 and entry.epoch != NO_EPOCH:
             raise OutOfOrderSequenceError(
                 f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence {first}, "
                 f"not 0"
             )
         return
+    # 0 where no batch of this epoch is known: after a marker that has raised the epoch.
     expected = (entry.last_sequence + 1) & _SEQUENCE_MASK
     if first != expected:
         raise OutOfOrderSequenceError(
@@ -456,7 +477,7 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
 def replay(
     state: ProducerState, header: BatchHeader, marker: EndTransactionMarker | None
 ) -> tuple[CompletedTxn, int] | None:
-    """`append` and `complete` for a batch that is in the log already, whatever `check` would say of it.
+    """Do what `append` and `complete` do, for a batch that is in the log already, whatever `check` says.
 
     Returns the transaction that it ended and the last stable offset then.
     """

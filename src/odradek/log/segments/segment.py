@@ -39,6 +39,7 @@ FOUND_ENTRIES = 256
 CUT_BYTES = 256 * 1024
 """Up to so many bytes are read before it is known where the last whole batch among them ends."""
 
+# As the offset of a walk: only the position ends it.
 _NO_OFFSET_REACHES = 2**64
 _MAGIC_V2 = bytes([MAGIC_V2])
 _whole_entries = kernel.whole_entries
@@ -47,8 +48,8 @@ _whole_entries = kernel.whole_entries
 class Segment(SegmentFiles):
     """One segment. Every method may raise `OSError`.
 
-    Attributes: `max_timestamp`: the largest so far and the last offset of its batch, None until
-    it is needed. `roll_timestamp`: the largest timestamp of the first batch, None while that is not known.
+    Attributes: `max_timestamp`: the largest so far and the last offset of its batch, None until somebody asks
+    for it. `roll_timestamp`: the largest timestamp of the first batch, None while that is not known.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class Segment(SegmentFiles):
         self._tail_positions = array("q")
         self._tail_last_offsets = array("q")
         self._tail_base_offset = base_offset
-        # What searches have found: the batch that reaches an offset, and where a read from a position that
-        # was bounded by its size has to end. Both stay true while batches are only added.
+        # What searches came to: the batch that reaches an offset, and where a read from a position that was
+        # bounded by its size has to end. Both stay true while batches are only added.
         self._found_steps: dict[int, SegmentEntry] = {}
         self._older_steps: dict[int, SegmentEntry] = {}
         self._found_ends: dict[tuple[int, int], int] = {}
@@ -79,6 +80,7 @@ class Segment(SegmentFiles):
         """Write what a normal stop writes, trim the files, and let go of them."""
         if self._unclean_end:
             self._cut_unclean_end()
+        # None: nobody has written since the segment was opened, so the last entry is there already.
         if self.max_timestamp is not None:
             self.time_index.maybe_append(self.max_timestamp)
         self._trim()
@@ -104,7 +106,8 @@ class Segment(SegmentFiles):
         first = self.roll_timestamp
         if first is None:
             first = self.first_timestamp()
-        # How long it has been written to, by its records' time if they have one.
+        # By the records' own time, where they have any: a topic that is read in from elsewhere rolls as its
+        # original did. Kafka: `LogSegment.timeWaitedForRoll`.
         waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
             (waited_ms > max_ms and self.size > 0)
@@ -120,7 +123,7 @@ class Segment(SegmentFiles):
         return full
 
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, -1 without any."""
+        """The largest timestamp of the first batch, -1 in an empty segment."""
         if self.roll_timestamp is None:
             first = next(self.walk(0, self.size), None)
             self.roll_timestamp = first.max_timestamp if first else NO_TIMESTAMP
@@ -143,6 +146,7 @@ class Segment(SegmentFiles):
         handle = self._ready_file()
         newest = self.max_timestamp
         try:
+            # First: an index entry or a size that stood for bytes which never came would be trusted.
             handle.pwrite(parts, position)
             last_offset = batches[-1][1]
             self._note_write(position, size, last_offset, max_timestamp.timestamp, max_timestamp.offset)
@@ -189,9 +193,11 @@ class Segment(SegmentFiles):
         if position == 0:
             self.roll_timestamp = timestamp
         known = self.max_timestamp
+        # Of equal timestamps the first stays: a search by time wants the earliest offset.
         if known is None or timestamp > known.timestamp:
             self.max_timestamp = TimestampOffset(timestamp, timestamp_offset)
         self.size = position + size
+        # Before this write is counted, as in Kafka's `append`: a segment's first write never has an entry.
         if self._bytes_since_index_entry > self.index_interval:
             self._add_index_entry(last_offset, position)
         self._bytes_since_index_entry += size
@@ -223,10 +229,11 @@ class Segment(SegmentFiles):
     def _remember(self, position: int, last_offset: int) -> None:
         positions = self._tail_positions
         if not positions:
-            # Which of the batch's own offsets are in it is not known here, but for its last.
+            # Of the offsets of the first batch only the last is known here, unless it begins the segment.
             self._tail_base_offset = self.base_offset if position == 0 else last_offset
         positions.append(position)
         self._tail_last_offsets.append(last_offset)
+        # By halves: taken out one by one, each append would move all that are kept.
         if len(positions) > 2 * TAIL_BATCHES:
             self._tail_base_offset = self._tail_last_offsets[TAIL_BATCHES - 1] + 1
             del positions[:TAIL_BATCHES]
@@ -247,6 +254,7 @@ class Segment(SegmentFiles):
     def truncate_to(self, offset: int) -> None:
         """Drop the batches that reach the offset or go beyond it."""
         step = self.translate(offset)
+        # The indexes first: a stop in between leaves too few entries, which only slows searches down.
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
@@ -258,6 +266,7 @@ class Segment(SegmentFiles):
             self.roll_timestamp = None
         self.forget_tail()
         self._bytes_since_index_entry = 0
+        # By a walk: the batch that had the largest may be among those that were cut.
         self.max_timestamp = self._find_max_timestamp()
 
     def forget_tail(self) -> None:
@@ -300,7 +309,8 @@ class Segment(SegmentFiles):
         return self._checked_time(timestamp)
 
     def _checked_time(self, timestamp: int | None) -> TimestampOffset:
-        """An entry of the time index, the last one for None, that is as its batch says."""
+        """An entry of the time index, the last entry for None, that is as its batch says."""
+        # The second time with indexes that were built anew; were these wrong too, no entry is better.
         for _ in range(2):
             entry = self.time_index.last if timestamp is None else self.time_index.lookup(timestamp)
             if entry.timestamp == NO_TIMESTAMP or self._has_time(entry):
@@ -393,11 +403,13 @@ class Segment(SegmentFiles):
             return self.size
         positions = self._tail_positions
         if positions and position >= positions[0]:
+            # Not `bisect_left`: a position that is itself a boundary is its own answer.
             return positions[bisect_right(positions, position) - 1]
         known_end = self._found_ends.get((known, position))
         if known_end is not None:
             return known_end
         boundary = known
+        # Nearer, the walk reads one block, and no look into the index could save that.
         if position - known > WALK_BLOCK:
             entry = self.offset_index.lookup_position(position)
             if entry.position > known and begins_there(self.pread, entry, self.base_offset, self.size):
@@ -406,7 +418,7 @@ class Segment(SegmentFiles):
         if step is None:
             boundary = self.size
         else:
-            # Where a reader that takes up to here goes on.
+            # A reader that takes up to here asks for this batch next.
             self._keep_step(step.base_offset, step)
             boundary = step.position
         if len(self._found_ends) >= FOUND_ENTRIES:
@@ -417,11 +429,11 @@ class Segment(SegmentFiles):
     def find(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
     ) -> tuple[int, int] | None:
-        """Return where the batches from the one that reaches `offset` on begin and end; None if the segment
-        ends before it.
+        """Return where the batches begin and end that are read from `offset` on, the first being the batch
+        that reaches it; None if the segment ends before that.
 
-        At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
-        if it is behind the segment.
+        They are at most `max_bytes`, or one batch if `min_one_batch`; none of them reaches `upper_bound`,
+        which is None if it is behind the segment.
         """
         limits = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
         if limits is None:
@@ -434,11 +446,11 @@ class Segment(SegmentFiles):
     def read(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool, range_from: int
     ) -> bytes | FileRange | None:
-        """The batches that `find` finds; not read from `range_from` bytes on, where the file system allows
-        that.
+        """Return the batches that `find` tells of: as bytes, or from `range_from` bytes on as a range that is
+        not read, where the file system allows that.
 
-        What is to be read and has to end before the segment does is read first, and cut to whole batches
-        then: nothing has to be searched or read twice.
+        A read that has to end before the segment does is made first, and then cut to whole batches: nothing
+        has to be searched or read twice.
         """
         limits = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
         if limits is None:
@@ -458,13 +470,17 @@ class Segment(SegmentFiles):
         return self.pread(size, start) if size else b""
 
     def _read_whole(self, start: int, most: int) -> bytes | None:
-        """Whole batches from a boundary on, noting where the next is; None where that must be searched."""
+        """Read whole batches from a boundary on, and note where the next batch is; None where that has to be
+        searched.
+        """
+        # The header behind the last whole batch is read as well: it is that of the next reader's batch.
         data = self.pread(min(most + HEADER_BYTES, self.size - start), start)
         end, size, base_offset, last_offset = _whole_entries(data, most)
         if end <= 0:
             return None
+        # A header that says more than the segment holds is damaged: a search has to tell where the batch
+        # ends.
         if size and start + end + size <= self.size:
-            # Where a reader that takes up to here goes on; of a damaged header a search is to tell.
             step = SegmentEntry(start + end, size, base_offset, last_offset, NO_TIMESTAMP)
             self._keep_step(base_offset, step)
         return data if end == len(data) else data[:end]
@@ -472,7 +488,9 @@ class Segment(SegmentFiles):
     def _find_limits(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
     ) -> tuple[int, int, int] | None:
-        """As `find`: where the batches begin, where they end at the latest, how many bytes they may be."""
+        """Return where the batches of `find` begin, where they end at the latest, and how many bytes they may
+        be.
+        """
         if self._tail_positions and offset >= self._tail_base_offset:
             place = self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
             return None if place is None else (place[0], place[1], place[1] - place[0])
@@ -495,7 +513,7 @@ class Segment(SegmentFiles):
     def _find_in_tail(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
     ) -> tuple[int, int] | None:
-        """Do what `find` does, among the batches that are in memory."""
+        """Do what `find` does, among the newest batches, whose boundaries are in memory."""
         positions, last_offsets = self._tail_positions, self._tail_last_offsets
         count = len(positions)
         slot = bisect_left(last_offsets, offset)
