@@ -1,6 +1,7 @@
-"""Looking at single files of a log without opening the log: what `dump-log` shows, as data.
+"""Views of single files of a log, without opening the log: what `dump-log` shows, as data.
 
-Reads only. A message of magic 0 or 1, a wrapper too, is shown as a batch of its own.
+Nothing is written. A message of magic 0 or 1, a wrapper too, is shown as a batch of its own. Kafka:
+`DumpLogSegments`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _LEGACY = Struct(">qiIbbq")
 _LEGACY_BYTES = 18
 _MIN_LENGTH = 14
 """Of the smallest message: magic 0, no key, no value."""
+# By their ids in a batch's attributes. Not from `Codec`: a dump names an id that nobody knows, too.
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _KINDS = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
@@ -93,26 +95,29 @@ class BatchView:
 
     def content(self) -> bytes:
         """The batch's bytes."""
+        # Read again, not kept: a dump may be of a whole segment, and most are of headers alone.
         with self.path.open("rb") as file:
             file.seek(self.position)
             return file.read(self.size)
 
     def records(self) -> Iterator[RecordView]:
-        """Return what is in it. Raises `KafkaError` for what does not parse, `OSError`."""
+        """Return the batch's records. Raises `KafkaError` for records that do not parse, `OSError`."""
         content = memoryview(self.content())
         if self.header is None:
+            # Messages have a CRC each, a wrapper's inner ones too; since magic 2 there is one for the batch.
             header = MessageHeader.parse(content)
             for message, raw, record in inner_records(header, content):
                 yield RecordView(record, NO_SEQUENCE, message.crc, compute_message_crc(raw) == message.crc)
             return
         for record in batch_records(self.header, content):
             sequence = self.base_sequence
+            # By the offset, not by counting: a compacted batch has gaps, and keeps each record's sequence.
             if sequence >= 0:
                 sequence = increment_sequence(sequence, record.offset - self.base_offset)
             yield RecordView(record, max(sequence, NO_SEQUENCE), None, True)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """Return the view for JSON."""
         data: dict[str, Any] = {"lastOffset": self.last_offset}
         if self.header is not None:
             data = {
@@ -159,6 +164,7 @@ def iter_batch_views(path: Path, max_bytes: int) -> Iterator[BatchView]:
             # Cut off by `max_bytes`, or by a stop in the middle of a write: no fault of what is there.
             if position + batch_size > size:
                 return
+            # An unknown magic does not say where the CRC and the offsets are: nothing can be shown.
             if magic not in (0, 1, 2) or (magic == 2 and batch_size < HEADER_BYTES):
                 raise UnreadableError(f"magic {magic} and length {length} at position {position}")
             file.seek(position)
@@ -245,6 +251,7 @@ def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> 
     """
     base = base_offset(path)
     log_path = path.with_suffix(LOG_SUFFIX)
+    # Of no size to reserve: an index that is only read is never filled with zeros.
     index = OffsetIndex(RealFileSystem(), path, base, 0)
     log_size = log_path.stat().st_size
     try:
@@ -259,6 +266,8 @@ def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> 
                 log.seek(position)
                 header = _header_of(log.read(min(HEADER_BYTES, max_message_size)))
                 last_offset = -1 if header is None else header.last_offset
+                # An entry has the last offset of an append beside its first byte. Of several batches in one
+                # append, as followers make them, this tells of a mismatch, as Kafka's tool does.
                 if last_offset != base + relative:
                     check.mismatches.append((base + relative, last_offset))
                 check.entries.append((base + relative, position))
@@ -301,7 +310,7 @@ def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
 
 
 def _header_of(head: bytes) -> Entry | None:
-    """The batch or message that these up to `HEADER_BYTES` bytes begin with; None for too few."""
+    """The batch or message that begins with these bytes, `HEADER_BYTES` at most; None for too few."""
     old = len(head) > MAGIC_AT and head[MAGIC_AT] < 2
     return parse_entry(head) if len(head) >= (_LEGACY.size if old else HEADER_BYTES) else None
 
@@ -318,6 +327,7 @@ def _check_time_entry(
         if isinstance(header, MessageHeader)
         else batch_records(header, content)
     )
+    # From the records, as in Kafka's tool: the header may be what is wrong.
     largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     if largest != timestamp:
         check.mismatches.append((timestamp, largest))

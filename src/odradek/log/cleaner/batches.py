@@ -4,7 +4,7 @@ The rules are Kafka's (Cleaner.shouldRetainRecord, MemoryRecords.filterTo; KIP-5
 
 - of a key the newest record stays; records beyond what the map knows stay; records without a key go;
 - a batch that keeps a tombstone gets a delete horizon, `delete.retention.ms` from now, when it has none; at
-  the horizon the tombstone goes; markers whose transaction is gone likewise;
+  the horizon the tombstone goes; markers whose transaction is gone are treated likewise;
 - batches of aborted transactions go;
 - the newest batch of a live producer stays, empty if need be, since its sequences and epoch are needed; so
   does the batch at the end of the pass, so that the end of the log does not move.
@@ -64,8 +64,12 @@ class BatchFilter:
     `producers`: the live ones; `keyless`: how many records without a key were dropped.
     """
 
+    # Complete before the first batch is filtered: a record goes only if a newer one is surely in the log.
     keys: KeyMap
+    # Moves with the batches, which therefore have to come in the order of the log, each once.
     transactions: TransactionReader
+    # As of the job's making. A producer that wrote since has its newest batch above the bound of the pass,
+    # and a batch that is kept for it in vain goes with the next pass.
     producers: dict[int, LastRecord]
     now_ms: int
     delete_retention_ms: int
@@ -124,6 +128,8 @@ class BatchFilter:
             return self._emptied(header)
         if not done or horizon is not None:
             return Kept(batch, header.record_count, header.max_timestamp)
+        # The transaction's last records have just gone. A consumer may have read some of them and still wait
+        # for the marker: it has `delete.retention.ms` from now on.
         builder = _builder(header, self.now_ms + self.delete_retention_ms)
         for record in batch_records(header, batch):
             delta = record.offset - header.base_offset
@@ -132,6 +138,7 @@ class BatchFilter:
         return Kept(data, header.record_count, header.max_timestamp)
 
     def _emptied(self, header: BatchHeader) -> Kept | None:
+        # The last batch of the pass stays for its offset alone (Kafka: `upperBoundOffsetOfCleaningRound`).
         if not (self._is_last_of_producer(header) or header.next_offset == self.end_offset):
             return None
         return Kept(_empty_batch(header), 0, header.max_timestamp)
@@ -142,7 +149,7 @@ class BatchFilter:
             return False
         if last.offset is not None:
             return header.last_offset == last.offset
-        # Only markers are known of it: the one of its epoch is kept, so that the epoch is.
+        # Only markers are known of it: the marker of its epoch stays, which fences those with an older epoch.
         return header.is_control and header.producer_epoch == last.epoch
 
 
@@ -174,6 +181,7 @@ def _rebuilt(
 ) -> bytes:
     """The batch with other records, its offsets and sequences as they were."""
     batch = bytearray(HEADER_BYTES)
+    # In its own codec, whatever `compression.type` says by now: as with Kafka, that is for appends.
     batch += section if header.codec is Codec.NONE else compress(header.codec, section)
     attributes = header.attributes & (_KEPT_ATTRIBUTES | CODEC_MASK)
     if horizon is not None:

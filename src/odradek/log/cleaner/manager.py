@@ -92,11 +92,13 @@ class LogCleaner:
         for log in self._logs.all():
             if not log.config.compact or not self._is_free(log):
                 continue
+            # A log that cannot be judged must not keep the others from being cleaned.
             try:
                 extent = clean_range(log, self._offsets.get(_key(log)), now_ms)
             except (OSError, KafkaError) as error:
                 logger.error("%r cannot be judged for cleaning: %s", log, error)
                 continue
+            # Also of logs that are not worth it: the gauge is to show how near the dirtiest is.
             dirtiest = max(dirtiest, extent.dirty_ratio)
             if extent.is_worth_it(log.config.min_cleanable_dirty_ratio) and (
                 best is None or extent.dirty_ratio > best[0]
@@ -118,6 +120,7 @@ class LogCleaner:
         key = _key(log)
         if key in self._in_progress or key in self.uncleanable:
             return False
+        # A log that moves is copied as one state of its segments; a failed sync allows no swap any more.
         return not log.syncing.failed and not log.syncing.moving
 
     def finish(self, task: CleanTask, result: CleanResult) -> bool:
@@ -125,8 +128,9 @@ class LogCleaner:
         return at_once(self.finishing(task, result))
 
     def finishing(self, task: CleanTask, result: CleanResult) -> DiskSteps:
-        """Swap the new segments in and note how far the log is clean; false when that could not be."""
+        """Swap the new segments in and note how far the log is clean; false when that could not be done."""
 
+        # By the object, not the name: the topic may have been deleted and made again meanwhile.
         def is_current() -> bool:
             return self._logs.get(*task.key) is task.log
 
@@ -173,7 +177,9 @@ class LogCleaner:
         return False
 
     def fail(self, task: CleanTask, reason: str, *, for_good: bool) -> None:
-        """A pass came to nothing. With `for_good` (damage) the log is left alone until the next start."""
+        """Take note that a pass came to nothing. With `for_good` (damage) the log is left alone until the
+        next start.
+        """
         self._in_progress.discard(task.key)
         if for_good:
             self.uncleanable[task.key] = reason
@@ -203,6 +209,7 @@ class LogCleaner:
             if damaged.key in self._offsets:
                 offsets[damaged.key] = self._offsets[damaged.key]
 
+        # Runs in another thread, so it goes by the copy and not by `_offsets`.
         def write() -> None:
             try:
                 write_offsets(self._files, directory / CLEANER_OFFSETS, offsets)

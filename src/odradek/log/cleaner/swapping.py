@@ -52,6 +52,7 @@ def swapping(
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR.
     """
+    # One after the other, from the log's start: a stop in between leaves a log that is clean up to a point.
     for number, replacement in enumerate(result.replacements):
         old = _still_there(log, job, replacement)
         if old is None:
@@ -73,6 +74,7 @@ def swapping(
             swap.give_up()
             discard(log, result, number + 1)
             return False
+        # No wait between `_still_there` and here, so the log is still what it was asked about.
         try:
             swap.take_over(old, now_ms)
             yield swap.sync
@@ -92,7 +94,9 @@ def swapping(
 
 
 def discard(log: PartitionLog, result: CleanResult, first: int = 0) -> None:
-    """Remove the files of new segments that are not wanted, from the `first` on. Never raises `OSError`."""
+    """Remove the files of new segments that are not wanted, from the `first` of them on. Never raises
+    `OSError`.
+    """
     for replacement in result.replacements[first:]:
         for path in _new_paths(log, replacement, CLEANED_SUFFIX):
             _remove_quietly(log, path)
@@ -107,6 +111,7 @@ def _still_there(log: PartitionLog, job: CleanJob, replacement: Replacement) -> 
     old = []
     for base in replacement.replaces:
         segment = by_base.get(base)
+        # A cut may have made a complete segment the active one, or a shorter one of the same base offset.
         if segment is None or segment is log.segments.active or segment.size != sizes[base]:
             return None
         old.append(segment)
@@ -131,9 +136,11 @@ class _Swap:
         """The final names of its files: without aborted transactions a segment has no index of them."""
 
     def announce(self) -> None:
-        """From here on a start goes on with it. Touches nothing that the log uses."""
+        """Give the new files the names by which a start goes on with them. Touches nothing that the log
+        uses.
+        """
         files = self._log.files
-        # From the first name on a start finds the new segment, and the gap behind it.
+        # First: from the first of the new names on a start finds the new segment, and its gaps.
         note_gaps(files, self._directory)
         for path in self._paths:
             if files.exists(with_marker(path, CLEANED_SUFFIX)):
@@ -148,7 +155,7 @@ class _Swap:
             _remove_quietly(self._log, with_marker(path, CLEANED_SUFFIX))
 
     def take_over(self, old: list[Segment], now_ms: int) -> None:
-        """The log reads the new segment from now on. Raises `OSError`."""
+        """Let the log read the new segment in place of the old ones. Raises `OSError`."""
         log, new = self._log, self._new
         self._rename_to([with_marker(path, SWAP_SUFFIX) for path in self._paths])
         new.load(self._replacement.size, now_ms)
@@ -169,7 +176,9 @@ class _Swap:
         )
 
     def sync(self) -> None:
-        """The old names are to be gone for good before the new ones come: they would overlap."""
+        """Sync the folder: the old names are to be gone for good before the new names come, as segments of
+        both would overlap.
+        """
         self._log.files.fsync_dir(self._directory)
 
     def settle(self) -> None:

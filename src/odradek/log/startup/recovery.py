@@ -1,4 +1,4 @@
-"""The recovery of a log's folder at a start: first a plan that only reads, then its execution.
+"""The recovery of a log's folder at a start: first a plan that only reads, then its execution (LogLoader).
 
 After a clean stop the files are trusted; only the end of the last segment is walked over. After any other
 stop every segment from the recovery point on is read through, its indexes are built again, and what is torn
@@ -101,7 +101,8 @@ def plan_recovery(
         plan.scans[base] = scan_segment(files, contents.path(base), base, config.index_interval_bytes)
     if bases[-1] not in plan.scans:
         plan.end_offset = _walk_tail(files, plan, config, bases[-1])
-    # As a clean stop has left them, none is gone; each would have to be looked into to know where it ends.
+    # Where all segments are as a clean stop has left them, none is gone, and none has to be opened to learn
+    # where it ends.
     listed = known is not None and known.keys() == contents.segments.keys()
     # Before `_judge`, which judges the scans that this adds as well.
     ends = _find_ends(files, plan, config) if not listed else {}
@@ -111,19 +112,24 @@ def plan_recovery(
         plan.end_offset = plan.scans[kept[-1]].next_offset
     if not listed:
         ends.update((base, scan.next_offset) for base, scan in plan.scans.items())
-        # What is called .swap was written by a cleaner.
+        # A file that is called .swap was written by a cleaner. The config may be of another time than the
+        # log: the other three signs lie beside it.
         may_have_gaps = config.compact or was_compacted or OFFSET_GAPS in contents.sizes or contents.renames
         gapless = not may_have_gaps
         check_gaps(files, contents, kept, ends, gapless=gapless)
         if gapless and kept[-1] in plan.scans:
             check_last_batch(files, contents, kept, plan.scans[kept[-1]])
+        # Of a tail that is cut `_judge` has said whether it had been flushed.
         if not plan.cuts_tail:
             check_end(contents, plan.end_offset, recovery_point)
     return plan
 
 
 def _find_ends(files: FileSystem, plan: RecoveryPlan, config: LogConfig) -> dict[int, int]:
-    """By base offset, where the complete segments end that are not read through; adds those that must be."""
+    """By base offset, where the complete segments end that are not read through.
+
+    A segment whose end cannot be told so is read through, and added to the plan's scans.
+    """
     ends = {}
     for base in list(plan.contents.segments)[:-1]:
         if base in plan.scans:
@@ -160,6 +166,7 @@ def _end_of(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int)
         return None
     finally:
         segment.release()
+    # Bytes behind the last whole batch: only a scan tells whether they are damage.
     return end if position == size else None
 
 
@@ -178,6 +185,7 @@ def _bases_to_scan(
         is_last = number == len(bases) - 1
         if (
             number >= first_unflushed
+            # The swap of a cleaned segment has no indexes under their final names yet.
             or name in renamed
             or not _indexes_are_sane(files, plan, base, config, look=is_last)
             or not txn_index_is_true(files, plan.contents, base, config, look=not plan.clean)
@@ -189,9 +197,9 @@ def _bases_to_scan(
 def _indexes_are_sane(
     files: FileSystem, plan: RecoveryPlan, base: int, config: LogConfig, *, look: bool
 ) -> bool:
-    """Return whether a segment's indexes can be what they should be; with `look` also by what is in them.
+    """Return whether a segment's indexes can be what they should be; with `look` also by their content.
 
-    Those of complete segments are looked at when they are first used (`Segment.take_up`).
+    The indexes of complete segments are looked at when they are first used (`Segment.take_up`).
     """
     contents = plan.contents
     try:
@@ -217,6 +225,7 @@ def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: i
     segment = plan.last
     assert segment is not None, "it was not scanned, so its indexes are sane"
     try:
+        # No more than `index.interval.bytes` and an append lie behind it: a start reads little of each log.
         start = segment.offset_index.lookup(segment.offset_index.last_offset).position
         plan.tail = list(deque(segment.walk(start, size), TAIL_KEPT))
     except BrokenBatchError:
@@ -241,9 +250,11 @@ def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known: Kn
             continue
         following = bases[number + 1 :]
         if scan.problem is None:
+            # Two segments with records at one offset: whichever is cut, a reader would miss the other's.
             if following and scan.next_offset > following[0]:
                 _refuse(scan, f"it goes on to offset {scan.next_offset}, where a later segment is", "")
             continue
+        # No tail can be torn below what a clean stop has synced: these are bytes that went bad on the disk.
         if known is not None and base in known and scan.valid_bytes < known[base].log:
             _refuse(
                 scan, scan.problem, f"{known[base].log} bytes of it had been synced when the broker stopped"
@@ -263,6 +274,7 @@ def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known: Kn
             path = plan.contents.path(later)
             if files.size(path) and _has_valid_batch(files, plan, later):
                 _refuse(scan, scan.problem, f"valid batches go on in {path.name}")
+        # Nothing valid is in them, and behind the cut they would leave a hole.
         plan.dropped = following
         plan.cuts_tail = True
         if scan.next_offset < recovery_point:

@@ -31,6 +31,7 @@ class Inode:
     """A file's content: what the page cache has, what is on the disk, and the steps between."""
 
     data: bytearray = field(default_factory=bytearray)
+    # Invariant: `durable` with all of `pending` done to it is `data`.
     durable: bytes = b""
     pending: list[tuple[int, bytes] | int] = field(default_factory=list)
     """Writes (position, bytes) and truncations (size) since the last sync."""
@@ -62,7 +63,7 @@ class Inode:
                 _resize(data, step)
                 continue
             position, content = step
-            # Only the last that got there can be torn: what came before it is whole.
+            # Only the last write that got there can be torn: the writes before it are whole.
             if number == steps:
                 content = content[: rng.randint(0, len(content))]
             if position > len(data):
@@ -119,6 +120,8 @@ class MemoryFile:
             if fits:
                 self._inode.write(position, fits)
             raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
+        # `torn` bytes get into the page cache before the process dies or the write fails: recovery has to
+        # cope with every length of a batch's beginning.
         torn = self._files.step("pwrite", self.path, len(content))
         if torn is None:
             self._inode.write(position, content)
@@ -141,6 +144,7 @@ class MemoryFile:
 
     def fsync(self) -> None:
         """See `File.fsync`."""
+        # The content alone: the file's name gets to the disk with `fsync_dir`, as POSIX has it.
         self._files.run("fsync", self.path, self._inode.sync)
 
     def close(self) -> None:
@@ -169,18 +173,19 @@ class MemoryLock:
 
 
 def _folder_of(path: Path) -> str:
-    """The folder of a path; `Path.parent` makes a path each time, and is asked for each file of a disk."""
+    """The folder of a path, as text: `Path.parent` would make a path for each file of a disk."""
     return str(path).rpartition("/")[0] or "/"
 
 
 class MemoryFileSystem:
     """See `odradek.log.storage.files.FileSystem`.
 
-    Attributes for tests: `operations` counts what changes the disk; `kill_at` is the number of the operation
-    at which `Killed` is raised, `fail_at` that at which `OSError(EIO)` is, `rng` decides how much of that
-    operation is done; `capacity` is the number of bytes that fit in all, None for any; `failing` maps an
-    operation's name to a predicate on the path: true raises `failing_with`, EIO; `boots` is how often power
-    was lost, `boot_of` what the locks' files say of it.
+    Attributes for tests: `operations` counts what changes the disk. `kill_at` is the number of the operation
+    at which `Killed` is raised, `fail_at` the number of that at which `OSError(EIO)` is; `rng` decides how
+    much of this operation is done. `capacity` is the number of bytes that fit in all, None for any. `failing`
+    maps an operation's name to a predicate on the path: where it is true, `failing_with` is raised, which is
+    EIO unless a test sets it. `boots` is how often power was lost, `boot_of` the count that each lock's file
+    has noted.
     """
 
     def __init__(self, rng: random.Random | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -196,6 +201,7 @@ class MemoryFileSystem:
         self.locked: set[Path] = set()
         self.boots = 0
         self.boot_of: dict[Path, int] = {}
+        # The next operation's number; `history` has the name and the path of each, in this order.
         self.operations = 0
         self.history: list[tuple[str, Path]] = []
         self.kill_at: int | None = None
@@ -220,13 +226,15 @@ class MemoryFileSystem:
         """Return how big the file may become: `size`, or less on a full disk."""
         if self.capacity is None:
             return size
-        # Zeros that were only reserved take no room, as in a sparse file.
+        # Zeros that were only reserved (indexes, preallocated segments) take no room, as in a sparse file.
         used = sum(len(other.data.rstrip(b"\0")) for other in self.files.values())
         free = self.capacity - used
         return size if size - len(inode.data.rstrip(b"\0")) <= free else len(inode.data.rstrip(b"\0")) + free
 
     def step(self, name: str, path: Path, size: int = 0) -> int | None:
-        """Count an operation. None to do it whole, else how many of its `size` units before it breaks."""
+        """Count an operation. Returns None where it is to be done whole, else how many of its `size` units
+        are done before it breaks off.
+        """
         self.check_failure(name, path)
         number = self.operations
         self.operations += 1
@@ -243,7 +251,8 @@ class MemoryFileSystem:
         raise OSError(errno.EIO, "Input/output error")
 
     def run(self, name: str, path: Path, action: Callable[[], None]) -> None:
-        """An operation that happens whole or not at all."""
+        """Do an operation that happens whole or not at all."""
+        # Also where it fails: an `fsync` that tells of an error may have got everything to the disk.
         done = self.step(name, path, 1)
         if done is None or done:
             action()
@@ -251,7 +260,7 @@ class MemoryFileSystem:
             self.die_or_fail()
 
     def restart(self) -> None:
-        """The process has died and starts again: locks are gone, the page cache is still there."""
+        """Start again as after the death of the process: locks are gone, the page cache is still there."""
         self.kill_at = self.fail_at = None
         self.locked.clear()
 
@@ -261,6 +270,8 @@ class MemoryFileSystem:
         self.boots += 1
         rng = self.rng
         names = dict(self._durable_names)
+        # Each name by itself: a file system may write the changes of a folder in any order until it is
+        # synced.
         for path in sorted(set(names) | set(self.files)):
             if names.get(path) is self.files.get(path) or rng.random() < 0.5:
                 continue
@@ -273,6 +284,8 @@ class MemoryFileSystem:
                 del names[path]
         dirs = {path for path in self.dirs if path in self._durable_dirs or rng.random() < 0.5}
         dirs |= {parent for path in names for parent in path.parents}
+        # Moves of folders within a folder get to the disk in their order, so a prefix of them stays; the rest
+        # is taken back, the last move first.
         moved = [source.parent for source, _ in self._folders_moved]
         kept = {parent: rng.randint(0, moved.count(parent)) for parent in moved}
         for number, (source, target) in reversed(list(enumerate(self._folders_moved))):
@@ -282,6 +295,7 @@ class MemoryFileSystem:
         self._folders_moved.clear()
         self.files = names
         self.dirs = dirs
+        # Once each, though a rename may have left an inode with two names.
         for inode in {id(inode): inode for inode in names.values()}.values():
             inode.lose_power(rng)
         self._durable_names = dict(names)
@@ -328,6 +342,7 @@ class MemoryFileSystem:
                 file.fsync()
             self.rename(temporary, path)
         except OSError:
+            # As the real file system does; `Killed` leaves it behind for the next start to remove.
             self.files.pop(temporary, None)
             raise
         if sync:
