@@ -26,6 +26,7 @@ LEADER_DURING_DELETION = -2
 
 LEADER_RECOVERED = 0
 LEADER_RECOVERING = 1
+"""An unclean election chose the leader, which has not made up its log yet (KIP-704)."""
 
 
 class NodeFormatError(StoreError):
@@ -100,7 +101,7 @@ class PartitionState(NamedTuple):
 
 
 class ControllerNode(NamedTuple):
-    """`/controller`."""
+    """`/controller`. `kraft_controller_epoch` is -1 but during a migration to KRaft (KIP-866)."""
 
     broker_id: int
     timestamp_ms: int
@@ -160,6 +161,7 @@ def load(path: str, data: bytes | None) -> dict[str, Any]:
 
 def encode_registration(broker: BrokerRegistration) -> bytes:
     """The data of `/brokers/ids/<id>`, in `broker.version`; `host` and `port` are the first PLAINTEXT one."""
+    # For clients of 0.8, which know nothing of listeners. Kafka: `BrokerIdZNode.encode`.
     plain = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
     value: dict[str, object] = {}
     if broker.version >= 5:
@@ -193,6 +195,7 @@ def decode_registration(path: str, data: bytes | None) -> BrokerRegistration:
         if version == 1:
             endpoints = (Endpoint("PLAINTEXT", value["host"], int(value["port"])),)
         else:
+            # Without the map (before version 4) a listener is named after its security protocol.
             protocols = value.get("listener_security_protocol_map") or {}
             endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
         return BrokerRegistration(
@@ -229,6 +232,7 @@ def encode_topic(topic: TopicNode) -> bytes:
         value["topic_id"] = topic_id_to_text(topic.topic_id)
     value["adding_replicas"] = {str(p): list(a.adding) for p, a in partitions if a.adding}
     value["removing_replicas"] = {str(p): list(a.removing) for p, a in partitions if a.removing}
+    # Brokers before 2.8 give no ids, and write version 2.
     value["version"] = 2 if topic.topic_id == ZERO_UUID else 3
     return dump(value)
 
@@ -269,6 +273,7 @@ def encode_partition_state(state: PartitionState) -> bytes:
         "leader_epoch": state.leader_epoch,
         "isr": list(state.isr),
     }
+    # As in Kafka's `TopicPartitionStateZNode`: for controllers before 3.2 the node stays as it was.
     if state.leader_recovery_state != LEADER_RECOVERED:
         value["leader_recovery_state"] = state.leader_recovery_state
     return dump(value)
@@ -403,6 +408,7 @@ def decode_config(path: str, data: bytes | None) -> dict[str, str]:
     if not data:
         return {}
     config = load(path, data).get("config", {})
+    # A number that is not quoted was not written by Kafka: which text it stands for would be a guess.
     if not isinstance(config, dict) or not all(isinstance(v, str) for v in config.values()):
         raise NodeFormatError(path, f"node {path} holds no configs")
     return config
@@ -421,6 +427,7 @@ def decode_config_change(path: str, data: bytes | None) -> str:
     """
     value = load(path, data)
     try:
+        # What Kafka's `ZkConfigManager` calls version 1 knows topics and clients alone.
         if int(value["version"]) == 1:
             return f"{value['entity_type']}/{value['entity_name']}"
         entity_path = value["entity_path"]
@@ -490,6 +497,7 @@ def decode_elections(path: str, data: bytes | None) -> list[TopicPartition]:
 
 def encode_log_dir_event(broker_id: int) -> bytes:
     """The data of `/log_dir_event_notification/log_dir_event_…`: a folder of this broker has failed."""
+    # Kafka: `LogDirEventNotificationSequenceZNode.LogDirFailureEvent`, the only event that there is.
     return dump({"version": 1, "broker": broker_id, "event": 1})
 
 

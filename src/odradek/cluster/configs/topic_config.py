@@ -50,12 +50,15 @@ def _config(
     return _Declared(ConfigKey(name, config_type, default, importance, validator), broker, doc)
 
 
+# In the order of Kafka's `LogConfig`, in which a broker lists them. Values are admitted that any release has
+# admitted; docs/decisions/configs-are-those-of-4.3.md says why.
 _TABLE = (
     _config(
         "segment.bytes",
         _T.INT,
         "1073741824",
         MEDIUM,
+        # An empty record of magic 0 (`LegacyRecord.RECORD_OVERHEAD_V0`); 1 MiB since 4.0 (KIP-1030).
         at_least(14),
         broker=(("log.segment.bytes", 1),),
         doc="Size in bytes at which a log starts a new segment file.",
@@ -102,6 +105,7 @@ _TABLE = (
         "9223372036854775807",
         MEDIUM,
         at_least(0),
+        # No log can be synced more often than somebody looks whether one has to be.
         broker=(("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
         doc="After how many ms a log is synced to disk; usually left to the operating system.",
     ),
@@ -110,6 +114,7 @@ _TABLE = (
         _T.LONG,
         "-1",
         MEDIUM,
+        # Not checked, as in Kafka: any negative number is no limit.
         broker=(("log.retention.bytes", 1),),
         doc="Size in bytes above which a partition's oldest segments are deleted; -1 for no limit.",
     ),
@@ -129,12 +134,14 @@ _TABLE = (
     _config(
         "max.message.bytes",
         _T.INT,
+        # 1 MiB and the offset and size in front of a batch (`Records.LOG_OVERHEAD`, 12 bytes).
         "1048588",
         MEDIUM,
         at_least(0),
         broker=(("message.max.bytes", 1),),
         doc="Largest record batch in bytes, as it comes in, that the topic takes.",
     ),
+    # Of 4.4, and not acted upon: a batch is bounded as a whole (docs/decisions/configs-are-those-of-4.3.md).
     _config(
         "max.decompressed.message.bytes",
         _T.INT,
@@ -203,6 +210,7 @@ _TABLE = (
         _T.LIST,
         "delete",
         MEDIUM,
+        # A list, as both may be wanted (KIP-71).
         one_of("compact", "delete"),
         broker=(("log.cleanup.policy", 1),),
         doc="What happens to old segments: delete them, compact them by key, or both.",
@@ -210,6 +218,7 @@ _TABLE = (
     _config(
         "unclean.leader.election.enable",
         _T.BOOLEAN,
+        # Since 0.11 (KIP-106): records are not to be lost unless somebody wants that.
         "false",
         MEDIUM,
         broker=(("unclean.leader.election.enable", 1),),
@@ -233,6 +242,7 @@ _TABLE = (
         broker=(("compression.type", 1),),
         doc="Codec in which the log is kept; `producer` keeps what the producer sent.",
     ),
+    # The three levels are KIP-390's, with the limits of Kafka's `CompressionType`.
     _config(
         "compression.gzip.level",
         _T.INT,
@@ -271,6 +281,7 @@ _TABLE = (
     _config(
         "message.format.version",
         _T.STRING,
+        # Since KIP-724 every log is of magic 2, and a topic that says otherwise is not refused.
         "3.0-IV1",
         MEDIUM,
         release,
@@ -286,6 +297,7 @@ _TABLE = (
         broker=(("log.message.timestamp.type", 1),),
         doc="Whether records keep the producer's time or get the time of the append.",
     ),
+    # Divided into `before` and `after` by KIP-937; 4.0 has no more than those.
     _config(
         "message.timestamp.difference.max.ms",
         _T.LONG,
@@ -308,12 +320,14 @@ _TABLE = (
     _config(
         "message.timestamp.after.max.ms",
         _T.LONG,
+        # An hour since 4.0 (KIP-1030), before that without a limit.
         "3600000",
         MEDIUM,
         at_least(0),
         broker=(("log.message.timestamp.after.max.ms", 1),),
         doc="How far in the future a record's time may be, in ms, with CreateTime.",
     ),
+    # No broker config stands behind these two: tools set them while a reassignment runs (KIP-73).
     _config(
         "leader.replication.throttled.replicas",
         _T.LIST,
@@ -330,6 +344,7 @@ _TABLE = (
         throttled_replicas,
         doc="Replicas whose incoming replication is limited: partition:broker pairs, or * for all.",
     ),
+    # KIP-283; 4.0 has it no more, as no client there knows older formats (KIP-896).
     _config(
         "message.downconversion.enable",
         _T.BOOLEAN,
@@ -338,6 +353,8 @@ _TABLE = (
         broker=(("log.message.downconversion.enable", 1),),
         doc="Whether records are converted for consumers that know only older formats.",
     ),
+    # What follows is listed, since tools look for it, although there is no remote storage here (KIP-405,
+    # KIP-950, KIP-1241) and there are no dead-letter queues of share groups (KIP-1191).
     _config(
         "remote.storage.enable",
         _T.BOOLEAN,
@@ -406,16 +423,17 @@ _TABLE = (
     ),
 )
 
-TOPIC_CONFIGS: Mapping[str, ConfigKey] = {one.key.name: one.key for one in _TABLE}
+TOPIC_CONFIGS: Mapping[str, ConfigKey] = {declared.key.name: declared.key for declared in _TABLE}
 """All topic configs by name."""
 
 SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
-    one.key.name: one.synonyms for one in _TABLE if one.synonyms
+    declared.key.name: declared.synonyms for declared in _TABLE if declared.synonyms
 }
 """Per topic config the broker configs that stand in for it, the first that is set winning, each with the
-factor that makes its unit the topic config's. Configs that are not here have no broker config."""
+factor that makes its unit the topic config's. Configs that are not here have no broker config. Kafka:
+`ServerTopicConfigSynonyms`."""
 
-TOPIC_DOCS: Mapping[str, str] = {one.key.name: one.doc for one in _TABLE}
+TOPIC_DOCS: Mapping[str, str] = {declared.key.name: declared.doc for declared in _TABLE}
 """Per topic config a sentence on what it is for; DescribeConfigs and docs/configuration.md show it."""
 
 
@@ -445,6 +463,7 @@ def validate_topic_configs(overrides: Mapping[str, str], defaults: Mapping[str, 
     Raises:
         ConfigError: an unknown name, a bad value, or values that contradict each other.
     """
+    # The messages are those of Kafka 3.9's `LogConfig.validate`, with ZooKeeper.
     values = {**defaults, **parse_topic_configs(overrides)}
     low, high = _number(values, "min.compaction.lag.ms"), _number(values, "max.compaction.lag.ms")
     if low > high:
@@ -456,6 +475,7 @@ def validate_topic_configs(overrides: Mapping[str, str], defaults: Mapping[str, 
             "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under "
             "Zookeeper's mode."
         )
+    # Kafka's answer of a broker without `remote.log.storage.system.enable`.
     if values.get("remote.storage.enable"):
         raise ConfigError(
             "Tiered Storage functionality is disabled in the broker. "

@@ -106,6 +106,7 @@ class ControlRequestForms:
                 controller_epoch=image.controller_epoch,
                 live_leaders=self._live_leaders(image, {led.partition.leader for led in part}),
             )
+            # A broker refuses what was meant for its life before (KIP-380).
             if version >= 2:
                 message.broker_epoch = image.brokers[broker].epoch
                 topics: dict[str, LeaderAndIsrTopicState] = {}
@@ -113,7 +114,7 @@ class ControlRequestForms:
                     name = led.topic.name
                     if name not in topics:
                         topics[name] = LeaderAndIsrTopicState(topic_name=name)
-                        if version >= 5:
+                        if version >= 5:  # KIP-516
                             topics[name].topic_id = led.topic.topic_id
                     topics[name].partition_states.append(_leader_state(led, version))
                 message.topic_states = list(topics.values())
@@ -123,6 +124,7 @@ class ControlRequestForms:
         return requests
 
     def _live_leaders(self, image: ClusterImage, leaders: Iterable[int]) -> list[LeaderAndIsrLiveLeader]:
+        # A follower has the address of its leader from here: its metadata may be older than this request.
         live: list[LeaderAndIsrLiveLeader] = []
         for leader in sorted(leaders):
             broker = image.brokers.get(leader)
@@ -172,7 +174,7 @@ class ControlRequestForms:
         if self._stop_version >= 3:
             groups = [stops]
         else:
-            # Until version 3 a request deletes all of its replicas or none.
+            # Until version 3 (KIP-570) a request deletes all of its replicas or none.
             groups = [[stop for stop in stops if stop.delete is delete] for delete in (False, True)]
         epoch = image.brokers[broker].epoch
         requests: list[ControlRequest] = []
@@ -205,11 +207,12 @@ def _leader_state(led: Led, version: int) -> LeaderAndIsrPartitionState:
     if version < 2:
         state.topic_name = led.topic.name
     if version >= 1:
+        # A new replica may be made although a data folder is offline, which cannot have it (KIP-112).
         state.is_new = led.is_new
-    if version >= 3:
+    if version >= 3:  # KIP-455
         state.adding_replicas = list(partition.adding)
         state.removing_replicas = list(partition.removing)
-    if version >= 6:
+    if version >= 6:  # KIP-704
         state.leader_recovery_state = partition.leader_recovery_state
     return state
 
@@ -218,6 +221,7 @@ def updated(
     topic: TopicImage, index: int, partition: PartitionImage, leader: int, offline: Iterable[int]
 ) -> Updated:
     """Return what brokers are told of a partition: its leader, or that it is being deleted."""
+    # Kafka's `LeaderAndIsr.duringDelete` has epochs of 0, too: brokers forget the partition in any case.
     deleting = leader == LEADER_DURING_DELETION
     state = UpdateMetadataPartitionState(
         topic_name=topic.name,
@@ -235,6 +239,7 @@ def updated(
 
 def _live_broker(broker: BrokerImage, version: int) -> UpdateMetadataBroker:
     endpoints = broker.registration.endpoints
+    # Version 0 knows one address for each broker, and only that of a plain listener.
     if version == 0:
         plain = next((endpoint for endpoint in endpoints if endpoint.security_protocol == "PLAINTEXT"), None)
         host, port = ("", -1) if plain is None else (plain.host, plain.port)

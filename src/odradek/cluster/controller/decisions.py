@@ -162,7 +162,7 @@ def replicas_offline(
 
 
 def finish_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
-    """Remove the nodes of topics whose replicas are gone, in Kafka's order."""
+    """Remove the nodes of topics whose replicas are gone, in the order of `ControllerDeletionClient`."""
     writes: list[Write] = []
     gone: dict[str, TopicImage] = {}
     for name in names:
@@ -173,6 +173,7 @@ def finish_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
         writes.append(Remove(paths.topic_partitions(name)))
         writes.append(Remove(paths.topic(name)))
         writes.append(Remove(paths.entity_config(f"topics/{name}")))
+        # The mark is the last: should the topic be large and need several transactions, it is gone on with.
         writes.append(Remove(paths.delete_topic(name)))
         gone[name] = topic
     return Decision(
@@ -293,6 +294,7 @@ def _settle(
     isr = tuple(broker for broker in partition.isr if broker in live)
     if isr == partition.isr:
         return partition
+    # Followers are gone, the leader is not. As in Kafka's `ReplicaStateMachine` that is a new leader epoch.
     state = elections.state_of(partition)._replace(
         isr=isr,
         leader_epoch=partition.leader_epoch + 1,

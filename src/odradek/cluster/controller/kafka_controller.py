@@ -103,7 +103,8 @@ class KafkaController(Controller):
             paths.ISR_CHANGES: isr_changes.follow_notices,
             paths.PREFERRED_REPLICA_ELECTION: preferred_leaders.elections_asked,
         }
-        """What is watched in a term, and what is done when it changes."""
+        """What is watched in a term, and what is done when it changes. Kafka: the handlers that
+        `onControllerFailover` registers."""
         self._resumed = (
             deletions.finish,
             changes.resume,
@@ -169,6 +170,7 @@ class KafkaController(Controller):
 
     def session_ended(self) -> None:
         """Resign, as the session is over, until the next `start`. Run it in the event queue."""
+        # Nothing is removed in the store: the ephemeral nodes have gone with the session.
         self.context.broker_epoch = -1
         self._watchers.forget_events()
         self._end_term()
@@ -177,6 +179,7 @@ class KafkaController(Controller):
         """See `Controller.stop`."""
         registered, self.context.broker_epoch = self.broker_epoch >= 0, -1
         was_active = self.is_active
+        # First: else this broker would stand for election when it removes its own `/controller`.
         for path in (paths.CONTROLLER, paths.CONFIG_CHANGES):
             self._watchers.unwatch(path)
         self._end_term()
@@ -197,6 +200,7 @@ class KafkaController(Controller):
         context = self.context
         holder = loading.load_controller(context.store)
         if context.is_active:
+            # The event is that of its own election.
             if holder == (context.broker_id, context.epoch):
                 return
             self._end_term()
@@ -228,6 +232,7 @@ class KafkaController(Controller):
         # Watches before reads: what changes in between is looked at once more, and nothing is missed.
         for path, handler in self._table.items():
             self._watchers.watch(path, handler)
+        # Before everything is read, which has what these notices tell of (as in `onControllerFailover`).
         stale: list[Write] = []
         for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
             stale += [Remove(f"{parent}/{name}") for name in context.store.children(parent)]
@@ -242,12 +247,13 @@ class KafkaController(Controller):
         self._images.start(context.image, refused)
 
     def _set_feature_status(self) -> None:
-        """Write to `/feature` whether features have versions; Kafka: `setupFeatureVersioning`."""
+        """Write to `/feature` whether features have versions (KIP-584; `maybeSetupFeatureVersioning`)."""
         enabled = has_features(self.context.config.inter_broker_protocol_version)
         data = nodes.dump({"features": {}, "version": 2, "status": int(enabled)})
         try:
             present, stat = self.store.get(paths.FEATURE)
         except NoNode:
+            # The next controller looks again, should somebody have made the node in between.
             with suppress(NodeExists):
                 self.writer.commit(Decision((Create(paths.FEATURE, data),)))
             return
@@ -269,6 +275,7 @@ class KafkaController(Controller):
             self._watchers.unwatch(path)
         for end_term in self._ended:
             end_term()
+        # As before the term: all else comes by UpdateMetadata again.
         image = self.image
         self._images.stop(
             ClusterImage(image.cluster_id, image.controller_id, image.controller_epoch, configs=image.configs)
@@ -315,6 +322,7 @@ class KafkaController(Controller):
 
 
 def _may_allow_unclean(entity: str, config: Mapping[str, str]) -> bool:
+    # Not the configs of one broker: leaders are elected by what holds in the whole cluster.
     return config.get("unclean.leader.election.enable") == "true" and (
         entity.startswith("topics/") or entity == "brokers/<default>"
     )

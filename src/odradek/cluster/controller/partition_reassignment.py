@@ -78,6 +78,7 @@ def start(
     """
     # Not the present replicas: those that an earlier reassignment was adding are given up.
     origin = origin_of(partition)
+    # The target in front: its first broker is the preferred leader. Kafka: `ReplicaAssignment.reassignTo`.
     replicas = tuple(dict.fromkeys((*target, *origin)))
     adding = tuple(broker for broker in replicas if broker not in origin)
     removing = tuple(broker for broker in replicas if broker not in target)
@@ -111,6 +112,7 @@ def _with_replicas(
             # Who leads is not given up for nobody; where nobody leads nothing gets worse.
             return None
         leader = able[0] if able else NO_LEADER
+    # Always a new leader epoch, with the same leader too: its LeaderAndIsr would be passed over otherwise.
     state = elections.state_of(partition)._replace(
         leader=leader, isr=isr, leader_epoch=partition.leader_epoch + 1, controller_epoch=epoch
     )
@@ -135,7 +137,7 @@ def change(image: ClusterImage, name: str, changed: Mapping[int, PartitionImage]
 
 
 def check_replicas(image: ClusterImage, topic: str, index: int, replicas: Sequence[int]) -> None:
-    """Check wanted replicas as a controller with ZooKeeper does.
+    """Check wanted replicas as a controller with ZooKeeper does. Kafka: `KafkaController.validateReplicas`.
 
     Raises:
         InvalidReplicaAssignmentError: no replicas, one twice, a negative one, or one to be added that is not
@@ -236,6 +238,7 @@ class PartitionReassignment:
                 raise InvalidReplicationFactorError(
                     f"The replication factor is changed from {len(origin)} to {len(target)}"
                 )
+        # Asked for twice. Another order of the same replicas is a change: another is the preferred leader.
         if target == (target_of(partition) if is_moving(partition) else partition.replicas):
             return
         after = start(partition, target, context.able(topic, index), context.epoch)
@@ -261,7 +264,7 @@ class PartitionReassignment:
         except NotControllerError:
             return
         except OdradekError as error:
-            # Nobody asks for it a second time: the next look at the store comes back to it.
+            # Nobody asks for this end a second time: the next look at the store comes back to it.
             self._writer.doubt()
             logger.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
 
@@ -277,6 +280,7 @@ class PartitionReassignment:
             except (NotControllerError, KafkaStorageError):
                 raise
             except KafkaError as error:
+                # Refused for good, and left out of the node: the tool's `--verify` says that it has failed.
                 logger.warning("cannot reassign %s-%d to %s: %s", topic, index, list(replicas), error)
             self._begun.add((topic, index))
         self._forget_ended()

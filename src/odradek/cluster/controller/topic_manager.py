@@ -39,7 +39,8 @@ USE_DEFAULT = -1
 """As a partition count or replication factor: the broker's default."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""More new partitions at once are refused, as by Kafka's newer controllers: each is a folder and nodes."""
+"""More new partitions at once are refused: each is a folder and nodes. Kafka, in KRaft mode:
+`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`."""
 
 _PARTITIONS_PER_TRANSACTION = 500
 """Each is two nodes more, and a message of ZooKeeper's is at most 1 MB."""
@@ -119,6 +120,7 @@ class TopicManager:
         """
         self._context.check_active()
         results: list[PlannedTopic | KafkaError] = []
+        # The image does not have them yet, and two of them may collide.
         taken: set[str] = set()
         new_partitions = 0
         for topic in wanted:
@@ -144,7 +146,7 @@ class TopicManager:
                 self._writer.commit(decisions.create_topics(self._context.image, self._context.epoch, group))
             except (StoreError, KafkaError) as error:
                 if len(group) > 1 and isinstance(error, StoreError):
-                    # Somebody created one of them in the store itself; the others are not to suffer.
+                    # Somebody created one of the topics in the store itself; the others are not to suffer.
                     self._writer.refresh()
                     for plan in group:
                         failed |= self._create_all([plan])
@@ -156,6 +158,7 @@ class TopicManager:
         self, topic: NewTopic, taken: set[str], new_partitions: int, unknown_brokers: bool
     ) -> PlannedTopic:
         image, config, name = self._context.image, self._context.config, topic.name
+        # In the order of Kafka's `ZkAdminManager.createTopics`: of several errors the first is told.
         if name in image.topics:
             marked = "is marked for deletion" if name in image.marked else "already exists"
             raise TopicExistsError(f"Topic '{name}' {marked}.")
@@ -177,6 +180,7 @@ class TopicManager:
             _check_size(new_partitions + count)
             factor = config.default_replication_factor if numbers[1] == USE_DEFAULT else numbers[1]
             assignment = assign_replicas(self._racks(), count, factor, rng=self._context.rng)
+        # After the placement, as Kafka's `AdminZkClient.validateTopicCreate` is.
         topics.check_name(name)
         topics.check_collision(name, image.topics.keys() | taken)
         if topic.assignment and unknown_brokers:
@@ -209,6 +213,7 @@ class TopicManager:
             known = name in self._context.image.topics
             results[name] = None if known else UnknownTopicOrPartitionError()
         known_names = [name for name, error in results.items() if error is None]
+        # Those marked already are asked for again: their replicas may be gone by now.
         try:
             decision = decisions.mark_for_deletion(self._context.image, known_names)
             if decision:

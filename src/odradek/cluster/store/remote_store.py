@@ -57,6 +57,7 @@ logger = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 256 * 1024
 _PATHS_AT_ONCE = 10_000
+"""How many paths a request names at most: others' requests come between, and a frame has room for them."""
 
 
 class RemoteStore:
@@ -155,7 +156,7 @@ class RemoteStore:
         nodes: list[NodeContent | None] = []
         while len(nodes) < len(paths):
             wanted = list(paths[len(nodes) : len(nodes) + _PATHS_AT_ONCE])
-            # The answer has as many of them as it has room for, one at least.
+            # The answer has as many nodes as it has room for (`BATCH_BYTES`), at least the first.
             some = items(self._ask(wanted[0], ["get_many", wanted]))
             if not 1 <= len(some) <= len(wanted):
                 raise self._over(wanted[0])
@@ -213,6 +214,7 @@ class RemoteStore:
                 self._watches.remove_persistent(path, watcher)
                 stays = self._watches.watches_for_good(path)
             if had and not stays:
+                # With the session its watches are gone as well.
                 with contextlib.suppress(SessionExpired):
                     self._ask(path, ["unwatch", path])
 
@@ -230,6 +232,7 @@ class RemoteStore:
         self._calling.later(call)
 
     def _tell(self, watcher: Watcher, event: WatchEvent) -> None:
+        # Looked at when it is the watcher's turn: `close` may have come since the event.
         if not self._closed:
             watcher(event)
 

@@ -81,6 +81,7 @@ class StoreServer:
         self.path = path
         self.session_timeout_ms = session_timeout_ms
         self._connections: set[_Connection] = set()
+        """Each until both of its threads have ended; changed with `_connections_lock` held."""
         self._connections_lock = threading.Lock()
         self._sessions: dict[int, _Session] = {}  # changed with `store.effects` held
         self._stopping = threading.Event()
@@ -98,6 +99,7 @@ class StoreServer:
         """
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            # Nobody serves there: this process has locked the store's file (`EmbeddedStore`).
             _remove_socket(self.path)
             listener.bind(str(self.path))
             # Before `listen`: until then nobody can connect.
@@ -126,6 +128,7 @@ class StoreServer:
         self._thread.join()
         with self._connections_lock:
             connections = list(self._connections)
+        # All of them first: each may take a while to end.
         for connection in connections:
             connection.cut()
         for connection in connections:
@@ -147,7 +150,7 @@ class StoreServer:
                 try:
                     accepted, _ = listener.accept()
                 except BlockingIOError:
-                    continue
+                    continue  # who wanted to connect has gone again
                 except OSError as error:
                     # Out of file descriptors; some may be free soon.
                     logger.warning("a connection to the metadata store is not accepted: %s", error)
@@ -178,6 +181,7 @@ class StoreServer:
 
     def end_session(self, session: _Session) -> None:
         """End a session: it hears of nothing more, and its ephemeral nodes go."""
+        # Before the session's nodes go: it is not to hear of that.
         with self.store.effects:
             self._sessions.pop(session.session_id, None)
         session.close()
@@ -283,6 +287,7 @@ class _Connection:
                 self._connect(request, method, arguments)
                 frames.max_bytes = MAX_FRAME_BYTES
             elif method == "close":
+                # Before the answer: whoever has it finds the ephemeral nodes gone.
                 self._server.end_session(self._session)
                 self._answer(request, None)
                 return "closed"
@@ -290,6 +295,7 @@ class _Connection:
                 self._do(self._session, request, method, arguments)
 
     def _receive(self) -> bytes | None:
+        """What the peer has sent, nothing at its end; None after the session's timeout without a byte."""
         for _ in range(PINGS_PER_TIMEOUT):
             try:
                 return self._socket.recv(_RECEIVE_BYTES)
@@ -317,6 +323,7 @@ class _Connection:
 
     def _get(self, session: _Session, request: int, arguments: list[Any]) -> None:
         path, watch = _two(arguments)
+        # Held until the answer is in line: no event of a later change can come before it.
         with session.store.effects:
             node = session.get(text(path), self._watcher(session, watch))
             self._answer(request, node_to_json(node))
@@ -356,7 +363,8 @@ class _Connection:
     def _multi(self, session: _Session, request: int, arguments: list[Any]) -> None:
         if len(arguments) != 1:
             raise StoreProtocolError("multi takes one list of operations")
-        self._answer(request, session.multi([op_from_json(one) for one in items(arguments[0])]))
+        # Without `effects`, which `commit` holds by itself, after it has waited for the disk.
+        self._answer(request, session.multi([op_from_json(op) for op in items(arguments[0])]))
 
     def _watch(self, session: _Session, request: int, arguments: list[Any]) -> None:
         path, recursive = _two(arguments)
@@ -422,6 +430,7 @@ class _Connection:
                 self._server.end_session(session)
             except StoreError:
                 logger.exception("the session's ephemeral nodes stay id=%d", session.session_id)
+            # The answer to `close` still has to leave.
             if why != "closed":
                 self.cut()
             self._outgoing.put(None)
@@ -436,6 +445,7 @@ def _framed(message: list[Any]) -> bytes:
     try:
         return frame(message)
     except StoreProtocolError as error:
+        # Who asks for too much is told so, and keeps the session.
         return frame(error_message(message[0], StoreUnavailable("/", f"too much for one answer: {error}")))
 
 

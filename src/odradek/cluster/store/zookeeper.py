@@ -57,10 +57,11 @@ from odradek.cluster.store.zookeeper_watches import Look
 logger = logging.getLogger(__name__)
 
 IN_FLIGHT = 1000
-"""How many requests `get_many` sends before it waits for their answers."""
+"""How many requests `get_many` sends before it waits for their answers, so that neither side holds more of
+them. Kafka: `zookeeper.max.in.flight.requests`."""
 
 TOGETHER = 100
-"""How many nodes one of them reads, so that others' requests come between."""
+"""How many nodes one request of `get_many` reads, so that others' requests come between."""
 
 REMEDY = "pip install 'odradek[zookeeper]'"
 
@@ -106,6 +107,7 @@ class ZooKeeperStore:
         has_certificate: bool = False,
     ) -> None:
         self._servers, self._chroot = ConnectString.parse(connect)
+        # As in Kafka's `KafkaZkClient.createZkClient`: nobody could change such nodes.
         if set_acl and auth is None and not has_certificate:
             raise BadArguments(
                 connect, "zookeeper.set.acl=true: nodes of which nobody is the owner; give credentials, too"
@@ -117,10 +119,13 @@ class ZooKeeperStore:
         """The same for the life of this object: a new session is a new object."""
         self.reads_together = True
         self._open = True
+        """Whether operations are taken; False for good after `close` or the end of the session."""
         self._shut_down = False
         """Whether `close` has been called, by the owner or by the end of the session."""
         self._expired = False
+        """Whether the server has ended the session; a `close` of the owner's is no expiry."""
         self._expired_callbacks: list[Callable[[], None]] = []
+        """Each is called at most once: who takes them leaves the list empty."""
         self._lock = threading.Lock()  # of the four above; never held while waiting
         self.watchers = ZooKeeperWatchers(self._armed, self._kazoo.event_type)
         self.connection: Any = self._kazoo.ZooKeeperConnection(
@@ -130,6 +135,7 @@ class ZooKeeperStore:
             self._begin(connection_timeout_ms / 1000)
         except BaseException:
             self._open = False
+            # Otherwise kazoo's threads would go on trying to connect for ever.
             self.connection.close()
             raise
         self.watchers.start()
@@ -150,6 +156,7 @@ class ZooKeeperStore:
                 " (zookeeper.connection.timeout.ms)",
             ) from None
         if self._chroot and self.exists("/") is None:
+            # The chroot's own path is that of the server. Kafka: `KafkaZkClient.apply` makes it likewise.
             chroot, self._chroot = self._chroot, ""
             try:
                 ensure_path(self, chroot)
@@ -211,6 +218,7 @@ class ZooKeeperStore:
     def _get_together(self, paths: Sequence[str]) -> list[Any] | None:
         """The answers; None, from then on, if the server knows no such request."""
         full = [self._full(path) for path in paths]
+        # Of each part's paths the first stands for all in an error about the connection.
         parts = [full[start : start + TOGETHER] for start in range(0, len(full), TOGETHER)]
         try:
             groups = self._read_all(paths[::TOGETHER], parts, self.connection.get_together)
@@ -250,10 +258,10 @@ class ZooKeeperStore:
         asked: Sequence[Any],
         wanted: Sequence[int],
         ask: Callable[[Any], Any],
-        found: list[Any],
+        answers: list[Any],
         deadline: float,
     ) -> list[int]:
-        """Fill `found` at `wanted`; returns those for which the connection was lost."""
+        """Fill `answers` at the indexes `wanted`; returns those for which the connection was lost."""
         lost = []
         path = paths[wanted[0]]
         try:
@@ -262,9 +270,9 @@ class ZooKeeperStore:
             for index, pending in zip(wanted, sent, strict=True):
                 path = paths[index]
                 try:
-                    found[index] = self.connection.result(pending, path, deadline)
+                    answers[index] = self.connection.result(pending, path, deadline)
                 except NoNode:
-                    pass
+                    pass  # the answer stays None
                 except self._kazoo.ConnectionLost:
                     lost.append(index)
         except self._kazoo.SessionOver:
@@ -280,6 +288,8 @@ class ZooKeeperStore:
                 self.connection.await_connected(deadline)
                 return self.connection.result(send(), path, deadline)
             except self._kazoo.ConnectionLost:
+                # Unlike a write, a read may be sent any number of times.
+                # Kafka: `KafkaZkClient.retryRequestUntilConnected`.
                 continue
             except self._kazoo.SessionOver:
                 raise self._over(path) from None
@@ -332,12 +342,13 @@ class ZooKeeperStore:
         """Return what is sent of an operation: itself, the server's path, the ACL."""
         full = self._full(op.path)
         if op.path == "/":
-            # With a chroot the server would take it for any node.
+            # With a chroot the server would take the root for any node.
             if isinstance(op, Delete):
                 raise BadArguments(op.path, "the root cannot be deleted")
             if isinstance(op, Create) and not op.sequence:
                 raise NodeExists(op.path)
         if isinstance(op, Create) and op.sequence and op.path == "/":
+            # The server puts digits behind the path: without the slash they would change the chroot's name.
             full = f"{self._chroot}/"
         return op, full, acl_of(op.path, self._set_acl)
 
@@ -370,11 +381,13 @@ class ZooKeeperStore:
     ) -> list[OpResult]:
         path = ops[0].path
         deadline = time.monotonic() + self._timeout_s
+        # Whatever this write does has a greater zxid.
         before = self.connection.last_zxid
         was_sent = was_lost = False
         while True:
             try:
                 self.connection.await_connected(deadline)
+                # From here on the write may be done, whatever becomes of its answer.
                 was_sent = True
                 return results(ops, self.connection.result(send(), path, deadline))
             except self._kazoo.ConnectionLost:
@@ -384,6 +397,7 @@ class ZooKeeperStore:
             except self._kazoo.WaitedTooLong:
                 raise self._unavailable(path, was_sent) from None
             except StoreError:
+                # Sent once, and refused: there is nothing in doubt.
                 if not was_lost:
                     raise
                 try:
@@ -404,6 +418,7 @@ class ZooKeeperStore:
                 return None
             earlier = left.get(op.path)
             if isinstance(op, SetData) and isinstance(earlier, Create):
+                # Kafka's `CheckedEphemeral` sets what it creates, so that the node's stat is in the answer.
                 left[op.path] = earlier._replace(data=op.data)
             elif not isinstance(op, Check):
                 left[op.path] = op
@@ -427,9 +442,11 @@ class ZooKeeperStore:
 
     def _is_left_by(self, op: Op, data: bytes | None, stat: Stat) -> bool:
         if isinstance(op, Create):
+            # Somebody else may have created the same ephemeral node; its owner tells (`CheckedEphemeral`).
             owner = self._session_id if op.ephemeral else 0
             return stat.ephemeral_owner == owner and data == op.data and stat.czxid == stat.mzxid
         assert isinstance(op, SetData)
+        # A set that checks a version makes it one more. Kafka: `ReplicationUtils.checkLeaderAndIsrZkData`.
         return data == op.data and op.version in (ANY_VERSION, stat.version - 1)
 
     # --- watches ------------------------------------------------------------------------------------------
@@ -457,6 +474,7 @@ class ZooKeeperStore:
             deadline = time.monotonic() + self._timeout_s
             try:
                 self.connection.await_connected(deadline)
+                # `exists` watches a node that is not there as well; `children` leaves no watch then.
                 asked = self.connection.exists(full, fired), self.connection.children(full, fired)
                 stat = self.connection.result(asked[0], path, deadline)
                 if stat is None:
@@ -481,9 +499,11 @@ class ZooKeeperStore:
             if not self._expired:
                 self._expired_callbacks.append(callback)
                 return
+        # The watchers' thread has ended with the session.
         threading.Thread(target=callback, name="zookeeper-expired", daemon=True).start()
 
     def _state_changed(self, is_connected: bool) -> None:
+        # Behind the events that have come, which were of the session as it was.
         self.watchers.later(self.watchers.reconnected if is_connected else self._expire)
 
     def _expire(self) -> None:
@@ -492,6 +512,7 @@ class ZooKeeperStore:
                 return
             self._expired = True
             callbacks, self._expired_callbacks = self._expired_callbacks, []
+        # Unsigned, as ZooKeeper's own logs print a session's id.
         logger.warning("the session 0x%x with ZooKeeper has expired", self._session_id & (1 << 64) - 1)
         for callback in callbacks:
             try:
@@ -511,11 +532,12 @@ class ZooKeeperStore:
 
 
 def _with_kazoo(connect: str, auth: Auth | None) -> ModuleType:
+    # kazoo is an extra: a broker that is alone has none.
     try:
         from odradek.cluster.store import zookeeper_connection
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "kazoo":
-            raise
+            raise  # it is installed, and something else is wrong
         raise StoreError(
             connect, f"zookeeper.connect={connect}: the package kazoo is not installed: {REMEDY}"
         ) from error

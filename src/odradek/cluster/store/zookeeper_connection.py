@@ -104,8 +104,11 @@ class ZooKeeperConnection:
     ) -> None:
         self._on_state = on_state
         self._connected_once = False
+        """Whether the first connection was there: only further ones are told as restored."""
         self.is_over = False
+        """Stays True: no further session is begun here."""
         self._closing = False
+        """Whether `close` was called: what kazoo says from then on is told to nobody."""
         self._log = _DiscreetLog(logging.getLogger("odradek.cluster.store.zookeeper.kazoo"))
         self._client = KazooClient(
             hosts=servers,
@@ -115,12 +118,14 @@ class ZooKeeperConnection:
             if isinstance(auth, DigestAuth)
             else None,
             sasl_options=_sasl_options(auth),
+            # By default kazoo's pauses grow to a minute, in which the session would be over.
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
             logger=self._log,
         )
         _bound_handshakes(self._client, session_timeout_ms / 1000)
         self._client.add_listener(self._state_changed)
         self._live: threading.Event = threading.Event()
+        """kazoo's event once it has started: set while the connection is there."""
 
     def start(self, timeout_s: float) -> None:
         """Begin the session.
@@ -192,6 +197,7 @@ class ZooKeeperConnection:
                 raise SessionOver from None
             except (kz.ConnectionLoss, kz.OperationTimeoutError, kz.RequestTimeoutError):
                 raise ConnectionLost from None
+            # The session is at another server by now, or this one has too much to do: both ask for a retry.
             except (kz.SessionMovedError, kz.ThrottledOpError):
                 time.sleep(min(_POLL_S, max(0.0, left)))
                 raise ConnectionLost from None
@@ -219,6 +225,7 @@ class ZooKeeperConnection:
 
     def children(self, path: str, watch: Callable[[WatchedEvent], None] | None = None) -> Any:
         """Ask for a node's children and stat."""
+        # With the stat (`getChildren2`), whose `pzxid` tells whether the children have changed.
         return self._client.get_children_async(path, watch, include_data=True)
 
     def write(self, op: Op, path: str, acl: Acl) -> Any:
@@ -233,7 +240,7 @@ class ZooKeeperConnection:
     def transaction(self, ops: list[tuple[Op, str, Acl]]) -> Any:
         """Ask for all of these, or none."""
         request = self._client.transaction()
-        # Its own methods do not take null data.
+        # kazoo's `TransactionRequest.create` and `set_data` do not take null data.
         request.operations = [_operation(*op) for op in ops]
         return request.commit_async()
 
@@ -249,7 +256,7 @@ class ZooKeeperConnection:
             return
         if state == KazooState.LOST:
             self.is_over = True
-            # Or kazoo begins a new session, in which what still waits here would be done.
+            # Otherwise kazoo begins a new session, in which what still waits here would be done.
             self._client._stopped.set()
             self.dispatch(lambda: self._on_state(False))
         elif state == KazooState.CONNECTED:
@@ -263,6 +270,7 @@ class ZooKeeperConnection:
         was_over, self.is_over = self.is_over, True
         try:
             if was_over:
+                # `stop` does nothing after the end of a session, and would leave kazoo's threads.
                 self._client._safe_close()
             else:
                 self._client.stop()
@@ -283,6 +291,7 @@ class _MultiRead:
     """ZooKeeper's `multiRead` (ZOOKEEPER-3402), of nodes' data alone, in kazoo's form."""
 
     type = 22
+    """ZooKeeper: `OpCode.multiRead`."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         self._paths = paths
@@ -356,6 +365,7 @@ def translated(error: Exception, path: str) -> StoreError:
 
 def failed_operation(results: list[Any]) -> tuple[int, Exception] | None:
     """Return which operation of a transaction failed, and how; None when all were done."""
+    # Those before the failed one answer with code 0 (rolled back), those after it with another code.
     for index, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(result, kz.RolledBackError):
             return index, result
@@ -368,6 +378,7 @@ def _acls(acl: Acl) -> list[ACL]:
 
 def _operation(op: Op, path: str, acl: Acl) -> Any:
     if isinstance(op, Create):
+        # The numbers of ZooKeeper's `CreateMode`.
         flags = (1 if op.ephemeral else 0) | (2 if op.sequence else 0)
         return serialization.Create(path, op.data, _acls(acl), flags)
     if isinstance(op, SetData):
@@ -381,8 +392,8 @@ def _operation(op: Op, path: str, acl: Acl) -> Any:
 def _bound_handshakes(client: KazooClient, session_s: float) -> None:
     """Leave a server that takes a connection and stays silent, while the session still lasts.
 
-    One that is about to start or to end may do that. kazoo waits as long as the session, divided by the
-    number of servers: a session with a single one would be over.
+    A server that is about to start or to end may do that. kazoo waits as long as the session lasts, divided
+    by the number of servers: with a single server the session would be over.
     """
     limit_s = min(max(session_s / 3, 1.0), _HANDSHAKE_S)
     connection = client._connection
