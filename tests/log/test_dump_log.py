@@ -200,6 +200,12 @@ def test_what_is_wrong_is_said(tmp_path):
     assert complaints == [f"Mismatches in :{path.with_suffix('.index')}", "  Index offset: 1, log offset: 0"]
     _, complaints = dump("--files", str(path.with_suffix(".timeindex")))
     assert complaints[0] == f"Found timestamp mismatch in :{path.with_suffix('.timeindex')}"
+    path.with_suffix(".timeindex").write_bytes(bytes.fromhex("000000000000000100000003"))
+    _, complaints = dump("--files", str(path.with_suffix(".timeindex")))
+    assert complaints == [
+        "The following indexed offsets are not found in the log.",
+        "Indexed offset: 3, found log offset: 5",
+    ]
     _, complaints = dump("--files", str(tmp_path / "00000000000000000009.log"), code=1)
     assert "No such file" in complaints[-1]
     strange = tmp_path / "00000000000000000000.txt"

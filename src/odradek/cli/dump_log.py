@@ -211,10 +211,9 @@ class Dump:
                 for this, before in index_check.disorder
             ]
         if index_check.missing:
-            self.complaints.append("The following indexed offsets are not index_check in the log.")
+            self.complaints.append("The following indexed offsets are not found in the log.")
             self.complaints += [
-                f"Indexed offset: {index}, index_check log offset: {log}"
-                for index, log in index_check.missing
+                f"Indexed offset: {index}, found log offset: {log}" for index, log in index_check.missing
             ]
 
     def txn_index(self, path: Path) -> None:
