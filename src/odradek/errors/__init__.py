@@ -7,9 +7,8 @@ This package imports nothing of the others.
 
 from __future__ import annotations
 
-from odradek.errors.base import KafkaError, OdradekError, ProtocolError
+from odradek.errors.base import BY_CODE, KafkaError, OdradekError, ProtocolError
 from odradek.errors.codes import ErrorCode
-from odradek.errors.from_code import error_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,3 +26,25 @@ if not TYPE_CHECKING:  # or type checkers would take any name for an error
         found: type[KafkaError] = getattr(exceptions, name)
         globals()[name] = found
         return found
+
+
+def error_for(code: int, message: str | None = None) -> KafkaError:
+    """Make the exception of an error code.
+
+    Args:
+        code: A code from a response. One that this release does not know becomes an `UnknownServerError`
+            that names the number.
+        message: The sentence that came with the code, if any.
+
+    Raises:
+        ValueError: `code` is 0, which is no error.
+    """
+    if code == 0:
+        raise ValueError("error code 0 (NONE) is not an error")
+    if not BY_CODE:
+        from odradek.errors import exceptions  # noqa: F401 - fills the table
+
+    error_class = BY_CODE.get(code)
+    if error_class is None:
+        return BY_CODE[-1](message or f"error code {code}, which this release does not know")
+    return error_class(message)
