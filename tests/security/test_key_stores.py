@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from odradek.security.cipher_suites import openssl_name, split_suites
 from odradek.security.errors import TlsConfigError
 from odradek.security.key_stores import as_file, read_key_store, read_trust_store
-from odradek.security.ssl_contexts import client_context, server_context
+from odradek.security.ssl_contexts import client_context, openssl_name, server_context, split_suites
 from odradek.testing.certificates import CertificateAuthority
 
 CA = CertificateAuthority()
