@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from odradek.client.types import TopicPartition
-from odradek.spark.durations import duration_ms
 from odradek.spark.offsets import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest
+from odradek.spark.option_values import duration_ms
 from odradek.spark.options import parse_sink, parse_source
 
 MINIMAL = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}

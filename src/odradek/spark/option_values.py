@@ -1,9 +1,8 @@
 """Options by name, whatever their case, as numbers, booleans, durations and choices. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-from odradek.spark.durations import duration_ms
 
 _MOST = 2**63 - 1
 """The largest number of Spark's own options."""
@@ -89,3 +88,29 @@ class Given:
             raise ValueError(
                 f"Unknown option '{name}'. {hint} A config of the Kafka client is written 'kafka.<its name>'."
             )
+
+
+_MS_PER_UNIT = {
+    "us": 0.001,
+    "ms": 1,
+    "": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds in a duration as Spark writes it (`15m`, `200ms`, `1h`); a bare number is milliseconds.
+
+    Raises `ValueError` if it is none.
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if not match or match[2] not in _MS_PER_UNIT:
+        raise ValueError(
+            f"Time must be specified as a number of microseconds (us), milliseconds (ms), seconds (s), "
+            f"minutes (m or min), hours (h), or days (d), e.g. 50s, 100ms, 15m; got {text!r}"
+        )
+    return int(int(match[1]) * _MS_PER_UNIT[match[2]])
