@@ -51,11 +51,12 @@ logger = logging.getLogger("odradek.client")
 ConnectionKey = tuple[int, str]
 
 _NO_METADATA = "the cluster's metadata cannot be had"
+"""Names the outage in the log."""
 
 
 def check_loop(cluster: Cluster) -> None:
     """Raise `IllegalStateError` in another event loop than the one in which the client was begun: its answers
-    do not come there. (That of a process that was forked is another one.)
+    do not come there. (A process that was forked has another loop, too.)
     """
     if asyncio.get_running_loop() is not cluster.loop:
         raise IllegalStateError(
@@ -72,6 +73,13 @@ class Cluster:
         all_topics: keep the metadata of all topics, not only of wanted ones.
         allow_auto_create: let metadata requests create missing topics where the broker does that.
         may_wait_ms: how long a broker may hold an answer back because this client asks it to (a long fetch).
+
+    Attributes:
+        metadata: as of the newest answer, and the leaders that other answers have named since (KIP-951).
+        on_update: each is called when an answer to Metadata has been taken in.
+        last_failure: why no broker could be reached, or none tells metadata; None since metadata came.
+        outages, stuck: what is told in the log, of brokers and of partitions.
+        closed: nothing is sent or connected any more.
     """
 
     def __init__(
@@ -97,7 +105,7 @@ class Cluster:
         self.loop = asyncio.get_running_loop()
         # By broker and purpose. One that closes takes itself out (`_connection_closed`).
         self._connections: dict[ConnectionKey, Connection] = {}
-        # One try at most for each key: all who want the connection wait for the same one.
+        # One try at most for each key: all who want the connection wait for the same try.
         self._connecting: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         # Tries that failed in a row, and the end of the pause after the last (KIP-144); gone with a success.
         self._failures: dict[ConnectionKey, int] = {}
@@ -108,13 +116,17 @@ class Cluster:
             config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
         )
         self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        # Metadata is asked for by one task at most; `_refresh_again`: somebody asked while it was under way.
+        # Metadata is asked for by one task at most. `_refresh_again`: an update was requested while the task
+        # was under way; its question may have left before what the caller wants to know.
         self._refresh: asyncio.Task[None] | None = None
         self._refresh_again = False
+        # How often metadata has been asked for: by it `wait_update` tells whether an answer is new enough.
         self._questions = 0
-        """How often metadata has been asked for."""
+        # Each gets the number of the question that was answered.
         self._update_waiters: list[asyncio.Future[int]] = []
+        # Requests an update when the metadata has become old (`metadata.max.age.ms`); armed when none runs.
         self._age_timer: asyncio.TimerHandle | None = None
+        # Referred to here, as the loop itself holds its tasks only weakly.
         self._tasks: set[asyncio.Task[Any]] = set()
         self._known_brokers = known_brokers(config)
 
@@ -125,7 +137,7 @@ class Cluster:
     # Connections
 
     def address_of(self, node_id: int) -> Node | None:
-        """A broker by id; bootstrap servers have the ids -1, -2, …"""
+        """Return a broker's address; bootstrap servers have the ids -1, -2, …, as in Kafka's client."""
         if node_id < 0:
             servers = self.config.bootstrap_servers
             host, port = servers[-1 - node_id]
@@ -133,7 +145,7 @@ class Cluster:
         return self.metadata.brokers.get(node_id)
 
     def open_connection(self, node_id: int, purpose: str = "") -> Connection | None:
-        """The connection to a broker if it is open."""
+        """Return the connection to a broker if it is open."""
         connection = self._connections.get((node_id, purpose))
         return connection if connection is not None and not connection.closed else None
 
@@ -146,7 +158,7 @@ class Cluster:
         return max(0.0, self._not_before.get((node_id, purpose), 0.0) - self.now_ms())
 
     async def connection(self, node_id: int, purpose: str = "") -> Connection:
-        """A connection to a broker, made if there is none.
+        """Return a connection to a broker, made if there is none.
 
         Args:
             purpose: distinguishes connections to the same broker, so that what waits on one (a long fetch)
@@ -165,13 +177,13 @@ class Cluster:
             if self.backoff_left_ms(node_id, purpose) > 0:
                 raise ConnectionFailedError(f"broker {node_id} was not reachable a moment ago")
             task = self._connecting[key] = self.loop.create_task(self._connect(key))
-            # Whoever waits hears of an error; where all have gone, nobody need.
+            # A caller that waits hears of an error; if all have given up, asyncio must not complain of it.
             task.add_done_callback(error_of)
-        # Whoever gives up waiting must not end the try of the others.
+        # A caller that gives up waiting must not end the try for the others.
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            # The end of the try is no cancellation of who waits for it, unless that was cancelled too.
+            # `close` cancels the try; that does not cancel the caller, unless it was cancelled itself.
             current = asyncio.current_task()
             if task.cancelled() and self.closed and not (current is not None and current.cancelling()):
                 raise ClosedError("the client was closed meanwhile") from None
@@ -181,6 +193,7 @@ class Cluster:
         try:
             node = self.address_of(key[0])
             if node is None:
+                # A leader that an answer named may be younger than the metadata.
                 self.request_update()
                 raise ConnectionFailedError(f"broker {key[0]} is not in the cluster's metadata")
             failures = self._failures.get(key, 0)
@@ -219,6 +232,7 @@ class Cluster:
         for key, known in list(self._connections.items()):
             if known is connection:
                 del self._connections[key]
+                # The broker that comes back may be of another release.
                 self._known_brokers.lost(connection.address)
                 if not self.closed:
                     # Without this, a broker that accepts and hangs up would be called in a tight loop.
@@ -237,11 +251,12 @@ class Cluster:
                 connection.close()
 
     async def any_connection(self) -> Connection:
-        """A connection to any broker.
+        """Return a connection to any broker.
 
         Raises `NoBrokersAvailableError`, which tells for each server why it could not be reached.
         """
         nodes = self._by_promise()
+        # Mostly there is one, and no task is needed.
         connection = self.open_connection(nodes[0]) if nodes else None
         if connection is not None and not connection.is_silent:
             return connection
@@ -251,7 +266,7 @@ class Cluster:
             raise nobody.as_error(self.last_failure) from None
 
     def _by_promise(self) -> list[int]:
-        """The brokers that may be asked now, those first that are most likely to answer."""
+        """Return the brokers that may be asked now, those first that are most likely to answer."""
         connections = {key: connection.is_silent for key, connection in self._connections.items()}
         nodes = by_promise(connections, list(self.metadata.brokers), len(self.config.bootstrap_servers))
         return [n for n in nodes if self.open_connection(n) is not None or self.backoff_left_ms(n) <= 0]
@@ -294,7 +309,7 @@ class Cluster:
             self.metadata.forget(topic)
 
     def request_update(self) -> None:
-        """Refresh the metadata soon; calls while that is under way count for one more round."""
+        """Refresh the metadata soon. Calls while that is under way cause one more round, all together."""
         if self.closed:
             return
         if self._refresh is None:
@@ -305,11 +320,10 @@ class Cluster:
     async def wait_update(self, timeout_ms: float, *, asked_after: bool = False) -> bool:
         """Ask for fresh metadata and wait for it. Returns false when it did not come in time.
 
-        Raises `AuthenticationError` where no broker can be reached, and one did not accept this client or the
-        other way round.
+        Raises `AuthenticationError` where no broker can be reached, and TLS or the login failed with one.
 
         Args:
-            asked_after: an answer to a question that was on its way already will not do.
+            asked_after: only an answer to a question that was asked after the call will do.
         """
         known = self._questions
         answered = known
@@ -339,8 +353,9 @@ class Cluster:
                     failures += 1
                     self.last_failure = problem
                     if not self.outages or not isinstance(problem, NetworkError | NoBrokersAvailableError):
-                        # What cannot be reached is told of each server.
+                        # Brokers that cannot be reached are told of one by one, where connecting fails.
                         self.outages.failed(_NO_METADATA, problem, self.now_ms())
+                    # Waiting for brokers would not help; other failures may pass in the caller's time.
                     if isinstance(problem, AuthenticationError):
                         self._tell_waiters(problem)
                     await asyncio.sleep(self._retry.delay_ms(failures) / 1000)
@@ -350,7 +365,7 @@ class Cluster:
                 self.outages.ended(_NO_METADATA, self.now_ms())
                 self._updated()
                 if unsettled or self._refresh_again:
-                    # Leaders are being elected, or somebody asked meanwhile: once more, not at once.
+                    # Leaders are being elected, or an update was requested meanwhile: once more, not at once.
                     await asyncio.sleep(self._retry.delay_ms(1) / 1000)
                     if unsettled or self._refresh_again:
                         continue
@@ -379,12 +394,14 @@ class Cluster:
             connection, version, response = await first_answer(self._by_promise(), ask)
         except NobodyAnswered as nobody:
             raise nobody.as_error(self.last_failure) from None
+        # Asked for all, as it would create topics that it is asked for by name, an old broker does not say
+        # which of the wanted are missing.
         expected = topics if asks_for_all(topics, version, self._allow_auto_create) else None
         unsettled = self.metadata.update(response, replace_all=topics is None, expected=expected or ())
         # A broker that is just starting may answer so (Kafka's NetworkClient.handleSuccessfulResponse).
         if not self.metadata.brokers:
             raise NoBrokersAvailableError(f"{connection.address} answered, but names no brokers")
-        # So that the first request to this broker needs no second connection.
+        # Then the first request to this broker needs no second connection.
         self._adopt(connection)
         self._give_up_absent()
         self.close_idle()
@@ -400,7 +417,7 @@ class Cluster:
                 connection.give_up()
 
     def _adopt(self, connection: Connection) -> None:
-        """A bootstrap connection becomes that of the broker with the same address."""
+        """Make a bootstrap connection that of the broker with the same address."""
         for key, known in list(self._connections.items()):
             if known is not connection or key[0] >= 0:
                 continue
@@ -431,15 +448,16 @@ class Cluster:
         if self._age_timer is not None:
             self._age_timer.cancel()
         if not self.closed:
+            # At least 50 ms, as 0 would ask without end.
             self._age_timer = self.loop.call_later(
                 max(0.05, self.config.metadata_max_age_ms / 1000), self.request_update
             )
 
     async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
-        """The partitions of a topic, ascending; asks until they are known.
+        """Return the partitions of a topic, ascending; ask until they are known.
 
         Raises `ClientTimeoutError`, or the topic's own error if it cannot be retried; `IllegalArgumentError`
-        for a name that is none.
+        for a name that no topic can have.
         """
         if not isinstance(topic, str) or not topic:
             raise IllegalArgumentError(f"a topic's name is text that is not empty, not {topic!r}")
@@ -450,6 +468,7 @@ class Cluster:
             if state is not None and state.partitions:
                 return sorted(state.partitions)
             error = self.metadata.errors.get(topic)
+            # Of a topic that was not wanted until now, the error is of an earlier time.
             if error is not None and not error.retriable and not fresh:
                 raise error_for(error, f"topic {topic!r}: {error.message}")
             fresh = False
@@ -458,10 +477,11 @@ class Cluster:
                 raise self.timeout_error(f"topic {topic!r} is not in the metadata", timeout_ms, topic)
 
     async def look_for_partition(self, topic: str, partition: int | None, timeout_ms: float) -> list[int]:
-        """The partitions of a topic, ascending.
+        """Return the partitions of a topic, ascending.
 
-        If `partition` is not among them, as many answers lack it as time allows (`LOOKS_BEFORE_GONE` at
-        most), each to a question asked after the call: brokers learn of new partitions one after the other.
+        If `partition` is not among them, it is looked for in further answers (`LOOKS_BEFORE_GONE` at most, as
+        time allows), each to a question asked after the call: brokers learn of new partitions one after the
+        other.
 
         Raises as `topic_partitions`.
         """
@@ -491,8 +511,9 @@ class Cluster:
                 raise error_for(code, f"topic {tp.topic!r} has no partition {tp.partition}")
 
     def timeout_error(self, what: str, timeout_ms: float, topic: str | None = None) -> KafkaError:
-        """A timeout that says what stood in the way."""
+        """Return a timeout that says what stood in the way."""
         reason = self.why()
+        # Brokers answer, so the topic is what is missing.
         if self.last_failure is None and topic is not None and topic in self.metadata.errors:
             error = self.metadata.errors[topic]
             if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -501,18 +522,18 @@ class Cluster:
         return ClientTimeoutError(f"{what} after {timeout_ms:.0f} ms: {reason}")
 
     def tell_if_it_lasts(self, what: str, problem: OdradekError) -> None:
-        """Something that may fail for a while (a group's coordinator moves, a leader is elected) has failed.
-        What cannot be reached is told already.
+        """Log a failure that may pass by itself (a group's coordinator moves, a leader is elected) if it
+        lasts. Brokers that cannot be reached are told of already.
         """
         if not isinstance(problem, NetworkError | NoBrokersAvailableError):
             self.outages.failed(what, problem, self.now_ms(), after_ms=ORDINARY_MS)
 
     def tell_leaderless(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nobody is known to lead these, of which something is wanted: tell it if that lasts."""
+        """Log that nobody is known to lead these partitions, which are wanted, if that lasts."""
         self.stuck.leaderless(partitions, self.metadata, self.now_ms())
 
     def why(self) -> str:
-        """Return what is known of why something has not come: the last failure, or who has not answered."""
+        """Return why an answer has not come, as far as is known: the last failure, or who is silent."""
         if self.last_failure is not None:
             return str(self.last_failure)
         nodes = [self.address_of(node_id) for node_id, _ in self._connecting]
@@ -527,7 +548,7 @@ class Cluster:
         """Run something until it ends or the client is closed.
 
         Args:
-            watched: somebody looks at its result; if not, a failure is logged.
+            watched: the caller looks at its result; if not, a failure is logged.
         """
         task = self.loop.create_task(coroutine)
         self._tasks.add(task)
@@ -548,6 +569,7 @@ class Cluster:
         tasks = [*self._tasks, *self._connecting.values()]
         if self._refresh is not None:
             tasks.append(self._refresh)
+        # `close` may be called by one of them, which must not end itself.
         current = asyncio.current_task()
         for task in tasks:
             if task is not current:

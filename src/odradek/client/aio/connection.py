@@ -34,7 +34,8 @@ from odradek.wire.foreign import foreign
 logger = logging.getLogger("odradek.client")
 
 _RENEWAL_SPREAD = 0.1
-"""By chance a login is renewed later than at `RENEW_AT`, up to this share of its life, as in Kafka."""
+"""A login is renewed later than at `RENEW_AT`, by a random share of its life up to this one (as Kafka's
+SaslClientAuthenticator does), so that clients that began together do not log in together."""
 
 _EARLY_MS = 1.0
 """Timers may be so much too early."""
@@ -50,6 +51,11 @@ class Connection(asyncio.BufferedProtocol):
     fails with the same error, and the connection is not used again.
 
     Attributes:
+        state: the protocol's side: what is in flight, the versions, the login.
+        closed: no request is taken any more, and all that were in flight have failed.
+        hung_up: the peer closed first; a broker before 0.10 does so when it is asked for ApiVersions.
+        last_used: when a request was sent last; loop time.
+        on_close: called once, when `closed` is set.
         on_silence: called when nothing has come for `patience_ms` though an answer is due, and from time to
             time until something comes.
     """
@@ -67,7 +73,6 @@ class Connection(asyncio.BufferedProtocol):
         mechanism = None if login is None else login.start(self._host)
         self.state = ConnectionState(config.client_id or None, approach, mechanism, address)
         self.closed = False
-        # The peer closed first: to ApiVersions a broker before 0.10 answers so.
         self.hung_up = False
         self.last_used = loop.time()
         self.on_close: Callable[[Connection], None] | None = None
@@ -85,12 +90,15 @@ class Connection(asyncio.BufferedProtocol):
         # answer does not move it; so most requests cost no timer.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
+        # Fires when a broker says nothing to ApiVersions, as 0.9 does.
         self._patience: asyncio.TimerHandle | None = None
+        # Requests that wait for the end of another login: a broker takes nothing between its steps (KIP-368).
         self._held: list[Any] = []
-        """Requests that wait for the end of another login."""
+        # Fires when it is time for another login.
         self._renewal: asyncio.TimerHandle | None = None
+        # When something came last, or when what is in flight was begun; loop time.
         self._heard = loop.time()
-        """When something came last, or when what is in flight was begun."""
+        # Fires when the broker may have become silent; armed while anything is in flight.
         self._listening: asyncio.TimerHandle | None = None
 
     # asyncio.BufferedProtocol
@@ -123,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
             for frame in self._inbound.written(nbytes):
                 self._frame(frame)
             if self.state.versions is None and (size := self._inbound.announced) and foreign(size):
-                # It may be less than the largest frame, which would be waited for.
+                # The size may be below the largest frame's, and the rest would be waited for.
                 raise ProtocolError(f"a frame of {size} bytes{foreign(size)}")
         except ProtocolError as problem:
             self.close(ConnectionFailedError(f"{self.address} sent what is not Kafka's protocol: {problem}"))
@@ -134,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state.versions is None or self.state.login_is_next:
             again = self.state.continue_handshake(frame)
             if isinstance(again, Work):
-                # A password is hashed, or a token fetched: others of this loop need not wait for it.
+                # A password is hashed, or a token fetched: other tasks of the loop need not wait for that.
                 working = self._loop.run_in_executor(None, self.state.work_off, again)
                 working.add_done_callback(self._worked_off)
                 return
@@ -142,6 +150,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         asked, message = self.state.receive(frame)
         self.state.note_throttle(message, self._loop.time() * 1000)
+        # Done already where the caller was cancelled.
         if not asked.token.done():
             asked.token.set_result(message)
 
@@ -154,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._go_on_with_handshake(self.state.worked_off(working.result()))
                 return
             except Exception as bug:
-                # Out of a callback nobody hears of it, and the handshake would wait until its time is over.
+                # asyncio only logs what a callback raises; the handshake would wait until its time is over.
                 logger.exception("a login with %s could not go on", self.address)
                 problem = ConnectionFailedError(f"the login with {self.address} could not go on: {bug!r}")
         if not isinstance(problem, Exception):
@@ -229,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_silent(self) -> bool:
-        """Return whether an answer is due for longer than one waits patiently."""
+        """Return whether an answer is due for longer than `patience_ms`."""
         return self.silent_ms >= self.patience_ms - _EARLY_MS
 
     def give_up(self) -> None:
@@ -241,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.state.versions is not None and self.state.versions.has(key)
 
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
-        """The version to speak; raises `UnsupportedByBrokerError`."""
+        """Return the version to speak. Raises `UnsupportedByBrokerError`."""
         return pick_version(self.state, key, at_most, at_least)  # type: ignore[arg-type]
 
     def send(self, message: Any, version: int, timeout_ms: float | None = None) -> asyncio.Future[Any]:
@@ -258,11 +267,13 @@ class Connection(asyncio.BufferedProtocol):
         future: asyncio.Future[Any] = self._loop.create_future()
         now = self._loop.time()
         self.last_used = now
+        # Silence counts from the first request that is in flight, not from the last answer.
         if not self.state.in_flight:
             self._heard = now
         if self._listening is None:
             self._listen(self.patience_ms)
         timeout_ms = timeout_ms if timeout_ms is not None else self._config.request_timeout_ms
+        # Later while a broker throttles this client: it reads nothing meanwhile (KIP-219).
         deadline = self.state.deadline_ms(now * 1000, timeout_ms)
         self._ask(self.state.request(message, version, future, deadline))
         self._arm_by(deadline)
@@ -361,8 +372,7 @@ async def connect(
     Args:
         timeout_ms: for all of it, the further connections included that an old broker takes.
         known: what is known of brokers that do not know ApiVersions; is added to.
-        outages: where it is told of a peer that says nothing for `MUTE_MS`, which may be long before
-            `timeout_ms`.
+        outages: is told of a peer that says nothing for `MUTE_MS`, which may be long before `timeout_ms`.
 
     Raises `ConnectionFailedError`, which names the address and the reason.
     """
@@ -377,7 +387,7 @@ async def connect(
             with _mute_is_told(connection, outages):
                 await _open(connection, host, port, deadline, timeout_ms)
         except ConnectionFailedError as problem:
-            # The first reason is the one to tell: what follows are only tries to find an old broker.
+            # The first reason is told: what follows are only tries, in case that the broker is an old one.
             failed = failed or problem
             approach = connection.state.after_hang_up() if connection.hung_up else None
             continue
@@ -415,7 +425,7 @@ def _not_connected(connection: Connection, waited_ms: float) -> str:
 
 
 async def _open(connection: Connection, host: str, port: int, deadline: float, timeout_ms: float) -> None:
-    """One try. Raises `ConnectionFailedError`."""
+    """Make one try to connect and shake hands. Raises `ConnectionFailedError`."""
     address = connection.address
     loop = asyncio.get_running_loop()
     context = None
@@ -430,9 +440,9 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
                     host,
                     port,
                     ssl=context,
-                    # Every waiting is bounded by the deadline.
+                    # Bounded by the deadline, as everything here; asyncio's own bound is 60 s.
                     ssl_handshake_timeout=max(timeout_ms / 1000, 0.001),
-                    # Whoever closes waits for nobody.
+                    # asyncio would wait 30 s for a farewell that Kafka's brokers do not send.
                     ssl_shutdown_timeout=_SHUTDOWN_S,
                 )
             _tune(connection, connection._config)
@@ -443,7 +453,7 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
         raise ConnectionFailedError(str(error)) from None
     except ssl.SSLError as problem:
         connection.close(problem)
-        connection.hung_up = False  # who refuses a certificate is no old broker
+        connection.hung_up = False  # a broker that refuses a certificate is no old one
         raise SslAuthenticationError(f"{address}: SSL handshake failed: {explain(problem)}") from problem
     except OSError as problem:
         connection.close(problem)
@@ -454,6 +464,7 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
             reason = f"{reason} in the TLS handshake: {hung_up_hint(connection._config.security.protocol)}"
         raise ConnectionFailedError(f"{address}: {reason}") from problem
     except BaseException:
+        # Cancelled: the transport may exist already, and nobody else knows of it.
         connection.close(ConnectionFailedError(f"{address}: connecting was given up"))
         raise
 

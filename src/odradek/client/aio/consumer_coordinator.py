@@ -1,10 +1,10 @@
 """The consumer's side of its group: being in it, what a rebalance means to the application, heartbeats.
 
-What is asked of the group's coordinator on the way is in `group_link`, `group_join` and `group_commits`.
+The requests to the group's coordinator are in `group_link`, `group_join` and `group_commits`.
 
-As in Kafka's client, a rebalance goes on only while the application is in `poll`: there the listener is
-called and positions are committed. The requests of a join themselves run as a task, so that a short `poll`
-can return and the next one take up where it stood. Heartbeats run beside; when `poll` stays away for
+As in Kafka's ConsumerCoordinator, a rebalance goes on only while the application is in `poll`: there the
+listener is called and positions are committed. The requests of a join run as a task, so that a short `poll`
+can return, and the next `poll` goes on with the same join. Heartbeats run beside; when `poll` stays away for
 `max_poll_interval_ms`, they leave the group.
 """
 
@@ -36,6 +36,7 @@ logger = logging.getLogger("odradek.client.consumer")
 Invoke = Callable[[Callable[..., Any], tuple[TopicPartition, ...]], Awaitable[None]]
 
 _REBALANCE_COMMIT_MS = 5_000
+"""How long a commit before a rebalance may take: the other members wait for this one."""
 
 
 class ConsumerCoordinator:
@@ -49,6 +50,11 @@ class ConsumerCoordinator:
         invoke: calls a listener's method with partitions, where the application wants it called.
         changed: called when `poll` has something to do.
         taking: tells whether the application has taken a record since it was last asked.
+
+    Attributes:
+        member: the state machine of this member.
+        listener: the application's, or None.
+        rebalances: how many assignments have come; for the metrics.
     """
 
     def __init__(
@@ -74,19 +80,25 @@ class ConsumerCoordinator:
         self._invoke = invoke
         self._changed = changed
         self._taking = taking
+        # JoinGroup and SyncGroup, tried again until they end. It outlives the `poll` that began it.
         self._join: asyncio.Task[tuple[Generation, tuple[TopicPartition, ...]]] | None = None
+        # What must not be left half done; see `_whole`.
         self._step: asyncio.Task[None] | None = None
+        # `_prepare` was done for the join that is under way: not again, as it is tried again (Kafka's
+        # AbstractCoordinator.needsJoinPrepare).
         self._prepared = False
         self._heartbeats: asyncio.Task[None] | None = None
         self._last_poll_ms = cluster.now_ms()
+        # An error of a heartbeat that the next `poll` raises.
         self._fatal: OdradekError | None = None
         self.rebalances = 0
+        # The generation of the last assignment; it stays when the place is lost, see `metadata`.
         self._assigned_in = Generation(-1, "")
         cluster.on_update.append(self._metadata_updated)
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """As whom the current partitions were assigned: also after the place is lost, so that whoever is
-        asked to commit for it can see that.
+        """Return the member to whom the current partitions were assigned, also after its place is lost: so
+        the coordinator refuses offsets that a producer commits for it (KIP-447).
         """
         if not self._positions.is_group_managed:
             return ConsumerGroupMetadata(self.group_id)
@@ -96,7 +108,7 @@ class ConsumerCoordinator:
     # Polling
 
     def polled(self) -> None:
-        """The application is in `poll`."""
+        """Note that the application is in `poll`."""
         self._last_poll_ms = self._cluster.now_ms()
 
     @property
@@ -114,8 +126,8 @@ class ConsumerCoordinator:
         """Be a member of the group, with an assignment that is current.
 
         Args:
-            deadline_ms: when to stop waiting for the group (monotonic); the join then goes on by itself and
-                is taken up by the next call. Listeners and the commit before a rebalance are never cut short.
+            deadline_ms: when to stop waiting for the group (monotonic); the join then goes on by itself, and
+                the next call waits for it. Listeners and the commit before a rebalance are never cut short.
 
         Returns: whether the member is in the group and up to date.
 
@@ -140,20 +152,23 @@ class ConsumerCoordinator:
                 self._join = self._cluster.spawn(self._joining.until_done(), watched=True)
             join = self._join
             left = (deadline_ms - self._cluster.now_ms()) / 1000
+            # Not wait_for, which would end the join with the time.
             done, _ = await asyncio.wait({join}, timeout=max(0.0, left))
             if not done:
                 return False
+            # `close` and `unsubscribe` end the join.
             if self._join is not join or join.cancelled():
                 raise ClosedError("the consumer was closed meanwhile")
             self._join = None
             generation, assigned = join.result()
             self._prepared = False
+            # Else a heartbeat has lost the place since the assignment came: join again.
             if self.member.generation == generation and self.member.state is MemberState.STABLE:
                 await self._whole(self._complete(generation, assigned))
         return True
 
     async def _whole(self, step: Coroutine[Any, Any, None]) -> None:
-        """Do something that `poll`, if cancelled, must not leave half done: the next call waits for it."""
+        """Run a step that a cancelled `poll` must not leave half done: the next call waits for its end."""
         self._step = self._cluster.spawn(step, watched=True)
         await self._end_of_step()
 
@@ -168,7 +183,7 @@ class ConsumerCoordinator:
         step.result()
 
     async def _give_up_lost(self) -> None:
-        """The partitions belong to others by now: no commit, only the news."""
+        """Give up partitions that belong to other members by now: nothing is committed (KIP-429)."""
         self.member.lost = False
         lost = tuple(sorted(self._positions.assigned))
         self._positions.set_assignment(())
@@ -176,7 +191,7 @@ class ConsumerCoordinator:
             await self._invoke(self.listener.on_partitions_lost, lost)
 
     async def _prepare(self) -> None:
-        """Before a join: commit, and give up what the protocol says."""
+        """Commit before a join, and give up what the protocol says (Kafka's onJoinPrepare)."""
         positions = self._positions
         if self._config.enable_auto_commit and positions.assigned:
             await self._commit_before_rebalance()
@@ -185,6 +200,7 @@ class ConsumerCoordinator:
         else:
             # Cooperative: only what is not subscribed to any more.
             revoked = tuple(sorted(tp for tp in positions.assigned if tp.topic not in positions.topics))
+        # Before the listener, which commits what it has processed: no more records come meanwhile.
         for tp in revoked:
             positions.assigned[tp].revoking = True
         if revoked and self.listener is not None:
@@ -195,13 +211,14 @@ class ConsumerCoordinator:
         offsets = self._positions.consumed()
         if not offsets or self.member.generation.number < 0:
             return
+        # If it fails, records come twice; the rebalance goes on, as in Kafka.
         try:
             await self.commits.commit(offsets, _REBALANCE_COMMIT_MS)
         except OdradekError as problem:
             logger.warning("group %s: commit before the rebalance failed: %s", self.group_id, problem)
 
     async def _complete(self, generation: Generation, assigned: tuple[TopicPartition, ...]) -> None:
-        """The assignment came: tell the listener what goes and what comes."""
+        """Take an assignment, and tell the listener what goes and what comes (Kafka's onJoinComplete)."""
         self.rebalances += 1
         self._assigned_in = generation
         positions = self._positions
@@ -218,9 +235,10 @@ class ConsumerCoordinator:
                     await self._commit_before_rebalance()
                 if self.listener is not None:
                     await self._invoke(self.listener.on_partitions_revoked, revoked)
-                # The others can have them only in the next round.
+                # Other members can have them only in the next round (KIP-429).
                 self.member.request_rejoin()
         positions.set_assignment(assigned)
+        # The first epoch of a position is no change of the leader, and asks for no validation.
         for position in positions:
             position.leader_epoch = max(
                 position.leader_epoch, self._cluster.metadata.leader_epoch(position.tp)
@@ -228,6 +246,7 @@ class ConsumerCoordinator:
         added = tuple(sorted(now - before))
         logger.info("group %s: assigned %s", self.group_id, ", ".join(map(str, sorted(now))) or "nothing")
         self._changed()
+        # Also when nothing was added, as in Kafka: a listener may count rebalances by it.
         if self.listener is not None:
             await self._invoke(self.listener.on_partitions_assigned, added)
 
@@ -239,6 +258,7 @@ class ConsumerCoordinator:
             self._positions.matching(
                 known, lambda t: known[t].is_internal, self._config.exclude_internal_topics
             )
+        # A topic has got more partitions, or was made, or is gone.
         if self._joining.out_of_date():
             self.member.request_rejoin()
             self._changed()
@@ -254,6 +274,7 @@ class ConsumerCoordinator:
         last_success = self._cluster.now_ms()
         while True:
             await asyncio.sleep(interval)
+            # An iteration takes records without a call that comes through here.
             if self._taking():
                 self.polled()
             if not self.member.in_group:
@@ -276,17 +297,19 @@ class ConsumerCoordinator:
                 return
             except OdradekError as problem:
                 logger.debug("group %s: heartbeat failed: %s", self.group_id, problem)
+                # The coordinator is probably gone (Kafka's AbstractCoordinator.HeartbeatThread).
                 if self._cluster.now_ms() - last_success > self._config.session_timeout_ms:
                     self.link.forget()
                 continue
             code = to_code(answer.error_code)
+            # A coordinator that rebalances has taken the heartbeat all the same.
             if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
                 last_success = self._cluster.now_ms()
             if code != ErrorCode.NONE:
                 self._heartbeat_refused(code, about)
 
     async def _left_as_nobody_polls(self) -> bool:
-        """Leave the group where the application has not polled in time; returns whether that is so."""
+        """Leave the group if the application has not polled in time; return whether that is so (KIP-62)."""
         idle_ms = self._cluster.now_ms() - self._last_poll_ms
         if idle_ms <= self._config.max_poll_interval_ms:
             return False
@@ -301,7 +324,8 @@ class ConsumerCoordinator:
     def _heartbeat_refused(self, code: ErrorCode, about: Generation) -> None:
         member = self.member
         if code == ErrorCode.REBALANCE_IN_PROGRESS and member.state is not MemberState.STABLE:
-            return  # it is joining already
+            # It is joining already (Kafka's AbstractCoordinator.HeartbeatResponseHandler).
+            return
         reaction = member.answered(Call.HEARTBEAT, code, about)
         logger.debug("group %s: heartbeat answered with %s", self.group_id, code.name)
         if reaction & Reaction.FIND_COORDINATOR:
@@ -315,6 +339,7 @@ class ConsumerCoordinator:
     async def leave(self, reason: str, *, lost: bool = False) -> None:
         """Tell the coordinator that this member goes; a static member just goes (KIP-345). Never raises."""
         about = self.member.generation
+        # Before the answer: whatever becomes of the request, this member does not count itself in.
         self.member.left(lost=lost)
         self._changed()
         if not about.member_id or self._config.group_instance_id is not None or self.link.node is None:
@@ -322,6 +347,7 @@ class ConsumerCoordinator:
         try:
             connection = await self.link.connection()
             version = connection.pick(ApiKey.LEAVE_GROUP)
+            # Several members since version 3 (KIP-345), the reason since 5 (KIP-800).
             request = LeaveGroupRequest(
                 group_id=self.group_id,
                 members=[MemberIdentity(member_id=about.member_id, reason=reason if version >= 5 else None)],
@@ -333,7 +359,7 @@ class ConsumerCoordinator:
             logger.debug("group %s: leaving failed: %s", self.group_id, problem)
 
     async def unsubscribed(self) -> None:
-        """Nothing is subscribed to any more: give everything up and leave."""
+        """Give everything up and leave, as nothing is subscribed to any more (Kafka's onLeavePrepare)."""
         await self._stop_join()
         revoked = tuple(sorted(self._positions.assigned))
         if revoked and self.listener is not None:
@@ -357,7 +383,7 @@ class ConsumerCoordinator:
         if self._heartbeats is not None:
             self._heartbeats.cancel()
         await self._stop_join()
-        # Of those that are being revoked the listener has been told, and may be closing for it.
+        # The listener has been told of partitions that are being revoked, and may be closing for that.
         revoked = tuple(sorted(position.tp for position in self._positions if not position.revoking))
         if self._positions.is_group_managed and revoked and self.listener is not None:
             method = (

@@ -44,7 +44,7 @@ T = TypeVar("T")
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
 CLOSE_TIMEOUT_MS = 30_000
-"""How long taking leave of the group may take, by default."""
+"""How long taking leave of the group may take, by default (Kafka's DEFAULT_CLOSE_TIMEOUT_MS)."""
 
 listening: ContextVar[Any] = ContextVar("odradek_listening", default=None)
 """The engine whose listener runs in this task."""
@@ -53,18 +53,24 @@ _TOPIC_FATAL = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EX
 
 
 class ConsumerEngine:
-    """The engine of both consumers; lives in the event loop.
+    """The engine of both consumers; it lives in the event loop.
 
-    What `take` and `ready` touch may be touched by the application's thread as well: see `FetchBuffer`.
+    `take`, `hand_out` and `ready` may be called by the application's thread, too: see `FetchBuffer`.
 
     Args:
         config: the consumer's.
         invoke: calls a listener's method; None calls it here and awaits what it returns.
+
+    Attributes:
+        closing, closed: `close` has begun, has ended.
+        positions: the subscription, and the position in each assigned partition.
+        buffer: the records that were fetched and not yet given out.
+        group: None for a consumer without a group id.
     """
 
     def __init__(self, config: ConsumerConfig, invoke: Invoke | None = None) -> None:
         self.config = config
-        # `closing` is set first and stays: whoever is `closed` is `closing`.
+        # `closing` is set first and stays: a consumer that is `closed` is `closing`.
         self.closed = self.closing = False
         # Further calls of `close`, which return with the first.
         self._close_waiters: list[asyncio.Future[None]] = []
@@ -79,8 +85,8 @@ class ConsumerEngine:
             allow_auto_create=config.allow_auto_create_topics,
             may_wait_ms=config.fetch_max_wait_ms,
         )
-        # Set by all that may end a wait: records, errors, metadata, the group. Whoever waits clears it before
-        # it looks, so that nothing that comes between the look and the wait is missed.
+        # Set by all that may end a wait: records, errors, metadata, the group. A wait clears it before it
+        # looks, so that nothing that comes between the look and the wait is missed.
         self._news = asyncio.Event()
         self.fetcher = Fetcher(config, self.cluster, self.positions, self.buffer, self._news.set)
         self.group: ConsumerCoordinator | None = None
@@ -111,6 +117,7 @@ class ConsumerEngine:
         self.cluster.on_update.append(self._metadata_updated)
 
     async def _call(self, method: Callable[..., Any], partitions: tuple[TopicPartition, ...]) -> None:
+        # So that a `poll` or `close` out of the listener is recognised, which would wait for the listener.
         before = listening.set(self)
         try:
             result = method(partitions)
@@ -197,6 +204,7 @@ class ConsumerEngine:
                 self._need_not_closing()
             self._auto_commit()
             self.resolver.start()
+            # After the group, which may just have taken away what is buffered.
             if self.buffer.takeable:
                 return True
             left = (deadline - self.cluster.now_ms()) / 1000
@@ -252,7 +260,7 @@ class ConsumerEngine:
         return self.buffer.used != self._used_seen
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Records that have been fetched."""
+        """Take records that have been fetched."""
         records = self.buffer.take(limit)
         if records:
             self._records_polled += len(records)
@@ -279,7 +287,7 @@ class ConsumerEngine:
         """
         while self.buffer.takeable:
             if not looked:
-                # Before the look, so that what comes up after it counts.
+                # Before the look at `ready`, so that an interrupt after it ends this round.
                 self._round = self.buffer.come_back()
                 if not self.ready(time.monotonic() * 1000):
                     return
@@ -293,7 +301,7 @@ class ConsumerEngine:
                 yield from records
 
     def polled(self) -> None:
-        """The application asks for records: it is alive."""
+        """Note that the application asks for records: it is alive (`max.poll.interval.ms`)."""
         if self.group is not None:
             self.group.polled()
 
@@ -325,6 +333,7 @@ class ConsumerEngine:
     ) -> None:
         if error is not None:
             logger.warning("offsets could not be committed automatically: %s", error)
+            # Soon again, as in Kafka's ConsumerCoordinator.autoCommitOffsetsAsync.
             self._next_commit_ms = self.cluster.now_ms() + self.config.retry_backoff_ms
             return
         self.interceptors.tell("on_commit", offsets)
@@ -345,6 +354,7 @@ class ConsumerEngine:
         if topics is not None:
             names = list(topics)
             if not names:
+                # As in Kafka's KafkaConsumer.subscribe.
                 await self.unsubscribe()
                 return
             if any(not isinstance(name, str) or not name.strip() for name in names):
@@ -354,6 +364,7 @@ class ConsumerEngine:
             self.cluster.want_only(names)
         else:
             assert pattern is not None
+            # The topics that match are known when metadata of all topics has come.
             self.positions.subscribe_pattern(_compiled(pattern))
             self.cluster.all_topics = changed = True
         self.group.listener = _as_listener(listener)
@@ -379,6 +390,7 @@ class ConsumerEngine:
         """See `AsyncConsumer.unsubscribe`; `failed` as with `close`."""
         self.need_open()
         if self.group is not None and self.positions.is_group_managed:
+            # Before leaving: without a generation the coordinator takes no commit.
             if self.config.enable_auto_commit:
                 await self._commit_at_the_end(failed=failed, tell=logging.WARNING)
             await self.group.unsubscribed()
@@ -400,7 +412,7 @@ class ConsumerEngine:
         self.fetcher.wake()
 
     def seek_to(self, timestamp: int, partitions: Iterable[TopicPartition]) -> None:
-        """To the beginning or the end, when next needed."""
+        """Let positions go to the beginning or the end; which offset that is, is asked for next."""
         self.need_open()
         chosen = [self.positions[TopicPartition(*tp)] for tp in partitions] or list(self.positions)
         for position in chosen:
@@ -432,6 +444,7 @@ class ConsumerEngine:
             self.positions[TopicPartition(*tp)].paused = paused
         self.buffer.interrupt()
         if not paused:
+            # Records of the partition may be in the buffer already.
             self._news.set()
         self.fetcher.wake()
 
@@ -450,11 +463,12 @@ class ConsumerEngine:
                 else OffsetAndMetadata(int(value))
                 for tp, value in offsets.items()
             }
+        # Before the answer: the application is done with these records, whatever becomes of the commit.
         self.buffer.committed(wanted)
         return wanted
 
     def group_needed(self) -> ConsumerCoordinator:
-        """The group; raises `IllegalStateError` without one."""
+        """Return the group. Raises `IllegalStateError` without one."""
         if self.group is None:
             raise IllegalStateError("committed offsets belong to a group: configure group.id")
         return self.group
@@ -477,9 +491,11 @@ class ConsumerEngine:
 
     async def _commit_at_the_end(self, *, failed: bool = False, tell: int = logging.INFO) -> None:
         assert self.group is not None
+        # An older commit that came later would take this one back.
         await self.group.commits.background_done()
         offsets = self.positions.consumed()
         if failed:
+            # docs/decisions/what-a-failing-consumer-commits.md; only ever back, never past the position.
             back = {tp: at for tp, at in self.buffer.unprocessed().items() if tp in offsets}
             back = {tp: at for tp, at in back.items() if at.offset < offsets[tp].offset}
             offsets |= back
@@ -492,6 +508,7 @@ class ConsumerEngine:
                 )
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return
+        # Bounded, as `close` may have to leave the group in what is left of its time.
         try:
             await self.group.commits.commit(offsets, min(5_000, self.config.default_api_timeout_ms))
         except OdradekError as problem:
@@ -502,7 +519,7 @@ class ConsumerEngine:
     async def offsets(
         self, timestamps: Mapping[Any, int], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """ListOffsets."""
+        """Ask for offsets by time (ListOffsets), or by EARLIEST and LATEST."""
         self.need_open()
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
@@ -514,7 +531,8 @@ class ConsumerEngine:
         """See `AsyncConsumer.offsets_for_times`."""
         for tp, timestamp in timestamps.items():
             if timestamp < 0:
-                # To brokers these mean the beginning, the end and others; Kafka's client refuses them, too.
+                # To brokers negative times mean the beginning, the end and others; Kafka's client refuses
+                # them, too.
                 raise IllegalArgumentError(
                     f"the time for {TopicPartition(*tp)} is {timestamp}: it cannot be negative "
                     "(beginning_offsets and end_offsets give the ends)"
@@ -524,7 +542,7 @@ class ConsumerEngine:
         return {tp: entry if entry.offset >= 0 else None for tp, entry in entries.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: float | None) -> list[PartitionInfo]:
-        """The partitions of a topic."""
+        """Return the partitions of a topic."""
         self.need_open()
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         await self.cluster.topic_partitions(topic, timeout)
@@ -532,9 +550,10 @@ class ConsumerEngine:
         return [] if state is None else [state.partitions[n].info() for n in sorted(state.partitions)]
 
     def lag(self, tp: TopicPartition) -> int | None:
-        """Records between the position and the end, as of the last fetch."""
+        """Return how many records are between the position and the end, as of the last fetch."""
         position = self.positions[tp]
         offset = position.offset
+        # Records of open transactions cannot be read yet (Kafka's SubscriptionState.partitionLag).
         end = position.last_stable_offset if self.config.isolation else position.high_watermark
         return None if offset is None or end < 0 else max(0, end - offset)
 
@@ -560,13 +579,14 @@ class ConsumerEngine:
         if self.closed:
             return
         if self.closing:
-            # A listener of this consumer may call it while the first `close` waits for that listener: one
-            # that waited in turn would never return.
+            # A listener of this consumer may call it while the first `close` waits for that listener: if this
+            # call waited in turn, neither would return.
             if listening.get() is not self:
                 ended = asyncio.get_running_loop().create_future()
                 self._close_waiters.append(ended)
                 await ended
             return
+        # Ends the waits of `poll` and of an iteration in other threads or tasks.
         self.closing = True
         self.buffer.interrupt()
         self._news.set()
@@ -579,6 +599,7 @@ class ConsumerEngine:
         except TimeoutError:
             logger.warning("the consumer could not take leave of its group within %d ms", timeout_ms)
         finally:
+            # Whatever has become of the commit and the group: no task, timer or connection stays behind.
             self.closed = True
             if self._commit_timer is not None:
                 self._commit_timer.cancel()
@@ -599,13 +620,15 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def at_least_one(limit: int) -> int:
-    """Return how many records to take. Raises `IllegalArgumentError` if that is none."""
+    """Return how many records to take. Raises `IllegalArgumentError` if that is less than one."""
     if limit < 1:
         raise IllegalArgumentError(f"at most {limit} records: take one at least")
     return limit
 
 
 class _Listener(ConsumerRebalanceListener):
+    # An object with some of the methods is enough; those that it lacks do as the base class says, which has
+    # `on_partitions_lost` call `on_partitions_revoked`.
     def __init__(self, given: Any) -> None:
         self._given = given
 

@@ -28,7 +28,7 @@ from odradek.wire.fetch_session_handler import SESSION_LOST, FetchSessionHandler
 logger = logging.getLogger("odradek.client.consumer")
 
 FETCH = "fetch"
-"""The connection of its own, so that what waits for records holds up nothing else."""
+"""The purpose of the fetcher's connections: what waits for records holds up nothing else."""
 
 _LOOK_ELSEWHERE = frozenset(
     {
@@ -45,10 +45,12 @@ _LOOK_ELSEWHERE = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
+"""Errors after which the leader is looked for, as in Kafka's FetchCollector.handleInitializeErrors: it may
+have moved, or the partition may just be made."""
 
 
 class Fetcher:
-    """Runs in the client's loop.
+    """Fetches for one consumer. Runs in the client's loop.
 
     Args:
         config: the consumer's.
@@ -56,6 +58,10 @@ class Fetcher:
         positions: what is assigned, and where it stands.
         buffer: where chunks go.
         changed: called when records or errors have come.
+
+    Attributes:
+        failure: the newest failure that `poll` has not raised yet.
+        bytes_fetched, fetches: for the metrics; they only grow.
     """
 
     def __init__(
@@ -81,20 +87,20 @@ class Fetcher:
         self._timer_at = float("inf")
         # From a `wake` to the look that it asked for, so that many of them in a turn make one look.
         self._wake_scheduled = False
-        # The newest failure that `poll` has not raised yet.
         self.failure: OdradekError | None = None
         self.bytes_fetched = 0
         self.fetches = 0
         cluster.on_update.append(self.wake)
 
     def wake(self) -> None:
-        """Something changed: see who can be asked. Call from the loop."""
+        """Look soon which brokers can be asked, as something has changed. Call from the loop."""
         if not self._wake_scheduled and not self._cluster.closed:
             self._wake_scheduled = True
             self._loop.call_soon(self._send_fetches)
 
     def _wake_later(self, delay_ms: float) -> None:
         when = self._loop.time() + max(0.0, delay_ms) / 1000
+        # One timer for all that wait, as each look sees all.
         if self._timer is not None:
             if self._timer_at <= when:
                 return
@@ -130,6 +136,7 @@ class Fetcher:
                 self._wake_later(position.not_before_ms - now)
                 continue
             by_node.setdefault(node, []).append(position)
+            # One chunk being read and one ahead: more would only fill the memory.
             if waiting.get(id(position), 0) > 1:
                 full.add(node)
         if leaderless:
@@ -138,6 +145,7 @@ class Fetcher:
         for node, positions in by_node.items():
             if node in self._busy or node in full:
                 continue
+            # Else the task would end at once, and wake this again without a pause.
             wait = self._cluster.backoff_left_ms(node, FETCH)
             if wait > 0 and self._cluster.open_connection(node, FETCH) is None:
                 self._wake_later(wait)
@@ -147,21 +155,22 @@ class Fetcher:
 
     def _begin_anew(self, position: Position, waiting: dict[int, int], now: float) -> None:
         if waiting.get(id(position)):
-            return  # what was fetched of the old topic is good, and given out first
+            return  # records of the old topic are good, and given out first
         if position.not_before_ms > now:
             self._wake_later(position.not_before_ms - now)
             return
         try:
             self._positions.begin_anew(position)
         except TopicRecreatedError as problem:
+            # Only the application can go on, by a seek: raised again now and then until it does.
             position.not_before_ms = now + self._config.retry_backoff_max_ms
             self._fail(problem)
         self._changed()
 
     def _node_for(self, position: Position, now: float) -> int | None:
         if position.preferred_replica >= 0:
-            # The leader named a nearer replica (KIP-392). As in Kafka's SubscriptionState it is believed for
-            # the maximum age of metadata, then the leader is asked anew.
+            # The leader named a nearer replica (KIP-392). As in Kafka's SubscriptionState it is asked for the
+            # maximum age of metadata, then the leader again.
             if (
                 now < position.preferred_until_ms
                 and position.preferred_replica in self._cluster.metadata.brokers
@@ -176,8 +185,8 @@ class Fetcher:
             connection = await self._cluster.connection(node, FETCH)
             for p in positions:
                 self._positions.leader_changed(p.tp, self._cluster.metadata.leader_epoch(p.tp))
-            # Of what was meant to be asked here another may be the leader by now. In that one's epoch this
-            # broker may follow, behind it, and find an offset out of range that is not.
+            # While the connection was made, another broker may have become leader. This one may follow in the
+            # new epoch, lag behind, and call an offset out of range that is not.
             now = self._cluster.now_ms()
             positions = [
                 p
@@ -222,6 +231,7 @@ class Fetcher:
                     p.preferred_replica = -1
             self._cluster.request_update()
             self._wake_later(self._config.retry_backoff_ms)
+            # No version of Fetch in common: that does not pass.
             if isinstance(problem, KafkaError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:
                 self._fail(problem)
             return
@@ -241,8 +251,10 @@ class Fetcher:
         answers = session.handle_response(response)
         if answers is None:
             code = to_code(response.error_code)
+            # A topic id may have changed (KIP-516).
             if code.refreshes_metadata or code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
                 self._cluster.request_update()
+            # A lost session is opened anew at once; any other error of a whole answer is not the session's.
             if code not in SESSION_LOST:
                 not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
                 for position, _, _ in asked.values():
@@ -252,7 +264,7 @@ class Fetcher:
         refused: dict[TopicPartition, str] = {}
         for key, data in answers.items():
             position, turn, offset = asked[TopicPartition(*key)]
-            # Somebody sought meanwhile: these records are not the next ones.
+            # The position has changed meanwhile, by a seek or a reset: these records are not the next.
             if position.turn != turn or position.fetch_offset != offset:
                 continue
             code = to_code(data.error_code)
@@ -261,7 +273,7 @@ class Fetcher:
             came = self._take(position, data, response.node_endpoints) or came
         stuck = self._cluster.stuck
         if stuck:
-            # An answer within a session names those alone of which there is news.
+            # An answer within a session names only partitions with news: the others went well, too (KIP-227).
             stuck.went_well(asked.keys() - refused.keys(), self._cluster.now_ms())
         if refused:
             stuck.failed(refused, self._cluster.now_ms())
@@ -269,7 +281,7 @@ class Fetcher:
             self._changed()
 
     def _take(self, position: Position, data: Any, endpoints: Any) -> bool:
-        """Take one partition's part. Returns whether there is news for `poll`."""
+        """Take one partition's part of an answer. Returns whether there is news for `poll`."""
         code = to_code(data.error_code)
         if code != ErrorCode.NONE:
             return self._refused(position, code, data, endpoints)
@@ -302,11 +314,11 @@ class Fetcher:
         logger.debug("fetch of %s at %d: %s", position.tp, position.fetch_offset, code.name)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if position.preferred_replica >= 0:
-                # A follower may lag behind the leader: only the leader's word resets a position (KIP-392).
+                # A follower may lag behind the leader, whose answer alone resets a position (KIP-392).
                 position.preferred_replica = -1
                 return False
             if self._buffer.counts().get(id(position)):
-                # What is buffered is good; the range is looked at again when it is used up.
+                # Records in the buffer are good; the range is looked at again when they are used up.
                 position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
                 return False
             return self._out_of_range(position)
@@ -323,8 +335,7 @@ class Fetcher:
             else:
                 self._cluster.request_update()
             return position.validate
-        # Such as a missing permission: asked again after the longest pause, since only somebody else can mend
-        # it.
+        # Such as a missing permission, which only an operator can mend: asked again after the longest pause.
         self._fail(error_for(code, f"{position.tp}: {code.message}"))
         position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
         return True
@@ -346,7 +357,7 @@ class Fetcher:
         return True
 
     def _fail(self, problem: OdradekError) -> None:
-        """`poll` raises it."""
+        """Let the next `poll` raise an error."""
         self.failure = problem
 
     def raise_failure(self) -> None:
@@ -356,6 +367,6 @@ class Fetcher:
             raise failure
 
     def stop(self) -> None:
-        """No further looks."""
+        """End the timer; looks that come after the cluster's end do nothing."""
         if self._timer is not None:
             self._timer.cancel()
