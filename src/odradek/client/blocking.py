@@ -1,5 +1,5 @@
-"""Blocking sockets around the same sans-I/O core: for one thread, without a loop, safe to make after a
-fork.
+"""Blocking sockets around the sans-I/O core that the asyncio clients have, too: for one thread, without a
+loop, safe to make after a fork.
 """
 
 from __future__ import annotations
@@ -64,10 +64,15 @@ class BlockingConnection:
 
     Args:
         approach: how the handshake is opened.
-        is_dead: asked when an answer is due and nothing has come for `patience_ms`, and from time to time
-            until something comes; whether the broker is to be given up.
-        patience_ms: after how long.
-        outages: where it is told of a peer that says nothing.
+        is_dead: tells whether the broker is to be given up. It is asked when an answer is due and nothing has
+            come for `patience_ms`, and from time to time until something comes.
+        patience_ms: see `is_dead`.
+        outages: is told of a peer that says nothing.
+
+    Attributes:
+        closed: nothing is sent or received any more.
+        hung_up: the peer closed or reset the connection; in a handshake an old broker may have done so.
+        state: the protocol's side: what is in flight, the versions, the login.
     """
 
     def __init__(
@@ -85,16 +90,19 @@ class BlockingConnection:
         self._outages = outages or Outages(config.client_id)
         self.patience_ms = patience_ms
         self._host = host
+        # When to log in again, before the broker ends the login (KIP-368); infinite: never.
         self._renew_at_ms = math.inf
-        """When to log in again, before the broker ends the login."""
         login = config.security.login()
         mechanism = None if login is None else login.start(host)
         self.state = ConnectionState(config.client_id or None, approach, mechanism, self.address)
         self.hung_up = False
         self._config = config
+        # The process whose calls `_uses` counts.
         self._process = os.getpid()
+        # Calls that use the socket at present: of another thread, or interrupted by a signal.
         self._uses = 0
         self._tls: ssl.SSLSocket | None = None
+        # Until there is a socket, there is nothing to close.
         self.closed = True
         try:
             self._socket: socket.socket = socket.create_connection(
@@ -112,17 +120,21 @@ class BlockingConnection:
             if is_tls_failure(problem):
                 raise self._ssl_error(problem) from problem
             raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
+        # A small request must not wait for the acknowledgement of the request before (Nagle); as Kafka's
+        # Selector.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _shake_tls_hands(self, tls: ssl.SSLSocket) -> None:
         began = now_ms()
         deadline = began + self._config.socket_connection_setup_timeout_ms
         while True:
+            # In steps, so that a server that says nothing is told of while it is still waited for.
             tls.settimeout(max(1.0, min(MUTE_MS, deadline - now_ms())) / 1000)
             try:
                 tls.do_handshake()
                 return
-            except TimeoutError:  # what has been said stays said: the next call goes on with it
+            except TimeoutError:
+                # OpenSSL keeps its state: the next call goes on where this one stood.
                 why = mute_hint(now_ms() - began, self._config.security.protocol)
                 if now_ms() >= deadline:
                     raise TimeoutError(why) from None
@@ -156,7 +168,7 @@ class BlockingConnection:
                 connection = cls(host, port, config, approach, is_dead, patience_ms, outages)
                 connection._shake_hands()
             except ConnectionFailedError as problem:
-                # The first reason is the one to tell: what follows are only tries to find an old broker.
+                # The first reason is told: what follows are only tries, in case that the broker is old.
                 failed = failed or problem
                 approach = None
                 if connection is not None and connection.hung_up:
@@ -184,6 +196,7 @@ class BlockingConnection:
             self._write(opening)
         try:
             while self.state.versions is None or self.state.is_logging_in:
+                # To ApiVersions a broker of 0.9 says nothing, and is asked something that it knows.
                 if not self.readable(PATIENCE_MS) and (more := self.state.broker_is_silent()):
                     self._write(more)
                 again = self.state.continue_handshake(self._read_frame())
@@ -205,7 +218,7 @@ class BlockingConnection:
         return self.state.deadline_ms(now_ms(), timeout_ms)
 
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
-        """The version to speak; raises `UnsupportedByBrokerError`."""
+        """Return the version to speak. Raises `UnsupportedByBrokerError`."""
         assert self.state.versions is not None
         return self.state.versions.pick(key, at_most, at_least)
 
@@ -215,7 +228,13 @@ class BlockingConnection:
         return len(self.state.in_flight)
 
     def send(self, message: Any, version: int, token: Any = None, *, answered: bool = True) -> None:
-        """Write a request."""
+        """Write a request, and `receive` its answer later.
+
+        Args:
+            token: what `receive` gives with the answer.
+            answered: whether there is an answer (to Produce with acks=0 there is none).
+        """
+        # Only while nothing is in flight: answers would come amid the steps of the login.
         if not self.state.in_flight and now_ms() >= self._renew_at_ms:
             self._log_in_again()
         self._write(self.state.request(message, version, token, self._deadline(), answered=answered))
@@ -243,11 +262,11 @@ class BlockingConnection:
 
     @property
     def has_bytes(self) -> bool:
-        """True if bytes of an answer are here that `select` knows nothing of: TLS has decrypted them."""
+        """Return whether TLS has decrypted bytes of an answer already, of which `select` does not know."""
         return self._tls is not None and self._tls.pending() > 0
 
     def fileno(self) -> int:
-        """For `select`, which does not see what `has_bytes` tells of."""
+        """Return the socket's number, for `select`; see `has_bytes`."""
         return self._socket.fileno()
 
     def call(self, message: Any, *, at_most: int | None = None, at_least: int | None = None) -> Any:
@@ -261,6 +280,7 @@ class BlockingConnection:
         try:
             with self.in_use():
                 self._socket.settimeout(self._config.request_timeout_ms / 1000)
+                # Joined, as each write would be a packet, and with TLS a record, of its own.
                 self._socket.sendall(buffers[0] if len(buffers) == 1 else b"".join(buffers))
         except OSError as problem:
             self._broken(problem)
@@ -273,6 +293,7 @@ class BlockingConnection:
 
     def _read_frame_now(self) -> memoryview:
         size = _SIZE.unpack(self._read_exactly(4))[0]
+        # A server of another kind (HTTP, TLS) is recognised by its first bytes.
         is_foreign = self.state.versions is None and foreign(size)
         if is_foreign or not 0 <= size <= self._config.receive_message_max_bytes:
             self.close()
@@ -280,16 +301,17 @@ class BlockingConnection:
         return memoryview(self._read_exactly(size))
 
     def _read_exactly(self, count: int) -> bytearray:
-        # Grows with what arrives: a peer that only announces much holds nothing.
+        # Grows with what arrives: a peer that only announces much must not take the memory.
         data = bytearray(min(count, 1 << 24))
-        have = 0
+        received = 0
         deadline = self.state.next_deadline_ms() or self._deadline()
         heard = now_ms()
+        # When the broker is looked after next (`core.silence`).
         look = heard + self.patience_ms
         try:
-            while have < count:
-                if have == len(data):
-                    data.extend(bytes(min(count - have, len(data))))
+            while received < count:
+                if received == len(data):
+                    data.extend(bytes(min(count - received, len(data))))
                 now = now_ms()
                 if now >= deadline:
                     why = "no answer in time"
@@ -302,13 +324,14 @@ class BlockingConnection:
                     look = now_ms() + next_look_ms(now - heard)
                 self._socket.settimeout(max(min(deadline, look) - now_ms(), 1.0) / 1000)
                 try:
+                    # Released at once, as a bytearray with a view cannot grow.
                     with memoryview(data) as view:
-                        got = self._socket.recv_into(view[have:])
+                        got = self._socket.recv_into(view[received:])
                 except TimeoutError:
                     continue
                 if not got:
                     raise ConnectionResetError("the broker closed the connection")
-                have += got
+                received += got
                 heard = now_ms()
                 if self._outages:
                     self._outages.ended(silent(self.address), heard)
@@ -320,6 +343,7 @@ class BlockingConnection:
 
     def tell_of_silence(self, silent_ms: float) -> None:
         """Log a warning if a peer that owes an answer has said nothing for long."""
+        # A fetch is held back at the client's wish (`may_wait_ms`): that is no silence.
         if silent_ms < self.patience_ms - SILENCE_MS + MUTE_MS:
             return
         what, why = silent(self.address), f"nothing has come for {silent_ms / 1000:.0f} s"
@@ -349,7 +373,7 @@ class BlockingConnection:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep the socket's number while somebody is in a call with it: it might become another socket's."""
+        """Keep the socket's number while a call uses it: once closed it might become another socket's."""
         self._uses += 1
         try:
             yield
@@ -359,7 +383,7 @@ class BlockingConnection:
                 self._socket.close()
 
     def close(self) -> None:
-        """Close. Whoever waits for an answer, in another thread or interrupted by a signal whose handler
+        """Close. A call that waits for an answer, in another thread or interrupted by a signal whose handler
         closes, sees the connection fail.
         """
         if self.closed:
@@ -367,7 +391,8 @@ class BlockingConnection:
         self.closed = True
         if self._uses and self._process == os.getpid():
             with contextlib.suppress(OSError):
-                # Of TLS, too, the socket below: the session is another's to end.
+                # Wakes the call, at whose end the socket is closed. Of TLS, too, the socket below is shut
+                # down: that call uses the session.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         else:
             self._socket.close()
@@ -379,9 +404,14 @@ class BlockingCluster:
     Args:
         config: of the client; `default_api_timeout_ms` bounds every step.
         allow_auto_create: whether asking for a topic may create it.
-        first_contact_ms: how long no broker may be reachable before a first one was; then what is asked
-            fails with `NoBrokersAvailableError`.
+        first_contact_ms: how long to look for a first broker; then every step fails with
+            `NoBrokersAvailableError`. Once a broker was reached, `default_api_timeout_ms` alone counts.
         may_wait_ms: how long a broker may hold an answer back because this client asks it to (a long fetch).
+
+    Attributes:
+        metadata: as of the newest answers, of the topics that were asked for.
+        patience_ms: how long a broker may be silent until others are asked about it.
+        closed: every call raises `ClosedError`.
     """
 
     def __init__(
@@ -393,13 +423,17 @@ class BlockingCluster:
         may_wait_ms: float = 0.0,
     ) -> None:
         self.config = config
+        # Infinite once a broker was reached.
         self._first_contact_until_ms = now_ms() + first_contact_ms
         self.metadata = MetadataCache()
         self._allow_auto_create = allow_auto_create
+        # By broker; bootstrap servers have the ids -1, -2, … One that is closed stays until it is replaced.
         self._connections: dict[int, BlockingConnection] = {}
+        # All topics that were ever asked for: `refresh([])` asks for these.
         self._wanted: set[str] = set()
         self._known_brokers = known_brokers(config)
         self.patience_ms = may_wait_ms + SILENCE_MS
+        # `dead_of` is asking: a broker that is silent meanwhile is not looked after in turn.
         self._is_looking = False
         self._outages = Outages(config.client_id)
         self.closed = False
@@ -421,13 +455,14 @@ class BlockingCluster:
 
     @property
     def is_forked(self) -> bool:
-        """Return whether this process was forked since."""
+        """Return whether this is a fork of the process that used the client last."""
         return self._process != os.getpid()
 
     def connection(self, node_id: int) -> BlockingConnection:
-        """The connection to a broker. Raises `ConnectionFailedError`."""
+        """Return the connection to a broker, made if there is none. Raises `ConnectionFailedError`."""
         connection = self._connections.get(node_id)
         if connection is None or connection.closed:
+            # The broker that comes back may be of another release.
             if connection is not None and connection.hung_up:
                 self._known_brokers.lost(connection.address)
             node = self.metadata.brokers.get(node_id)
@@ -437,7 +472,7 @@ class BlockingCluster:
         return connection
 
     def open(self, host: str, port: int, node_id: int = -1) -> BlockingConnection:
-        """A connection of the caller's own. Raises as `BlockingConnection.open`.
+        """Make a connection of the caller's own. Raises as `BlockingConnection.open`.
 
         Args:
             node_id: the broker's, where it is known.
@@ -459,6 +494,7 @@ class BlockingCluster:
                 self._outages.failed(what, without_address(problem, address), now_ms())
             raise
         self._outages.ended(what, now_ms())
+        # Closed meanwhile, by another thread or a signal's handler, which did not know of the connection.
         if self.closed:
             connection.close()
             self.check_usable()
@@ -466,13 +502,13 @@ class BlockingCluster:
         return connection
 
     def dead_of(self, silent: Collection[int]) -> list[int]:
-        """Ask the others once about brokers that owe answers for long; return those not to be waited for.
+        """Ask another broker once about brokers that owe answers for long; return those not to wait for.
 
-        Those are they when another one answers that does not count them as alive; or does not know them by
-        their ids (-1, …), as any other one will do then.
+        Such is a broker that the other one does not count as alive. So is a bootstrap server (-1, …), which
+        others do not know by that id: any other broker will do in its place.
         """
         if self._is_looking:
-            return list(silent)  # who is silent has nothing to tell of others
+            return list(silent)  # the broker that is being asked is silent, too, and tells nothing of others
         self._is_looking = True
         try:
             self.refresh([])
@@ -487,13 +523,16 @@ class BlockingCluster:
         return isinstance(problem, NoBrokersAvailableError) and at_ms > self._first_contact_until_ms
 
     def any_connection(self) -> BlockingConnection:
-        """A connection to any broker on which nothing is in flight. Raises `NoBrokersAvailableError`."""
+        """Return a connection to any broker, on which nothing is in flight. Raises
+        `NoBrokersAvailableError`.
+        """
         self.check_usable()
         for connection in self._connections.values():
             if not connection.closed and not connection.in_flight:
                 return connection
         problems: list[OdradekError] = []
         brokers = list(self.metadata.brokers.values())
+        # Clients that lose a broker at the same time must not all go to the same other one.
         random.shuffle(brokers)
         for node in brokers:
             if self._connections.get(node.id) is None or self._connections[node.id].closed:
@@ -520,7 +559,8 @@ class BlockingCluster:
         if topics is not None:
             named = set(topics)
             self._wanted |= named
-            # Those alone: who reads thousands one after the other would ask for all before it each time.
+            # The named alone: a reader of thousands of topics, one after the other, would else ask for all
+            # those before each time.
             names = sorted(named or self._wanted)
         connection = self.any_connection()
         version = connection.pick(ApiKey.METADATA)
@@ -534,11 +574,11 @@ class BlockingCluster:
         self.metadata.update(connection.receive()[1], replace_all=names is None, expected=expected or ())
 
     def retrying(self, what: str) -> Retrying:
-        """Bounds a step that is tried again; see `Retrying`."""
+        """Return what bounds a step that is tried again; see `Retrying`."""
         return Retrying(self.config, what, self.hopeless, self.check_usable)
 
     def ensure_topic(self, topic: str) -> list[int]:
-        """The partitions of a topic, ascending. Raises its error, or `ClientTimeoutError`."""
+        """Return the partitions of a topic, ascending. Raises the topic's error, or `ClientTimeoutError`."""
         retrying = self.retrying(f"topic {topic!r}")
         while topic not in self.metadata.topics:
             try:
@@ -546,6 +586,8 @@ class BlockingCluster:
                 error = self.metadata.errors.get(topic)
                 if error is None:
                     break
+                # A topic that is just being created is answered with UNKNOWN_TOPIC_OR_PARTITION, or has no
+                # leader yet.
                 creating = self._allow_auto_create and error.retriable
                 problem = error_for(error, f"topic {topic!r}: {error.message}")
                 if not creating and not (error.retriable and error.name == "LEADER_NOT_AVAILABLE"):
@@ -558,11 +600,11 @@ class BlockingCluster:
         return sorted(self.metadata.topics[topic].partitions)
 
     def leader(self, tp: TopicPartition | tuple[str, int]) -> int | None:
-        """The leader's id, None while there is none."""
+        """Return the leader's id; None while there is none."""
         return self.metadata.leader(tp)
 
     def leaderless(self, tp: TopicPartition) -> KafkaError:
-        """Return the error for who needs the leader of a partition, and there is none."""
+        """Return the error that says that a partition has no leader, and why."""
         return error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: {self.metadata.no_leader(tp)}")
 
     def close(self) -> None:
@@ -578,7 +620,7 @@ class Retrying:
 
     Args:
         what: the step, for the message.
-        hopeless: whether a problem is final although it could be retried at that time (ms).
+        hopeless: tells whether a problem that may be retried is final all the same, at that time (ms).
         check_usable: raises if the client was closed meanwhile.
     """
 
@@ -599,7 +641,7 @@ class Retrying:
         self.progress()
 
     def progress(self) -> None:
-        """Something came: the time starts anew."""
+        """Note progress: the time starts anew."""
         self._outages.ended(self._no_progress, now_ms())
         self._failures = 0
         self._deadline = now_ms() + self._config.default_api_timeout_ms
@@ -619,6 +661,7 @@ class Retrying:
         self.tell_if_it_lasts(problem)
         self._failures += 1
         delay = self._backoff.delay_ms(self._failures)
+        # Raised now rather than after a pause behind which nothing would be tried.
         if self._hopeless(problem, now_ms() + delay):
             raise problem
         if now_ms() + delay > self._deadline:
@@ -628,8 +671,8 @@ class Retrying:
         time.sleep(delay / 1000)
 
     def tell_if_it_lasts(self, problem: OdradekError) -> None:
-        """Log a warning when the step fails for longer than is ordinary. What cannot be reached is told
-        already.
+        """Log a warning when the step fails for longer than is ordinary. Brokers that cannot be reached are
+        told of already.
         """
         if not isinstance(problem, NetworkError | NoBrokersAvailableError):
             self._outages.failed(self._no_progress, problem, now_ms(), after_ms=ORDINARY_MS)
@@ -641,7 +684,7 @@ class Retrying:
         time.sleep(min(self._backoff.delay_ms(self._failures), at_most_ms) / 1000)
 
     def idle(self, why: str) -> None:
-        """An answer without data: raises `ClientTimeoutError` when that lasted too long."""
+        """Take an answer without data. Raises `ClientTimeoutError` when that has lasted too long."""
         if self.over:
             raise ClientTimeoutError(
                 f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {why}"

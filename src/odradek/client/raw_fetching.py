@@ -1,7 +1,7 @@
 """The fetching of offset ranges for `RawReader`: requests to the leaders, answers walked and decoded.
 
-Beside `raw_reader`, since who only asks where partitions begin and end starts sooner without what unpacks
-records.
+It stands beside `raw_reader`, as a program that only asks where partitions begin and end (Spark's planning of
+a stream) starts sooner without what unpacks records.
 """
 
 from __future__ import annotations
@@ -42,11 +42,15 @@ logger = logging.getLogger(__name__)
 
 
 class Reading:
-    """One range being read. `fetch_offset` runs ahead of what was decoded by one request.
+    """One range being read.
 
     Attributes:
-        cut_short: the rest of it is not there and has been given up (`fail_on_data_loss` is False); what was
-            decoded of it is still to be handed out.
+        fetch_offset: where the next request begins; ahead of what was decoded by one answer.
+        end: the offset behind the range.
+        aborted: the transactions that the answer which is being decoded names as aborted.
+        decoder: makes Arrow rows of batches, and keeps those that do not fill a batch of rows yet.
+        cut_short: the rest of the range is not there and has been given up (`fail_on_data_loss` is False);
+            rows of it that were decoded are still to be handed out.
     """
 
     __slots__ = ("aborted", "cut_short", "decoder", "end", "fail_on_data_loss", "fetch_offset", "tp")
@@ -61,7 +65,9 @@ class Reading:
         self.decoder: ColumnDecoder | None = None
 
     def wanted(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Return whether a reader of committed records may see a batch. Ask for every one, in their order."""
+        """Return whether a reader of committed records may see a batch. To be asked of every batch in turn,
+        as markers end what is aborted.
+        """
         return not (self.aborted.active and self.aborted.drops(header, batch))
 
 
@@ -82,7 +88,14 @@ class _Answer(NamedTuple):
 
 
 class Fetching:
-    """The loop behind `RawReader.fetch_columns_many`."""
+    """The loop behind `RawReader.fetch_columns_many`.
+
+    Args:
+        config, cluster: the reader's.
+        readings: the ranges, by partition; taken out as they end.
+        topic_ids: the ids that topics must have; topics that are not named may have any.
+        wait_for_end: a range may end where nothing has been written yet.
+    """
 
     def __init__(
         self,
@@ -97,12 +110,14 @@ class Fetching:
         self._cluster = cluster
         self._left = readings
         self._topic_ids = topic_ids
+        # Partitions that were fetched by their topics' names, whose ids are looked at before and after.
         self._named: set[TopicPartition] = set()
+        # By leader: one request at a time to each.
         self._asked: dict[int, _Asked] = {}
         self._retrying: Retrying = cluster.retrying(f"reading {', '.join(map(str, readings))}")
 
     def run(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        """Yield what the ranges hold; raises as `RawReader.fetch_columns_many`."""
+        """Yield the rows of the ranges. Raises as `RawReader.fetch_columns_many`."""
         check_partitions(self._cluster, self._left, self._topic_ids)
         handed_out = False
         try:
@@ -115,13 +130,15 @@ class Fetching:
                     self._retrying.failed(problem)
                     self._refresh()
                     continue
-                # What came is walked first, so that the next request is on its way while rows are decoded.
+                # Answers are looked through first, so that the next request is on its way while rows are
+                # decoded.
                 ready = [self._take(*answer) for answer in answers]
                 if any(reading is not None for reading in ready):
                     self._retrying.progress()
                 try:
                     self._ask()
                 except KafkaError:
+                    # The next round meets it again, when what has come is handed out.
                     self._drop_connections()
                 for answer, taken in zip(answers, ready, strict=True):
                     if taken is not None:
@@ -133,6 +150,7 @@ class Fetching:
                     yield rows
             self._check_named()
         except TopicRecreatedError as problem:
+            # Rows fetched by name may be of either topic.
             problem.rows_in_doubt = handed_out and bool(self._named)
             raise
         finally:
@@ -145,6 +163,7 @@ class Fetching:
         by_node: dict[int, list[Reading]] = {}
         epochs: dict[TopicPartition, int] = {}
         for tp, reading in self._left.items():
+            # A range whose last answer is still to be decoded needs no more.
             if tp in busy or reading.fetch_offset >= reading.end:
                 continue
             leader = self._cluster.leader(tp)
@@ -152,9 +171,11 @@ class Fetching:
                 raise self._cluster.leaderless(tp)
             if leader not in self._asked:
                 by_node.setdefault(leader, []).append(reading)
-                # Another leader may be known soon: the one before must not be asked in that one's epoch.
+                # Read together with the leader: `connection` may refresh the metadata, and this broker must
+                # not be asked in the epoch of the next leader.
                 epochs[tp] = metadata.leader_epoch(tp)
         for node, readings in by_node.items():
+            # `fetch_request` lists neighbours of one topic under one heading.
             readings.sort(key=lambda reading: reading.tp.topic)
             connection = self._cluster.connection(node)
             ids = {reading.tp.topic: self._id_of(reading.tp.topic) for reading in readings}
@@ -180,13 +201,14 @@ class Fetching:
                 min_bytes=self._config.fetch_min_bytes,
                 max_bytes=self._config.fetch_max_bytes,
                 isolation=self._config.isolation,
-                # No rack: it reads from leaders alone, which send those elsewhere that name one.
+                # No rack: this reads from leaders alone, which send a reader that names its rack to another
+                # replica (KIP-392).
             )
             connection.send(request, version)
             self._asked[node] = _Asked(connection, session, readings)
 
     def _id_of(self, topic: str) -> bytes:
-        """The id that is asked for; else the one that the topic has."""
+        """Return the id that the caller wants, else the topic's; zeros with a broker that has no ids."""
         known = self._cluster.metadata.topic_id(topic)
         return self._topic_ids.get(topic, known) if known != ZERO_UUID else known
 
@@ -220,6 +242,7 @@ class Fetching:
             connection, session, readings = self._asked.pop(node)
             _, response = connection.receive()
             answers = session.handle_response(response)
+            # Of the whole answer (UNKNOWN_TOPIC_ID and the like are a partition's).
             if response.error_code:
                 raise error_for(response.error_code)
             if answers is None:
@@ -244,8 +267,10 @@ class Fetching:
         start = reading.fetch_offset
         if data.records is not None:
             reading.fetch_offset = end_of_fetched(data.records, start)
+            # Records, but not one whole batch: since KIP-74 brokers send the first batch in full.
             if reading.fetch_offset == start and len(data.records):
                 raise batch_too_large(reading.tp, start)
+        # Nothing has come: the leader is behind what was planned, or the records are not committed yet.
         if reading.fetch_offset == start:
             self._retrying.idle(
                 f"{reading.tp} has nothing at offset {start} yet; its high watermark is {data.high_watermark}"
@@ -256,10 +281,11 @@ class Fetching:
         return reading
 
     def _knows_new_leader(self, tp: TopicPartition, data: Any, endpoints: Any) -> bool:
-        """Return whether an error came with a leader that is news (KIP-951), who is asked without a pause."""
+        """Return whether an error came with a leader that is news (KIP-951): it is asked without a pause."""
         leader = data.current_leader
         if not self._cluster.metadata.update_leader(tp, leader.leader_id, leader.leader_epoch, endpoints):
             return False
+        # Bounded, in case that leaders name each other for ever.
         self._retrying.idle(f"{tp} is led by broker {leader.leader_id}, as another one says")
         return True
 
@@ -280,7 +306,7 @@ class Fetching:
             del self._left[reading.tp]
 
     def _rest_of_cut_short(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        """Hand out what was decoded of ranges whose rest was given up, and be done with them."""
+        """Hand out the rows that were decoded of ranges whose rest was given up, and be done with them."""
         for reading in [reading for reading in self._left.values() if reading.cut_short]:
             assert reading.decoder is not None
             rest = reading.decoder.flush()
@@ -289,14 +315,14 @@ class Fetching:
             del self._left[reading.tp]
 
     def _look_for(self, reading: Reading) -> None:
-        """Find out what is left of a range of which the leader has nothing at the offset to read on at.
+        """Find out what is left of a range of which the leader has nothing at `fetch_offset`.
 
-        What lies before the log's start is gone for good. That the log ends at that offset, or before, is
-        believed when several answers say so, as whoever is asked may not be the leader any more, or not yet
-        have what it will lead. Else the same is asked again.
+        Records before the log's start are gone for good. That the log ends at that offset, or before it, is
+        believed when several answers say so: a broker that answers may not be the leader any more, or may not
+        yet have what it will lead. Else the same offset is asked for again.
 
-        Raises `PartitionLostError` if part of the range is not there (`fail_on_data_loss`); if it shall not
-        be raised, the range begins behind the gap, or is `cut_short`.
+        Raises `PartitionLostError` if part of the range is not there. Without `fail_on_data_loss` the range
+        then begins behind the gap, or is `cut_short`.
         """
         tp = reading.tp
         self._drop_connections()
@@ -318,10 +344,10 @@ class Fetching:
         return list_offsets(self._cluster, self._config.isolation, {tp: which})[tp]
 
     def _is_written(self, reading: Reading) -> bool:
-        """Return whether the leader has anything at the offset to read on at, be it not replicated yet.
+        """Return whether the leader has a record at `fetch_offset`, replicated or not.
 
-        Brokers tell readers no log end offset. But a fetch from an offset beyond it is out of range, and one
-        from anywhere up to it is not.
+        Brokers do not tell readers where the log ends. But a fetch from beyond the end is out of range, and a
+        fetch from anywhere up to it is not: the offset after the record is asked for.
         """
         tp = reading.tp
         while True:
@@ -364,7 +390,11 @@ class Fetching:
                 self._refresh()
 
     def _skip(self, reading: Reading, first: int, last: int) -> None:
-        """Go on behind what is not there, or not at all; or raise. The log holds `first` to `last`."""
+        """Go on behind records that are not there, or end the range; or raise.
+
+        Args:
+            first, last: what the log holds now.
+        """
         what = f"offset {reading.fetch_offset} of the range up to {reading.end} is not in the log"
         if reading.fail_on_data_loss:
             raise PartitionLostError(

@@ -1,12 +1,12 @@
 """The low-level way of Kafka 0.8: one broker, one partition, everything by hand.
 
 `SimpleConsumer` asks one broker, as Kafka's class of that name did: who leads a partition, which offset was
-the last before a time, what lies at an offset, what a group has committed. `find_leader`, `find_new_leader`
-and `read_partition` are what every program around it needed: leader lookup over seed brokers, the new leader
-after a death, and the loop that fetches, skips and resets. For tools, for learning, and for brokers on which
-consumer groups do not exist; applications take `Consumer`.
+the last before a time, which records begin at an offset, what a group has committed. `find_leader`,
+`find_new_leader` and `read_partition` are what every program around it needed: leader lookup over seed
+brokers, the new leader after a death, and the loop that fetches, skips and resets. It is for tools, for
+learning, and for brokers on which consumer groups do not exist; applications take `Consumer`.
 
-Blocking, without threads, one object for one thread. Works from Kafka 0.8.2 to today.
+It is blocking, without threads, one object for one thread, and works with Kafka from 0.8.2 on.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ __all__ = [
 class Fetched(NamedTuple):
     """The result of one fetch.
 
-    `records` begin at the offset asked for, `skipped` older ones stood before it in the same compressed set;
-    `next_offset` is where to fetch on, `high_watermark` the end of what may be read.
+    `records` begin at the offset asked for; `skipped` counts older records before it in the same compressed
+    set; `next_offset` is where to fetch on, `high_watermark` the end of what may be read.
     """
 
     records: list[ConsumerRecord]
@@ -117,8 +117,10 @@ class SimpleConsumer:
         )
         self._known = known_brokers(self._config)
         self._outages = Outages(client_id)
+        # None, or closed, until the next question.
         self._connection: BlockingConnection | None = None
         self._ownership = Ownership("this SimpleConsumer")
+        # Where the connection is usable: a fork shares its socket, and would take the other's answers.
         self._process = os.getpid()
 
     def _check_usable(self) -> None:
@@ -136,6 +138,7 @@ class SimpleConsumer:
             connection.send(message, version)
             return connection.receive()[1]
         except NetworkError:
+            # The broker that comes back may be of another release.
             self._known.lost(connection.address)
             self.close()
             raise
@@ -151,7 +154,7 @@ class SimpleConsumer:
 
     @one_at_a_time
     def leaders(self, topic: str) -> dict[int, Leadership]:
-        """Leader and replicas of each partition of a topic, as far as this broker knows.
+        """Return leader and replicas of each partition of a topic, as far as this broker knows.
 
         The broker need not serve the topic itself. Raises `UnknownTopicOrPartitionError`.
         """
@@ -161,8 +164,9 @@ class SimpleConsumer:
         )
         answer = self._ask(request, version)
         nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}
-        found: dict[int, Leadership] = {}
+        leaders: dict[int, Leadership] = {}
         for state in answer.topics:
+            # An old broker was asked for all topics, as it would create one that is asked for by name.
             if state.name != topic:
                 continue
             if state.error_code:
@@ -170,14 +174,15 @@ class SimpleConsumer:
                 raise error_for(code, f"topic {topic!r}: {code.message}")
             for p in state.partitions:
                 replicas = tuple(nodes[n] for n in p.replica_nodes if n in nodes)
-                found[p.partition_index] = Leadership(nodes.get(p.leader_id), replicas)
-        if not found:
+                leaders[p.partition_index] = Leadership(nodes.get(p.leader_id), replicas)
+        if not leaders:
             raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")
-        return found
+        return leaders
 
     @one_at_a_time
     def find_coordinator(self, group: str) -> Node:
-        """The broker that keeps a group's offsets. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        """Return the broker that keeps a group's offsets; raise COORDINATOR_NOT_AVAILABLE if none does."""
+        # From version 4 on a request names several keys (KIP-699).
         version = self._connected().pick(ApiKey.FIND_COORDINATOR, at_most=3)
         answer = self._ask(FindCoordinatorRequest(key=group), version)
         if answer.error_code:
@@ -190,18 +195,18 @@ class SimpleConsumer:
     def offsets_before(
         self, topic: str, partition: int, time_ms: int = LATEST, max_offsets: int = 1
     ) -> list[int]:
-        """Offsets at which a program can begin to read, newest first, none of them written after a time.
+        """Return offsets at which a program can begin to read, newest first, none written after a time.
 
         They are the first offsets of the log's segments last written to before `time_ms`, and the end of the
         log for LATEST: how exact they are depends on the size of segments. EARLIEST gives the log's start.
 
         Args:
-            topic, partition: of which log.
+            topic, partition: name the log.
             time_ms: epoch milliseconds, LATEST or EARLIEST.
             max_offsets: how many at most.
 
-        Raises `UnsupportedByBrokerError` by brokers since 4.0, which tell the ends of the log only, and one
-        offset at a time.
+        Raises `UnsupportedByBrokerError` with brokers since 4.0, which tell only the ends of the log, one
+        offset in an answer.
         """
         return self._offsets_before(topic, partition, time_ms, max_offsets)
 
@@ -209,6 +214,7 @@ class SimpleConsumer:
         tp = TopicPartition(topic, partition)
         request = list_offsets_request({tp: time_ms}, 0)
         connection = self._connected()
+        # Version 0 alone gives offsets of segments; Kafka 4.0 has dropped it (KIP-896).
         low = connection.state.versions.ranges.get(ApiKey.LIST_OFFSETS, (0, 0))[0]  # type: ignore[union-attr]
         version = 0
         if low:
@@ -227,14 +233,14 @@ class SimpleConsumer:
 
     @one_at_a_time
     def last_offset(self, topic: str, partition: int, time_ms: int = LATEST) -> int:
-        """The first of `offsets_before`; the log's start where nothing is as old as that.
+        """Return the first of `offsets_before`; the log's start where no segment is as old as that.
 
         Args:
-            topic, partition: of which log.
+            topic, partition: name the log.
             time_ms: epoch milliseconds, LATEST or EARLIEST.
         """
-        found = self._offsets_before(topic, partition, time_ms)
-        return found[0] if found else self._offsets_before(topic, partition, EARLIEST)[0]
+        offsets = self._offsets_before(topic, partition, time_ms)
+        return offsets[0] if offsets else self._offsets_before(topic, partition, EARLIEST)[0]
 
     @one_at_a_time
     def commit_offsets(
@@ -245,7 +251,7 @@ class SimpleConsumer:
         Args:
             group: its id.
             offsets: (topic, number) → the next offset to read.
-            in_zookeeper: where Kafka 0.8 kept them (any broker will do then), not in the topic.
+            in_zookeeper: keep them where Kafka 0.8 did (any broker will do then), not in the topic.
         """
         wanted = {TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
         version = self._offsets_version(ApiKey.OFFSET_COMMIT, in_zookeeper)
@@ -272,6 +278,7 @@ class SimpleConsumer:
             return connection.pick(key)
         versions = connection.state.versions
         assert versions is not None
+        # Of both APIs version 0 is for ZooKeeper, later versions for the topic.
         if versions.ranges.get(key, (1, 1))[0] > 0:
             raise UnsupportedByBrokerError(
                 f"{key.api_name}: the broker keeps no offsets in ZooKeeper, which version 0 is for"
@@ -306,6 +313,7 @@ class SimpleConsumer:
         than `max_bytes`, by brokers before 0.10.1).
         """
         tp = TopicPartition(topic, partition)
+        # No session: each question stands alone (KIP-227). By name, as nobody knows the topic's id here.
         session = FetchSessionHandler(-1, FINAL_EPOCH)
         version = self._connected().pick(ApiKey.FETCH, at_most=NAMES_UNTIL)
         request = fetch_request(
@@ -333,10 +341,12 @@ class SimpleConsumer:
         if data.records is None or not len(data.records):
             return Fetched(records, offset, data.high_watermark, 0)
         next_offset = end_of_fetched(data.records, offset)
+        # Records, but not one whole batch: since KIP-74 brokers send the first batch in full.
         if next_offset == offset:
             raise batch_too_large(tp, offset)
         skipped = 0
         for header, batch, kind in iter_fetched(data.records, check_crcs=self._config.check_crcs):
+            # Markers of transactions, and batches that compaction has emptied, have nothing for a program.
             if header.is_control or not header.record_count:
                 continue
             if self._config.check_crcs:
@@ -382,12 +392,13 @@ def find_leader(
     for host, port in _addresses(seeds):
         try:
             with SimpleConsumer(host, port, timeout_ms=timeout_ms, **configs) as consumer:
-                found = consumer.leaders(topic)
+                leaders = consumer.leaders(topic)
         except KafkaError as error:
             problem = error
             continue
-        if partition in found:
-            return found[partition]
+        # Else a later seed may know more: brokers learn of new partitions one after the other.
+        if partition in leaders:
+            return leaders[partition]
     raise problem
 
 
@@ -402,12 +413,12 @@ def find_new_leader(
     sleep: Callable[[float], None] = time.sleep,
     **configs: Any,
 ) -> Leadership:
-    """After the leader's death: ask the replicas who leads now.
+    """Ask the replicas who leads now, after the leader's death.
 
-    An answer that still names the old leader is believed from the second try on: the cluster may just not
-    have noticed yet, or the broker is well again.
+    An answer that still names the old leader is believed from the second try on: at first the cluster may not
+    have noticed, later the broker is well again.
 
-    Raises LEADER_NOT_AVAILABLE when `tries` tries, `wait_ms` apart, found none.
+    Raises LEADER_NOT_AVAILABLE when no leader was named in `tries` tries, `wait_ms` apart.
     """
     seeds = list(replicas)
     problem: KafkaError | None = None
@@ -415,12 +426,12 @@ def find_new_leader(
         if turn:
             sleep(wait_ms / 1000)
         try:
-            found = find_leader(seeds, topic, partition, **configs)
+            leadership = find_leader(seeds, topic, partition, **configs)
         except KafkaError as error:
             problem = error
             continue
-        if found.leader is not None and (turn or found.leader.id != old.id):
-            return found
+        if leadership.leader is not None and (turn or leadership.leader.id != old.id):
+            return leadership
     raise error_for(
         ErrorCode.LEADER_NOT_AVAILABLE,
         f"{topic}-{partition}: no leader after that of {old}{f' ({problem})' if problem else ''}",
@@ -440,9 +451,9 @@ def read_partition(
     sleep: Callable[[float], None] = time.sleep,
     **configs: Any,
 ) -> Iterator[ConsumerRecord]:
-    """The records of one partition, in order: the loop that programs wrote around `SimpleConsumer`.
+    """Yield the records of one partition, in order: the loop that programs wrote around `SimpleConsumer`.
 
-    Finds the leader, asks it for the offset to begin at, fetches on and on. An offset out of range is
+    It finds the leader, asks it for the offset to begin at, and fetches on and on. An offset out of range is
     replaced by that of `reset`; after a failure the replicas are asked for the new leader.
 
     Args:
@@ -450,7 +461,7 @@ def read_partition(
         start: an offset, EARLIEST or LATEST.
         until: end before this offset; None: go on for ever.
         reset: LATEST or EARLIEST.
-        max_errors: how many failures in a row end it, with the last one's error.
+        max_errors: how many failures in a row are borne; the next is raised.
         max_bytes: of one fetch.
         configs: as for `SimpleConsumer`.
     """
@@ -461,10 +472,11 @@ def read_partition(
         while until is None or offset < until:
             try:
                 consumer = leader.consumer()
+                # EARLIEST and LATEST are negative, as in ListOffsets.
                 if offset < 0:
                     offset = consumer.last_offset(topic, partition, offset)
                     continue
-                got = consumer.fetch(topic, partition, offset, max_bytes=max_bytes)
+                fetched = consumer.fetch(topic, partition, offset, max_bytes=max_bytes)
             except KafkaError as problem:
                 errors += 1
                 if errors > max_errors or not (problem.retriable or problem.code in _LOOK_AGAIN):
@@ -475,17 +487,18 @@ def read_partition(
                     leader.look_again()
                 continue
             errors = 0
-            for record in got.records:
+            for record in fetched.records:
                 if until is not None and record.offset >= until:
                     return
                 yield record
-            offset = got.next_offset
+            # Not behind the last record: batches that are skipped have none.
+            offset = fetched.next_offset
     finally:
         leader.close()
 
 
 class _LeaderConsumer:
-    """A consumer of a partition's leader, who is found anew after a failure. See `read_partition`."""
+    """A consumer of a partition's leader, which is looked for anew after a failure. See `read_partition`."""
 
     def __init__(
         self,
@@ -529,6 +542,7 @@ class _LeaderConsumer:
 
 
 _LOOK_AGAIN = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""Errors after which `read_partition` goes on, beside those that may be retried."""
 
 
 def _addresses(seeds: str | Iterable[Any]) -> list[tuple[str, int]]:

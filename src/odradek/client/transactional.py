@@ -1,6 +1,6 @@
 """`TransactionalWriter`: Arrow batches in transactions, over blocking sockets, without a thread or a loop.
 
-For engines whose tasks write, and whose driver decides (Spark): a task begins, writes and prepares; the
+It is for engines whose tasks write, and whose driver decides (Spark): a task begins, writes and prepares; the
 driver ends the transaction, from another process if need be, by the `PreparedTxnState` that the task handed
 over.
 
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LAST_WORDS_MS = 5_000
+"""How long closing may take over the end of an open transaction."""
+
 _DEFAULTS = {"client_id": "odradek-transactional-writer", "max_request_size": 1_000_000}
 
 
@@ -56,7 +58,7 @@ class TransactionalWriter:
 
     Args:
         bootstrap_servers: 'host:port[,host:port…]' or a list of such.
-        transactional_id: whoever had it before is fenced by `init_transactions`.
+        transactional_id: `init_transactions` fences the producer that had it before.
         configs: Kafka producer configs; `transaction.timeout.ms` (60,000) is how long the coordinator waits
             before it aborts a transaction, prepared ones too unless `transaction.two.phase.commit.enable` is
             true and the broker allows that (KIP-939).
@@ -64,6 +66,9 @@ class TransactionalWriter:
     Every method raises `KafkaError` with `requires_abort` (`abort_transaction`, and go on) or `fatal`
     (close; the id has another owner, or the broker refuses for good), and `ClientTimeoutError` when a step
     took longer than `max.block.ms`; the same call may then be repeated, but for writing.
+
+    Attributes:
+        rows_written: the rows that have been acknowledged, in all transactions.
     """
 
     def __init__(
@@ -89,8 +94,11 @@ class TransactionalWriter:
         )
         self._cluster = BlockingCluster(self._config, allow_auto_create=True)
         self._produce = PipelinedProduce(self._config, self._cluster, self._manager, self._run)
+        # Connections for the transaction's requests, by broker; that of a broker with batches on their way
+        # would answer those first.
         self._coordinators: dict[int, BlockingConnection] = {}
         self._closed = False
+        # How long a call may take; less while closing.
         self._patience_ms: float = self._config.max_block_ms
         self.rows_written = 0
         self._ownership = Ownership("this TransactionalWriter")
@@ -112,12 +120,11 @@ class TransactionalWriter:
 
     @one_at_a_time
     def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:
-        """Get a producer id; fences whoever had the transactional id, and aborts its transaction.
+        """Get a producer id; fence the producer that had the transactional id, and abort its transaction.
 
         Args:
-            keep_prepared: leave a transaction that was prepared as it is (KIP-939; raises
-                `UnsupportedByBrokerError` where there is no InitProducerId 6): end it by
-                `complete_transaction`.
+            keep_prepared: leave a transaction that was prepared as it is (KIP-939), to be ended by
+                `complete_transaction`. Raises `UnsupportedByBrokerError` where there is no InitProducerId 6.
 
         Returns: that transaction, empty if there is none.
         """
@@ -129,9 +136,9 @@ class TransactionalWriter:
     def resume_transaction(self, prepared: PreparedTxnState) -> None:
         """Take up another writer's transaction, to commit or to abort it; in place of `init_transactions`.
 
-        Works with every broker, and once it is ended, again with the same result. Nobody is fenced by it;
-        but if meanwhile somebody has initialised the transactional id, or the transaction timed out, ending
-        it raises `ProducerFencedError` or `InvalidTxnStateError`.
+        This works with every broker, also for a transaction that was ended in the same way before. It fences
+        nobody; but if another producer has initialised the transactional id meanwhile, or the transaction
+        timed out, ending it raises `ProducerFencedError` or `InvalidTxnStateError`.
         """
         self._manager.resume(prepared)
 
@@ -154,7 +161,7 @@ class TransactionalWriter:
         plan = plan_rows(self._produce, batch, topic, **columns)
         for name in plan.topics:
             self._cluster.ensure_topic(name)
-        # What is not there after this is told by `batches`.
+        # `plan.batches` raises for a partition that is missing after this look, amid the rows before it.
         with contextlib.suppress(UnknownTopicOrPartitionError):
             check_partitions(self._cluster, plan.named)
         with self._produce.whole_or_not():
@@ -165,7 +172,7 @@ class TransactionalWriter:
 
     @one_at_a_time
     def flush(self) -> int:
-        """Wait for all acknowledgements; returns the rows written so far by this writer."""
+        """Wait for all acknowledgements. Returns the rows written so far by this writer."""
         return self._flush()
 
     def _flush(self) -> int:
@@ -189,23 +196,24 @@ class TransactionalWriter:
 
     @one_at_a_time
     def prepare_transaction(self) -> PreparedTxnState:
-        """`flush`; then nothing can be added, and only `commit_`, `abort_` or `complete_transaction` follow.
+        """Wait for all rows; then nothing can be added, and only `commit_`, `abort_` or
+        `complete_transaction` may follow.
 
-        Returns: what `resume_transaction` or, after `init_transactions(keep_prepared=True)`,
-        `complete_transaction` need.
+        Returns: the transaction's name, for `resume_transaction` or, after
+        `init_transactions(keep_prepared=True)`, for `complete_transaction`.
         """
         self._flush()
         return self._manager.prepare()
 
     @one_at_a_time
     def commit_transaction(self) -> None:
-        """Commit. Rows that are on their way are waited for."""
+        """Wait for all rows, and commit."""
         self._flush()
         self._end(self._manager.commit())
 
     @one_at_a_time
     def abort_transaction(self) -> None:
-        """Abort: nothing of it will be seen by read_committed readers."""
+        """Abort the transaction: no read_committed reader will see anything of it."""
         self._abort()
 
     def _abort(self) -> None:
@@ -234,13 +242,14 @@ class TransactionalWriter:
         """
         if self._closed:
             return
+        # The other call owns the connections; a fork shares them with the process that goes on.
         if self._ownership.holder is not None or self._cluster.is_forked:
             self.abandon()
             return
         try:
             if self._manager.is_open and self._manager.producer_id >= 0:
                 self._patience_ms = min(self._patience_ms, _LAST_WORDS_MS)
-                # If it cannot be, the coordinator aborts it after the transaction's timeout.
+                # If that fails, the coordinator aborts the transaction after its timeout.
                 pending = self._manager.pending if self._manager.is_completing else None
                 with contextlib.suppress(OdradekError):
                     # An end that was given up goes on; it cannot become another one.
@@ -258,6 +267,7 @@ class TransactionalWriter:
             self._cluster.close()
             for connection in list(self._coordinators.values()):
                 connection.close()
+            # A call under way may be amid the manager's steps; it finds its connections closed.
             if self._ownership.holder is None:
                 self._manager.close(ClosedError("the writer was closed"))
 
@@ -286,6 +296,7 @@ class TransactionalWriter:
         while not done():
             if self._closed:
                 raise ClosedError("the writer was closed meanwhile")
+            # As Kafka's Sender.runOnce: the transaction's requests first, then batches.
             request = self._manager.next_request(batches_left=self._produce.has_left_overs)
             if request is not None:
                 problem = self._ask_later(request, backoff, deadline)
@@ -300,7 +311,7 @@ class TransactionalWriter:
                 )
 
     def _ask_later(self, request: TxnRequest, backoff: Backoff, deadline: float) -> OdradekError | None:
-        """As `_ask`, after the pause that a repeat makes, if that is not too late then."""
+        """Do `_ask` after the pause before a repeat, unless the call's time is over by then."""
         delay = self._manager.delay_ms(request, backoff.delay_ms(min(request.tries, 8)))
         if delay:
             time.sleep(delay / 1000)
@@ -310,7 +321,7 @@ class TransactionalWriter:
         return None
 
     def _ask(self, request: TxnRequest) -> OdradekError | None:
-        """Send one request. Returns what broke on the way, if anything did."""
+        """Send one request, and hand its answer to the manager. Returns the failure that it may get over."""
         try:
             connection = self._connection(self._manager.target(request))
             self._manager.learned(v2=v2_if_known(self._versions()))
@@ -334,7 +345,7 @@ class TransactionalWriter:
         return None
 
     def _connection(self, node: int | None) -> BlockingConnection:
-        """For the transaction's requests alone: the others have batches on their way."""
+        """Return a connection for the transaction's requests (None: to any broker)."""
         if node is None:
             for connection in self._coordinators.values():
                 if not connection.closed:
@@ -342,20 +353,21 @@ class TransactionalWriter:
             if not self._cluster.metadata.brokers:
                 self._cluster.refresh([])
             node = next(iter(self._cluster.metadata.brokers), None)
-        found = self._coordinators.get(node) if node is not None else None
-        if node is not None and (found is None or found.closed):
+        existing = self._coordinators.get(node) if node is not None else None
+        if node is not None and (existing is None or existing.closed):
             address = self._cluster.metadata.brokers.get(node)
             if address is None:
                 raise ConnectionFailedError(f"broker {node} is not in the cluster's metadata")
             try:
-                found = self._coordinators[node] = self._cluster.open(address.host, address.port, node)
+                existing = self._coordinators[node] = self._cluster.open(address.host, address.port, node)
             except ConnectionFailedError:
-                # The broker may have gone for good, or may have come back elsewhere.
+                # The broker may have gone for good, or may have come back elsewhere: the next try asks
+                # another one.
                 self._cluster.metadata.brokers.pop(node, None)
                 raise
-        if found is None:
+        if existing is None:
             raise ConnectionFailedError("the cluster's metadata has no brokers")
-        return found
+        return existing
 
 
 def _versions_of(connection: BlockingConnection) -> Any:
