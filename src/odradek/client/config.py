@@ -1,7 +1,7 @@
 """Client configs: Kafka's names, meanings and defaults; `linger.ms` and `linger_ms` are the same key.
 
-Defaults and bounds are those of Kafka's ProducerConfig, ConsumerConfig and AdminClientConfig (3.9). What a
-key means is told by Kafka's documentation; a comment stands here only where odradek adds to it.
+Defaults and bounds are those of Kafka's ProducerConfig, ConsumerConfig and AdminClientConfig (3.9). Kafka's
+documentation tells the meaning of each key; a comment stands here only where odradek adds to it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class UnknownConfigWarning(UserWarning):
 def _key(
     default: Any = None, *, at_least: int | None = None, one_of: tuple[Any, ...] = (), factory: Any = None
 ) -> Any:
+    # `_check_bounds` reads these, for values that were set.
     metadata = {"at_least": at_least, "one_of": one_of}
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
@@ -48,24 +49,33 @@ class CommonConfig:
     reconnect_backoff_max_ms: int = _key(1_000, at_least=0)
     retry_backoff_ms: int = _key(100, at_least=0)
     retry_backoff_max_ms: int = _key(1_000, at_least=0)
+    # A negative value turns the limit off.
     connections_max_idle_ms: int = 540_000
     socket_connection_setup_timeout_ms: int = _key(10_000, at_least=0)
     socket_connection_setup_timeout_max_ms: int = _key(30_000, at_least=0)
+    # -1 leaves both as the operating system has them.
     send_buffer_bytes: int = _key(131_072, at_least=-1)
     receive_buffer_bytes: int = _key(65_536, at_least=-1)
     security_protocol: str = "PLAINTEXT"
     # Not a config: what security.protocol, ssl.* and sasl.* make together.
     security: SecurityConfig = field(default_factory=SecurityConfig)
-    # A response may be as long as this; a length above it ends the connection.
+    # A longer response ends the connection.
     receive_message_max_bytes: int = _key(_INT_MAX, at_least=1)
-    # Names of librdkafka: without the request, brokers are not asked what they know, but taken for this.
+    # Names of librdkafka: without the request, brokers are not asked for their versions, and count as this
+    # release.
     api_version_request: bool = True
     broker_version_fallback: str = _key("0.9.0", one_of=("0.8.2", "0.9.0"))
     # Not a config: the names of those that were set, not left at their default.
     given: frozenset[str] = frozenset()
 
     def validate(self, given: frozenset[str]) -> dict[str, Any]:  # noqa: ARG002
-        """Check what concerns several keys; return the values to change. Raises `ConfigError`."""
+        """Check keys against each other.
+
+        Args:
+            given: the keys that were set. A rule changes a default, but refuses what was set.
+
+        Returns: the values to change. Raises `ConfigError`.
+        """
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is empty: name at least one broker as host:port")
         return {}
@@ -81,6 +91,7 @@ class ProducerConfig(CommonConfig):
     batch_size: int = _key(16_384, at_least=0)
     buffer_memory: int = _key(33_554_432, at_least=0)
     max_block_ms: int = _key(60_000, at_least=0)
+    # A level is for its own codec alone (KIP-390); None: the library's default.
     compression_type: str = _key("none", one_of=("none", "gzip", "snappy", "lz4", "zstd"))
     compression_gzip_level: int | None = None
     compression_lz4_level: int | None = None
@@ -102,7 +113,7 @@ class ProducerConfig(CommonConfig):
 
     @property
     def compression_level(self) -> int | None:
-        """The level for the chosen codec, None for its default."""
+        """Return the level for the chosen codec; None: its default."""
         level: int | None = getattr(self, f"compression_{self.compression_type}_level", None)
         return level
 
@@ -111,6 +122,8 @@ class ProducerConfig(CommonConfig):
         changes = super().validate(given)
         if self.transactional_id is not None:
             self._check_transactional(given)
+        # On by default, it gives way to other keys, with which it was off before (KIP-679; Kafka's
+        # postProcessAndValidateIdempotenceConfigs).
         if self.enable_idempotence:
             reason = None
             if self.retries == 0:
@@ -125,6 +138,8 @@ class ProducerConfig(CommonConfig):
                 if "enable_idempotence" in given:
                     raise ConfigError(f"enable.idempotence: {reason}")
                 changes["enable_idempotence"] = False
+        # Else a batch could expire before its first try is over (Kafka's
+        # KafkaProducer.configureDeliveryTimeout).
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             if "delivery_timeout_ms" in given:
                 raise ConfigError(
@@ -161,6 +176,7 @@ class ConsumerConfig(CommonConfig):
 
     group_id: str | None = None
     group_instance_id: str | None = None
+
     auto_offset_reset: str = _key("latest", one_of=("latest", "earliest", "none"))
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = _key(5_000, at_least=0)
@@ -174,6 +190,8 @@ class ConsumerConfig(CommonConfig):
     max_partition_fetch_bytes: int = _key(1_048_576, at_least=0)
     isolation_level: str = _key("read_uncommitted", one_of=("read_uncommitted", "read_committed"))
     check_crcs: bool = True
+    # 'range' is taken. The second lets a group change to cooperative rebalances by one rolling restart, which
+    # leaves the first out (KIP-429).
     partition_assignment_strategy: tuple[Any, ...] = ("range", "cooperative-sticky")
     key_deserializer: Any = None
     value_deserializer: Any = None
@@ -187,6 +205,7 @@ class ConsumerConfig(CommonConfig):
         changes = super().validate(given)
         if self.group_protocol != "classic":
             raise ConfigError("group.protocol=consumer: server-side groups (KIP-848) are not built yet")
+        # Without a group there is nowhere to commit to (Kafka's maybeOverrideEnableAutoCommit, KIP-289).
         if self.group_id is None:
             if "enable_auto_commit" in given and self.enable_auto_commit:
                 raise ConfigError("enable.auto.commit cannot be true without a group.id")
@@ -207,7 +226,7 @@ class ConsumerConfig(CommonConfig):
 
     @property
     def isolation(self) -> int:
-        """The isolation level's number on the wire: 0 uncommitted, 1 committed."""
+        """Return the isolation level's number on the wire: 0 uncommitted, 1 committed."""
         return 1 if self.isolation_level == "read_committed" else 0
 
 
@@ -225,6 +244,7 @@ class AdminConfig(CommonConfig):
         return changes
 
 
+# For client ids, as Kafka's clients number theirs: logs and quotas can tell clients of a process apart.
 _producer_ids = itertools.count(1)
 _consumer_ids = itertools.count(1)
 _admin_ids = itertools.count(1)
@@ -238,7 +258,7 @@ _RENAMED = {
     "receive.buffer.bytes": "receive_buffer_bytes",
 }
 
-#: Kafka's keys that change nothing here: they are accepted, one properties file serves both.
+#: Kafka's keys that change nothing here: they are accepted, so that one properties file serves both.
 _WITHOUT_EFFECT = frozenset(
     [
         "metric.reporters",
@@ -258,7 +278,7 @@ _WITHOUT_EFFECT = frozenset(
     ]
 )
 
-#: Names of other clients, which take every character of these.
+#: Names of other clients, whose values are taken to the character; Kafka trims all of its own.
 _AS_GIVEN = frozenset({"sasl_plain_username", "sasl_plain_password", "sasl_username", "sasl_password"})
 
 _SECURITY_PREFIXES = ("ssl_", "sasl_")
@@ -308,7 +328,9 @@ def parse_servers(value: Any, key: str = "bootstrap.servers") -> tuple[tuple[str
             host, port = server
             servers.append((str(host), int(port)))
             continue
+        # A listener's name in front, as it stands in `advertised.listeners`, is a common slip.
         host, colon, port_text = server.removeprefix("PLAINTEXT://").removeprefix("SSL://").rpartition(":")
+        # An IPv6 address without brackets has colons, and no port.
         if not colon or (host.count(":") and not host.endswith("]")):
             host, port_text = server, "9092"
         try:
@@ -331,6 +353,7 @@ def _to_bool(value: Any) -> bool:
 
 
 def _to_int(value: Any) -> int:
+    # True is an int in Python, and 0.5 would become 0: neither is meant.
     if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
         raise ValueError("not a whole number")
     return int(value)
@@ -390,6 +413,7 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
         if spec is None:
             _refuse_or_warn(given_name, name, config_class)
             continue
+        # None stands for the default, where it is no value itself.
         if raw is None and spec.type not in ("int | None", "str | None", "Any"):
             continue
         try:
@@ -424,6 +448,7 @@ _ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) fo
 
 
 def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
+    # A client that ignored one of these might speak in plain where it was told not to.
     if name.startswith(_SECURITY_PREFIXES):
         if name.startswith("sasl_"):
             raise ConfigError(f"{given_name}: no such config of SASL is known")

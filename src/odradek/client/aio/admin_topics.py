@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, raise_first
+from odradek.client.aio.admin_base import AdminBase, not_controller, raise_first
 from odradek.client.aio.offsets import list_offsets
 from odradek.client.core.admin_requests import (
     create_partitions_request,
@@ -28,6 +28,7 @@ from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.primitives import ZERO_UUID
 
 _PARTITIONS_PER_PAGE = 2000
+"""As many as brokers give at most by default (`max.request.partition.size.limit`, KIP-966)."""
 
 
 class TopicAdmin(AdminBase):
@@ -49,10 +50,10 @@ class TopicAdmin(AdminBase):
             retry_on_quota_violation: whether to wait for a quota of such changes that has no room now
                 (KIP-599); `ThrottlingQuotaExceededError` otherwise.
 
-        Returns: name → what was made; the id is zeros and the partitions are empty where the broker does
-            not say.
+        Returns: name → what was made; where the broker does not say it (before Kafka 2.4, the id before 2.8),
+            there are no partitions, and the id is zeros.
 
-        Raises `TopicExistsError` and whatever else the controller says.
+        Raises `TopicExistsError`, or the error that the controller says.
         """
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
         timeout = timeout_ms or self._config.request_timeout_ms
@@ -64,14 +65,14 @@ class TopicAdmin(AdminBase):
         async def ask(names: set[str]) -> Any:
             return await self._controller(
                 "create topics",
-                create_topics_request([one for one in wanted if one.name in names], timeout, validate_only),
-                lambda r: next((t.error_code for t in r.topics if t.error_code == 41), 0),
+                create_topics_request([t for t in wanted if t.name in names], timeout, validate_only),
+                lambda r: not_controller(r.topics),
                 at_least=4 if defaults else None,
             )
 
         try:
             rows = await self._within_quota(
-                [one.name for one in wanted], ask, lambda r: r.topics, retry_on_quota_violation
+                [t.name for t in wanted], ask, lambda r: r.topics, retry_on_quota_violation
             )
         except UnsupportedByBrokerError as problem:
             if not defaults:
@@ -81,6 +82,8 @@ class TopicAdmin(AdminBase):
             ) from problem
         made: dict[str, TopicDescription] = {}
         problems: dict[str, KafkaError] = {}
+        # A topic that exists is an error also where a lost answer's first request made it, as with Kafka's
+        # KafkaAdminClient.
         for t in rows:
             if t.error_code:
                 problems[t.name] = error_for(t.error_code, t.error_message or f"topic {t.name!r}")
@@ -89,6 +92,7 @@ class TopicAdmin(AdminBase):
                 PartitionInfo(t.name, n, -1, (), (), ()) for n in range(max(0, t.num_partitions))
             )
             made[t.name] = TopicDescription(t.name, bytes(t.topic_id), False, partitions)
+        # So that this client knows what it has just made.
         self._started().request_update()
         raise_first(problems)
         return made
@@ -109,6 +113,7 @@ class TopicAdmin(AdminBase):
         timeout = timeout_ms or self._config.request_timeout_ms
 
         async def ask(left: set[str]) -> Any:
+            # Not `_controller`, as the request depends on the version: from 6 on topics have ids (KIP-516).
             async def step() -> Any:
                 await self._known_controller(cluster)
                 connection = await self._to_controller(cluster)
@@ -130,13 +135,15 @@ class TopicAdmin(AdminBase):
             for r in rows
             if r.error_code
         }
+        # Also those that were refused: what is known of them may be out of date.
         for name in names:
             cluster.metadata.forget(name)
         raise_first(problems)
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, ascending; the internal ones if asked for."""
+        """Return the names of all topics, ascending; of internal topics if asked for."""
         response = await self._metadata(None)
+        # By name, too: brokers mark their own topics as internal only from Metadata 1 (Kafka 0.10.0) on.
         return sorted(
             t.name
             for t in response.topics
@@ -144,19 +151,21 @@ class TopicAdmin(AdminBase):
         )
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
-        """Partitions, leaders and replicas; of all topics for None. Raises `UnknownTopicOrPartitionError`."""
+        """Return partitions, leaders and replicas of topics (None: of all). Raises
+        `UnknownTopicOrPartitionError`.
+        """
         topics = None if topics is None else list(dict.fromkeys(topics))
         if topics == []:
             return {}
-        found = await self._found(topics)
+        states = await self._topic_states(topics)
         described: dict[str, TopicDescription] = {}
         problems: dict[str, KafkaError] = {}
-        named = {t.name for t in found}
+        named = {t.name for t in states}
         for name in topics or ():
             if name not in named:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 problems[name] = error_for(code, f"topic {name!r}: {code.message}")
-        for t in found:
+        for t in states:
             if topics is not None and t.name not in topics:
                 continue  # a broker before 0.11 was asked for all, so that it makes none
             # A topic that is being made has no leader yet; that is not a reason not to describe it.
@@ -185,8 +194,8 @@ class TopicAdmin(AdminBase):
         raise_first(problems)
         return described
 
-    async def _found(self, topics: list[str] | None) -> list[Any]:
-        """The topics as a broker tells of them: in pages where it can, else by Metadata."""
+    async def _topic_states(self, topics: list[str] | None) -> list[Any]:
+        """Return the topics as a broker tells of them: in pages where it can (KIP-966), else by Metadata."""
         cluster = self._started()
 
         async def step() -> list[Any] | None:
@@ -195,13 +204,14 @@ class TopicAdmin(AdminBase):
                 return None
             return await _pages(connection, topics)
 
-        found = await self._retry("topics", step)
-        return (await self._metadata(topics)).topics if found is None else found
+        states = await self._retry("topics", step)
+        return (await self._metadata(topics)).topics if states is None else states
 
     async def _metadata(self, topics: list[str] | None) -> Any:
         from odradek.wire.messages.metadata import MetadataRequest
 
         def message(version: int) -> Any:
+            # Looking for a topic must not make it.
             return MetadataRequest(
                 topics=metadata_topics(topics, version, False),
                 allow_auto_topic_creation=version < CREATION_FROM,
@@ -232,7 +242,7 @@ class TopicAdmin(AdminBase):
                 create_partitions_request(
                     wanted, assignments or {}, self._config.request_timeout_ms, validate_only
                 ),
-                lambda r: next((t.error_code for t in r.results if t.error_code == 41), 0),
+                lambda r: not_controller(r.results),
             )
 
         rows = await self._within_quota(counts, ask, lambda r: r.results, retry_on_quota_violation)
@@ -245,10 +255,10 @@ class TopicAdmin(AdminBase):
         raise_first(problems)
 
     async def delete_records(self, offsets: Mapping[Any, int]) -> dict[TopicPartition, int]:
-        """Delete what lies before an offset (-1: everything); returns the new first offsets.
+        """Delete the records before an offset (-1: all records); return the new first offsets (KIP-107).
 
         Args:
-            offsets: (topic, number) → the first offset to keep (KIP-107).
+            offsets: (topic, number) → the first offset to keep.
         """
         from odradek.wire.messages.delete_records import (
             DeleteRecordsPartition,
@@ -260,6 +270,7 @@ class TopicAdmin(AdminBase):
         wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
         for topic in {tp.topic for tp in wanted}:
             await cluster.topic_partitions(topic, self._config.default_api_timeout_ms)
+        # The low watermarks of the partitions that are done: a further try leaves these out.
         low: dict[TopicPartition, int] = {}
 
         async def step() -> None:
@@ -288,6 +299,7 @@ class TopicAdmin(AdminBase):
                             problem = error_for(p.error_code, f"{tp}: {to_code(p.error_code).message}")
                         else:
                             low[tp] = p.low_watermark
+            # Only now, so that every leader has been asked.
             if problem is not None:
                 raise problem
 
@@ -297,8 +309,8 @@ class TopicAdmin(AdminBase):
     async def list_offsets(
         self, timestamps: Mapping[Any, int], *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp; offset -1:
-        none.
+        """Return offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp
+        (KIP-734). An offset of -1 says that there is none.
 
         Args:
             timestamps: (topic, number) → a time, or one of those numbers.
@@ -310,6 +322,7 @@ class TopicAdmin(AdminBase):
 
 
 async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
+    """Ask for topics page by page (DescribeTopicPartitions); a topic may go over several pages."""
     from odradek.wire.messages.describe_topic_partitions import (
         Cursor,
         DescribeTopicPartitionsRequest,
@@ -317,9 +330,10 @@ async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
     )
 
     version = connection.pick(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
-    found: dict[str, Any] = {}
+    described: dict[str, Any] = {}
     cursor: Cursor | None = None
     while True:
+        # A page goes in the order of names, and begins at the cursor's topic: those before it are done.
         wanted = [
             TopicRequest(name=name) for name in topics or () if cursor is None or name >= cursor.topic_name
         ]
@@ -328,11 +342,12 @@ async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
         )
         response = await connection.send(request, version)
         for topic in response.topics:
-            present = found.setdefault(topic.name, topic)
-            if present is not topic:
-                present.partitions += topic.partitions
+            first_part = described.setdefault(topic.name, topic)
+            if first_part is not topic:
+                first_part.partitions += topic.partitions
         if response.next_cursor is None:
-            return list(found.values())
+            return list(described.values())
+        # Retriable. An empty page would be asked for again without a pause, or taken for the end.
         if not response.topics:
             raise LeaderNotAvailableError("the broker has just started, and does not know the topics yet")
         cursor = Cursor(

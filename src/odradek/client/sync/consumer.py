@@ -1,6 +1,6 @@
 """`Consumer`: the engine of `AsyncConsumer` in a background thread, records taken by the calling one.
 
-`ConsumerThread` has what passes between the two, and who may call amid whom.
+`ConsumerThread` is the passage between the two threads, and knows who may call amid whom.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TopicPartitionLike = TopicPartition | tuple[str, int]
 
 
 async def _let_go(engine: ConsumerEngine) -> None:
-    """Close for an application that is gone, and may not have processed what it was given last."""
+    """Close for an application that is gone, and may not have processed the records given out last."""
     await _close_in_background(engine, CLOSE_TIMEOUT_MS, True, logging.INFO)
 
 
@@ -64,10 +64,10 @@ class Consumer:
     With a group, `poll` (or iteration) must go on at least every `max_poll_interval_ms`: rebalances happen,
     listeners are called and offsets are committed there. Heartbeats and fetching go on in the background.
 
-    Of all that waits, or changes something, one call is under way at a time: one from a second thread raises
-    `ConcurrentModificationError`. `wakeup` and `close` may be called from anywhere, and end what waits. A
-    listener, a callback or a signal's handler may call what does not take records itself; amid the taking of
-    records (deserializers, interceptors) only what asks.
+    Of the calls that wait, or change something, one is under way at a time: a second thread's raises
+    `ConcurrentModificationError`. `wakeup` and `close` may be called from anywhere, and end a call that
+    waits. A listener, a callback or a signal's handler may make calls that take no records; amid the taking
+    of records (deserializers, interceptors) only calls that ask.
 
     Args:
         topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
@@ -87,6 +87,7 @@ class Consumer:
         if names and self._config.group_id is None:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
         self._thread = thread = ConsumerThread(f"odradek-{self._config.client_id}")
+        # By it `close` knows whether an exception may be about the records given out last.
         self._handled = Handled()
         try:
             self._engine = thread.loop_thread.call(ConsumerEngine, self._config, thread.invoke)
@@ -123,8 +124,10 @@ class Consumer:
 
         Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
         """
+        # Read in this thread: an iterator of the application's must not run in the other one.
         if topics is not None and not isinstance(topics, str):
             topics = list(topics)
+        # An empty list unsubscribes, and so takes records back: not amid a call that takes some.
         ends = topics == []
         with self._thread.entering("subscribe([])" if ends else "subscribe", nested=not ends, changes=True):
             self._thread.run(self._engine.subscribe(topics, pattern, listener))
@@ -144,20 +147,22 @@ class Consumer:
             self._thread.run(self._engine.unsubscribe(failed=self._handled.new_one()))
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to."""
+        """Return the topics subscribed to."""
         return set(self._engine.positions.topics)
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions assigned."""
+        """Return the partitions assigned."""
         return set(self._engine.positions.assigned)
 
     # Records
 
     def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Records, at most `max_records` (default `max_poll_records`); none when `timeout_ms` passes without.
+        """Return records, at most `max_records` (default `max_poll_records`); none if none come within
+        `timeout_ms`.
 
         Raises:
-            WakeupError: `wakeup` was called. ClosedError: the consumer is closed, or was meanwhile.
+            WakeupError: `wakeup` was called.
+            ClosedError: the consumer is closed, or was meanwhile.
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: with auto_offset_reset
                 'none'.
             SerializationError: a deserializer refused the next record.
@@ -171,19 +176,20 @@ class Consumer:
         """Take in this thread: an interrupt (Ctrl-C) while waiting leaves all records where they are."""
         thread = self._thread
         with thread.entering(name, nested=False):
-            # What the other process has fetched is given out there.
+            # In a fork: records that the other process has fetched are given out there alone.
             thread.check()
             thread.check_wakeup()
             engine = self._engine
             self._handled.note()
             now_ms = time.monotonic() * 1000
-            # What is there already is taken without asking the other thread.
+            # Records that are there already are taken without asking the other thread.
             if not engine.buffer.empty and engine.ready(now_ms):
                 engine.polled()
                 out = self._take(take)
                 if out:
                     return out
             deadline = now_ms + timeout_ms
+            # Again, as what was fetched may hold nothing for the application: aborted records, markers.
             while thread.run(engine.something_to_take(deadline), wakes=True):
                 out = self._take(take)
                 if out or time.monotonic() * 1000 >= deadline:
@@ -191,6 +197,7 @@ class Consumer:
             return []
 
     def _take(self, take: Callable[[], list[T]]) -> list[T]:
+        # Deserializers and interceptors run in it, and must not move the positions that it moves.
         with self._thread.taking():
             out = take()
         self._fetch_on()
@@ -232,10 +239,11 @@ class Consumer:
         return to_table(parts) if parts else empty_table(with_headers, columns)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Hand out records one by one, without end; the position is always that after the last one."""
+        """Hand out records one by one, without end; the position is always behind the last of them."""
         engine, thread = self._engine, self._thread
         looked = False
 
+        # Not held while the application has a record: between two records it may make any call.
         def guard() -> AbstractContextManager[Any]:
             thread.check_wakeup()
             return thread.entering("iteration", nested=False)
@@ -246,12 +254,13 @@ class Consumer:
                 self._handled.note()
             yield from engine.hand_out(self._fetch_on, looked=looked, guard=guard)
             with guard():
+                # Any time would do, as the loop goes on when it is over.
                 deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
                 looked = thread.run(engine.something_to_take(deadline), wakes=True)
 
     def wakeup(self) -> None:
         """End the call that waits (`poll`, an iteration, `commit`, `position`, questions to brokers) with
-        `WakeupError`; where none does, the next one that takes records or waits. May be called from anywhere:
+        `WakeupError`; where no call waits, the next that takes records or waits. May be called from anywhere:
         another thread, a signal's handler, a callback.
         """
         if not self._thread.closed:
@@ -281,7 +290,7 @@ class Consumer:
             self._thread.call(self._engine.seek_to, LATEST, partitions)
 
     def position(self, partition: TopicPartitionLike, timeout_ms: float | None = None) -> int:
-        """The offset of the next record. Raises `ClientTimeoutError`.
+        """Return the offset of the next record. Raises `ClientTimeoutError`.
 
         Args:
             partition: (topic, number).
@@ -296,7 +305,7 @@ class Consumer:
             self._thread.call(self._engine.set_paused, True, partitions)
 
     def resume(self, *partitions: TopicPartitionLike) -> None:
-        """The end of `pause`."""
+        """Give out records of these again."""
         with self._thread.entering("resume", changes=True):
             self._thread.call(self._engine.set_paused, False, partitions)
 
@@ -327,13 +336,14 @@ class Consumer:
         engine = self._engine
         with self._thread.entering("commit_async", changes=True):
             self._thread.check()
+            # In this thread, which alone knows which records it has handed out.
             wanted = engine.offsets_to_commit(offsets)
             self._thread.call(engine.group_needed().commits.commit_in_background, wanted, callback)
 
     def committed(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets, None where there is none.
+        """Return the group's committed offsets; None where there is none.
 
         Args:
             partitions: (topic, number) pairs.
@@ -350,37 +360,37 @@ class Consumer:
     def beginning_offsets(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each.
+        """Return the first offset of each partition.
 
         Args:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
         with self._thread.entering("beginning_offsets"):
-            found = self._thread.run(
+            begins = self._thread.run(
                 self._engine.offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms), wakes=True
             )
-        return {tp: entry.offset for tp, entry in found.items()}
+        return {tp: entry.offset for tp, entry in begins.items()}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last record that can be read of each.
+        """Return the offset after the last record that can be read, of each partition.
 
         Args:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
         with self._thread.entering("end_offsets"):
-            found = self._thread.run(
+            ends = self._thread.run(
                 self._engine.offsets(dict.fromkeys(partitions, LATEST), timeout_ms), wakes=True
             )
-        return {tp: entry.offset for tp, entry in found.items()}
+        return {tp: entry.offset for tp, entry in ends.items()}
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[Any, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first offset at or after a time (epoch ms) of each, None where no record is that new.
+        """Return the first offset at or after a time (epoch ms), of each; None where no record is that new.
 
         Args:
             timestamps_ms: (topic, number) → time, epoch milliseconds.
@@ -392,7 +402,7 @@ class Consumer:
             return self._thread.run(self._engine.offsets_for_times(timestamps_ms, timeout_ms), wakes=True)
 
     def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic.
+        """Return the partitions of a topic.
 
         Args:
             topic: its name.
@@ -402,7 +412,7 @@ class Consumer:
             return self._thread.run(self._engine.partitions_for(topic, timeout_ms), wakes=True)
 
     def lag(self, partition: TopicPartitionLike) -> int | None:
-        """Records between the position and the end as of the last fetch; None before the first.
+        """Return how many records are between position and end as of the last fetch; None before the first.
 
         Args:
             partition: (topic, number).
@@ -410,11 +420,11 @@ class Consumer:
         return self._engine.lag(TopicPartition(*partition))
 
     def metrics(self) -> dict[str, float]:
-        """A few of Kafka's consumer metrics, as of now."""
+        """Return a few of Kafka's consumer metrics, as of now."""
         return self._engine.metrics()
 
     def enforce_rebalance(self) -> None:
-        """The next `poll` joins the group anew (KIP-568). Raises `IllegalStateError` unless subscribed."""
+        """Let the next `poll` join the group anew (KIP-568). Raises `IllegalStateError` unless subscribed."""
         with self._thread.entering("enforce_rebalance", changes=True):
             self._thread.call(self._engine.enforce_rebalance)
 
@@ -426,7 +436,7 @@ class Consumer:
         return self._engine.group_needed().metadata()
 
     def group_generation(self) -> tuple[int, str]:
-        """(generation, member id); (-1, '') outside the group."""
+        """Return (generation, member id); (-1, '') outside the group."""
         member = self._engine.group_needed().member
         return member.generation.number, member.member_id
 
@@ -434,14 +444,14 @@ class Consumer:
         """Commit (with auto-commit), leave the group, close.
 
         While an exception is on its way, or handled, the records given out last are not committed, as they
-        may not have been processed: those of the last `poll`, or the one that an iteration handed out last. A
-        line in the log names them. An exception that was handled already when they were given out does not
-        count, nor do records count that `commit` was called for.
+        may not have been processed: those of the last `poll`, or the record that an iteration handed out
+        last. A line in the log names them. An exception that was handled already when they were given out
+        does not count, nor do records for which `commit` was called.
 
-        May be called from anywhere. What waits in another thread, or is interrupted by the signal whose
-        handler closes, ends with `ClosedError`; a call that has records to give gives them. A call that does
-        not end (a listener) is waited for no longer than `timeout_ms`. In a commit's callback it returns at
-        once, and the rest is done in the background.
+        May be called from anywhere. A call that waits in another thread, or is interrupted by the signal
+        whose handler closes, ends with `ClosedError`; if it has records to give, it gives them. A call that
+        does not end (a listener) is waited for no longer than `timeout_ms`. In a commit's callback `close`
+        returns at once, and the rest is done in the background.
 
         Args:
             timeout_ms: how long the leave may take, milliseconds.
@@ -450,8 +460,10 @@ class Consumer:
 
     def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:
         thread = self._thread
+        # In a fork the client is the other process's, and goes on.
         if thread.loop_thread.left_in is not None or not thread.begin_close(timeout_ms / 1000):
             return
+        # The thread cannot wait for itself.
         if thread.loop_thread.is_current:
             self._unclosed.close_in_background(
                 partial(_close_in_background, self._engine, timeout_ms, failed, tell)
