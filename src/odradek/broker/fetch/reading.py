@@ -67,7 +67,8 @@ class FetchReading:
         incremental: whether a session knows what was told before; of a partition about which there is nothing
             new no answer is made then.
         whole: all partitions that are to be read, be it piece by piece.
-        watched: partitions that the first read found in order, to be looked at while the request waits.
+        watched: partitions that the first read has read, or had nothing to read of; they are looked at while
+            the request waits. One with an error is answered by the first read.
         answers: what the read that is going on, or the last one, has found so far.
         total: bytes of records in them.
         is_urgent: whether there is one that must go out now.
@@ -147,10 +148,14 @@ class FetchReading:
             try:
                 if asks:
                     self._require_allowed(partition.topic or self._name(partition))
+                # A session keeps the replica that it has looked up. One that was taken out leads and follows
+                # nobody; the name may mean another by now.
                 replica = partition.replica
                 if replica is None or replica.leader_id < 0:
                     replica = self._find(partition)
                 if first:
+                    # Before the read: the offset that a follower asks for says what it has. That may raise
+                    # the high watermark, which goes back with this answer.
                     if reader.replica_id >= 0:
                         note_follower(
                             replica,
@@ -159,6 +164,7 @@ class FetchReading:
                             self._context.now_ms,
                             self._broker_epoch,
                         )
+                    # As of before the read, so that what is appended from now on counts as arrived.
                     partition.found_bytes = 0
                     partition.appended_bytes = replica.appended_bytes
                 if self._rack and (answer := self._elsewhere(partition, replica)) is not None:
@@ -193,9 +199,11 @@ class FetchReading:
         """Return how many bytes of a watched partition there are by now, judged without reading.
 
         Returns:
-            The bytes; None where the answer is to go out at once.
+            The bytes; None where the answer is to go out at once (Kafka's `DelayedFetch.tryComplete`).
         """
         replica, wanted = partition.replica, partition.wanted
+        # A replica that knows of no leader may still be read by consumers (KIP-392); one that the manager
+        # does not know any more is gone.
         if replica is None or (
             replica.leader_id < 0 and self._broker.replicas.find(*replica.key) is not replica
         ):
@@ -211,6 +219,7 @@ class FetchReading:
         if end == partition.seen_end:
             # Nothing more has become visible, whatever was appended.
             return min(wanted.partition_max_bytes, partition.found_bytes)
+        # By the bytes that were appended, as to find out what of them is visible would take a search.
         return min(
             wanted.partition_max_bytes,
             partition.found_bytes + replica.appended_bytes - partition.appended_bytes,
@@ -237,7 +246,8 @@ class FetchReading:
                 self._find_visible(partition, replica, end)
                 total += min(wanted.partition_max_bytes, partition.found_bytes)
             if end < replica.log.log_end_offset:
-                # What is here already arrives when it becomes visible.
+                # What is here already arrives when it becomes visible, without a byte more: it counts as if
+                # the maximum had been appended.
                 partition.appended_bytes -= wanted.partition_max_bytes
         return total
 
@@ -256,7 +266,7 @@ class FetchReading:
 
     def _is_held_back(self, replica: Partition) -> bool:
         """Return whether the throttle keeps a partition's records from this follower now; never from one in
-        sync.
+        sync, as producers with acks=all wait for it (KIP-73; `ReplicaManager.shouldLeaderThrottle`).
         """
         quota = self._throttle
         return (
@@ -278,11 +288,12 @@ class FetchReading:
         return partition.topic
 
     def _find(self, partition: FetchedPartition) -> Partition:
-        """Look up what a partition's name means here.
+        """Look up the partition that is meant here by a name, or by a topic id.
 
         Raises:
             UnknownTopicIdError, InconsistentTopicIdError, and what `Replicas.get` raises.
         """
+        # Kept only if its topic's id is that of the request: a topic of the same name may be another one.
         partition.replica = None
         replica = self._broker.replicas.get(
             partition.topic or self._name(partition), partition.wanted.partition
@@ -304,7 +315,9 @@ class FetchReading:
         )
         if preferred < 0:
             return None
+        # With an old epoch the consumer is to look its metadata up first (KIP-320).
         replica.check_leader_epoch(partition.wanted.current_leader_epoch)
+        # Nothing is read, and to wait for records here would only keep it from going there.
         self.is_urgent = True
         log = replica.log
         return PartitionData(
@@ -324,6 +337,7 @@ class FetchReading:
             UnsupportedCompressionTypeError, UnsupportedVersionError, and what `read_partition` raises.
         """
         version = self._version
+        # An answer without records all the same: a follower has to hear of the high watermark.
         is_held_back = self._throttle is not None and self._is_held_back(replica)
         room = 0 if is_held_back else min(partition.wanted.partition_max_bytes, self._max_bytes - self.total)
         answer = read_partition(
@@ -335,11 +349,14 @@ class FetchReading:
             range_from=RANGE_FROM_BYTES,
         )
         if version < _ZSTD_FROM:
+            # By the topic's config, as in Kafka's `maybeConvertFetchedData`: in a topic that leaves the codec
+            # to producers nobody looks for it.
             if answer.records and replica.log.config.compression_type == "zstd":
                 raise UnsupportedCompressionTypeError(f"zstd needs Fetch {_ZSTD_FROM}")
             if version <= _OLD_FORMATS_TO:
                 self._bring_to_old_format(partition, replica, answer, room)
         if answer.diverging_epoch.epoch >= 0:
+            # Nothing arrives for a follower before it has cut its log (KIP-595).
             self.is_urgent = True
         self.total += len(answer.records)
         return answer
@@ -353,6 +370,8 @@ class FetchReading:
             UnsupportedVersionError: the records may be too new, and must not be converted.
         """
         config, magic = replica.log.config, magic_for(self._version)
+        # A follower of an old release gets what it can store, whatever the config says: else it would copy no
+        # more, and leave the ISR.
         converts = config.message_downconversion_enable or self.reader.replica_id >= 0
         if not converts and config.record_magic > magic:
             raise UnsupportedVersionError("message.downconversion.enable is false")

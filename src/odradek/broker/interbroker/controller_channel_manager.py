@@ -51,6 +51,14 @@ PROBE_INTERVAL_MS = 1_000
 
 
 class _Probe:
+    """The looks at one broker that refuses, in one of its lives.
+
+    Attributes:
+        epoch: that life's broker epoch; another one has registered anew, and is told everything.
+        endpoint: kept here, since a broker that counts as dead is not in the image any more.
+        timer: until the next look; channel: made by the first.
+    """
+
     def __init__(self, epoch: int, endpoint: Endpoint | None) -> None:
         self.epoch = epoch
         self.endpoint = endpoint
@@ -105,11 +113,18 @@ class ControllerChannelManager:
         self._request_timeout_ms = request_timeout_ms
         self._retry_backoff_ms = retry_backoff_ms
         self._builder: ControlRequests | None = None
+        """Makes the requests of one term, and so stands for it; None while another broker is the controller,
+        and nothing is sent then."""
         self._image = ClusterImage()
+        """What the brokers have been told, or will be by what is in the queues."""
         self._queues = BrokerQueues()
+        """A queue for each broker of the image: see `_tell`."""
         self._channels: dict[int, InterBrokerChannel] = {}
+        """For brokers with a queue alone, made with their first request."""
         self._pausing: dict[int, TimerHandle] = {}
+        """Nothing is sent to these brokers until their timer has run out."""
         self._probes: dict[int, _Probe] = {}
+        """Of brokers that count as refused, or will when the controller's turn comes to it."""
         self._is_connected = is_connected
         self._ask = ask
         self._doubted: dict[int, int] = {}
@@ -121,6 +136,7 @@ class ControllerChannelManager:
 
     def start(self, image: ClusterImage) -> None:
         """Tell every broker everything: the controller of this one has taken over."""
+        # What an earlier term has queued carries its epoch, and would be refused.
         self.stop()
         self._builder = ControlRequests(self._ibp, self._listener_name, self._controller.broker_id)
         self._image = image
@@ -162,6 +178,7 @@ class ControllerChannelManager:
 
     def _tell(self, requests: Requests) -> None:
         epochs = {broker: broker_image.epoch for broker, broker_image in self._image.brokers.items()}
+        # A broker that came back is another process: what was under way to the one before is over.
         for broker in self._queues.keep(epochs):
             channel = self._channels.pop(broker, None)
             if channel is not None:
@@ -174,6 +191,8 @@ class ControllerChannelManager:
     def _send(self, broker: int) -> None:
         if broker in self._pausing:
             return
+        # One at a time, and the next upon its answer: what leads and follows must not overtake itself.
+        # Kafka's `RequestSendThread` waits likewise.
         request = self._queues.next(broker)
         if request is None:
             return
@@ -199,11 +218,13 @@ class ControllerChannelManager:
         if error is not None:
             self._broken(broker, request, error)
             return
+        # Of a broker that is gone meanwhile, or of an earlier term: nobody is to follow that any more.
         if not self._queues.on_response(broker, request):
             return
         self._doubted.pop(broker, None)
         probe = self._probes.pop(broker, None)
         if probe is not None:
+            # It was reported as refused, and has answered before the controller came to give it up.
             probe.end()
             self._post(partial(self._controller.on_broker_reachable, broker))
         try:
@@ -258,12 +279,14 @@ class ControllerChannelManager:
 
     def _suspect(self, broker: int, epoch: int) -> None:
         """A broker refuses this one, and is not connected to it. Do others reach it?"""
+        # Not again for one that has been reported: the controller's turn may take a while.
         if broker not in self._probes:
             self._ask(broker, partial(self._testified, broker, epoch, self._builder))
         # Whatever comes of it, or if nothing does, as it was asked in an earlier term.
         self._pause(broker, max(self._retry_backoff_ms, pause_ms(self._doubted.get(broker, 0))))
 
     def _testified(self, broker: int, epoch: int, term: ControlRequests | None, lives: bool) -> None:
+        # What others have seen was another term's question, or about an earlier life of that broker.
         if self._builder is not term or self._queues.brokers.get(broker) != epoch:
             return
         if not lives:
@@ -272,7 +295,7 @@ class ControllerChannelManager:
         self._doubted[broker] = self._doubted.get(broker, 0) + 1
         repeats.log(logging.WARNING, f"refuses {broker}", _REACHED_BY_OTHERS, broker)
         if self._doubted[broker] > 1:
-            # Once may be somebody who has just been started again, and is about to register.
+            # Once may be a broker that has just been started again, and is about to register.
             self._post(partial(self._controller.give_way, broker, epoch))
 
     def _note_refused(self, broker: int, epoch: int) -> None:
@@ -309,6 +332,7 @@ class ControllerChannelManager:
             # Not given up yet: what is queued for it is tried again and again.
             self._wait(broker, probe)
         elif live is not None or self._controller.refused.get(broker) != probe.epoch:
+            # It has registered anew, or does not count as refused any more.
             del self._probes[broker]
             probe.end()
         else:
@@ -324,6 +348,7 @@ class ControllerChannelManager:
         if failed:
             self._wait(broker, probe)
             return
+        # That it can be connected to is enough: the controller looks whether its registration is there.
         del self._probes[broker]
         probe.end()
         self._post(partial(self._controller.on_broker_reachable, broker))
@@ -332,6 +357,7 @@ class ControllerChannelManager:
 
     def _answered(self, broker: int, request: ControlRequest, response: Any) -> None:
         if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
+            # The store says who it is: this one has not heard of its own end yet.
             logger.info("broker %d knows a newer controller", broker)
             self._post(self._controller.look_again)
             return
@@ -345,10 +371,12 @@ class ControllerChannelManager:
         if isinstance(message, LeaderAndIsrRequest):
             offline = _offline(message, response)
             if offline:
+                # With the life that it was said in: the next one may have its disk again.
                 self._post(
                     partial(self._controller.note_offline, broker, offline, broker_epoch=request.broker_epoch)
                 )
         elif isinstance(message, StopReplicaRequest) and not response.error_code:
+            # Of those that were to be deleted; the nodes of a topic go when all of its replicas are gone.
             gone = deleted_by(message, request.version) & _stopped(response)
             if gone:
                 self._post(partial(self._controller.note_deleted, broker, gone))
@@ -367,6 +395,7 @@ def _quietly(work: Callable[[], object]) -> None:
 
 
 def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[TopicPartition]:
+    # Answers name topics up to version 4 of LeaderAndIsr, and from 5 on topic ids (KIP-516).
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     errors = [(topic_error.topic_name, topic_error) for topic_error in response.partition_errors]
     errors += [

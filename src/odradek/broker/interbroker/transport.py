@@ -118,7 +118,9 @@ class AsyncioChannel:
         self._waiting: list[tuple[Any, int, asyncio.Future[Any]]] = []
         """Requests that wait for the connection, in order; empty while there is one."""
         self._correlation_id = 0
+        """Of the last request. An answer with another one is none of this connection's: see `_take`."""
         self._is_closed = False
+        """Set for good. Everything else that ends a connection leaves a channel that connects again."""
 
     @property
     def is_connected(self) -> bool:
@@ -147,14 +149,17 @@ class AsyncioChannel:
         return self._loop.create_task(self._negotiate(request, newest))
 
     async def _negotiate(self, request: Any, newest: int) -> Any:
+        # Asked once for each connection: a broker that comes back may be another release.
         wire = self._wire
         if wire is None or wire.versions is None:
+            # Version 0 is the one that every broker since 0.10 answers (KIP-35).
             served = await self.send(ApiVersionsRequest(), 0)
             wire = self._wire
             if wire is None:
                 raise ChannelBroken(f"the connection to broker {self.broker_id} broke")
             wire.versions = _versions_in(served, self.broker_id)
         key = int(request.API_KEY)
+        # The newest that both know, as Kafka's `NodeApiVersions.latestUsableVersion`.
         theirs = wire.versions.get(key, range(0))
         version = min(newest, theirs.stop - 1)
         if version not in theirs:
@@ -175,9 +180,12 @@ class AsyncioChannel:
     # ------------------------------------------------------------------ the connection
 
     async def _connect(self) -> None:
+        # For each address that was tried whether it refused. Only who refuses at all of them has no process
+        # there; what times out may be a broker that hangs, or a network that is cut (docs/cluster.md).
         refusals: list[bool] = []
         reason = "nobody knows its address"
         try:
+            # Asked anew each time: a broker may have come back at another address.
             endpoint = self._endpoint()
             if endpoint is not None:
                 reason = f"{endpoint.host}:{endpoint.port}: no address"
@@ -203,6 +211,7 @@ class AsyncioChannel:
             # A host that is no name, a port that is no number: whoever waits has to learn it all the same.
             refusals.append(False)
             reason = f"{reason.partition(': ')[0]}: {error}"
+        # First, or `_break` would cancel this very task.
         self._connecting = None
         self._break(
             ChannelBroken(
@@ -228,11 +237,13 @@ class AsyncioChannel:
                 raise
         self._connecting = None
         self._wire = wire
+        # Lost since it was made, which `_on_lost` does not tell of a wire that is not the channel's yet.
         if wire.is_lost:
             self._break(ChannelBroken(f"broker {self.broker_id} hung up"))
             return
         waiting, self._waiting = self._waiting, []
         for request, version, answer in waiting:
+            # Cancelled meanwhile: a request that nobody waits for changes nothing at the other broker.
             if not answer.done():
                 self._write(wire, request, version, answer)
 
@@ -250,6 +261,7 @@ class AsyncioChannel:
         )
 
     def _on_lost(self, wire: _Wire, error: OdradekError) -> None:
+        # A wire that was given up has told those who waited already.
         if wire is self._wire:
             self._break(
                 error
@@ -263,6 +275,7 @@ class AsyncioChannel:
         connecting, self._connecting = self._connecting, None
         if connecting is not None:
             connecting.cancel()
+        # All are taken out before anybody is told: who is told may send again at once, by a new connection.
         wire, self._wire = self._wire, None
         waiting, self._waiting = self._waiting, []
         answers = [answer for _, _, answer in waiting]
@@ -332,7 +345,9 @@ class _Wire(asyncio.BufferedProtocol):
         parts = authenticator.begin()
         while parts:
             step = authenticator.take(await self._exchange(parts))
+            # SCRAM hashes thousands of times: in a thread, or the broker would stand still for it.
             parts = await self._loop.run_in_executor(None, step.run) if isinstance(step, Work) else step
+        # KIP-368: the other broker closes a connection whose login has run out.
         if authenticator.session_lifetime_ms:
             self._good_until = self._loop.time() + RENEW_AT * authenticator.session_lifetime_ms / 1000
 
@@ -368,16 +383,18 @@ class _Wire(asyncio.BufferedProtocol):
 
     def _take(self, frame: memoryview) -> None:
         if self._awaited is not None and not self._awaited.done():
+            # A copy, since who waits is called later, when the memory serves the next read.
             self._awaited.set_result(bytes(frame))
             return
         if not self._under_way:
             raise ProtocolError("an answer to a request that was not sent")
         asked = self._under_way[0]
-        # Whoever waits is called later; by then the memory of the frame serves the next.
+        # Likewise; of all answers only a fetch's has views into the frame, its records.
         kept = self._receiver.own(frame) if asked.key == ApiKey.FETCH else frame
         correlation_id, message = decode_response(kept, asked.key, asked.version)
         if correlation_id != asked.correlation_id:
             raise ProtocolError(f"an answer to request {correlation_id}, not to {asked.correlation_id}")
+        # Only now: where the answer cannot be read, its request is among those that are told so.
         self._under_way.popleft()
         if not asked.answer.done():
             asked.answer.set_result(message)
@@ -398,6 +415,7 @@ class _Wire(asyncio.BufferedProtocol):
 
     def _lose(self, error: OdradekError) -> None:
         if not self.is_lost:
+            # First, as what follows may come here again.
             self.is_lost = True
             if self._awaited is not None and not self._awaited.done():
                 self._awaited.set_exception(error)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ACCEPT_RETRY_S = 0.1
+"""What cannot be accepted stays in the kernel's backlog, and the socket readable: without a pause the loop
+would do nothing else."""
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -100,17 +102,21 @@ class Listener:
         self.memory_pool = MemoryPool(limits.queued_max_request_bytes)
         self.write_turn = write_turn or WriteTurn()
         self.partial_bytes = 0
-        # In the order of opening.
+        """The sum of `Connection.partial_bytes`. Above `limits.partial_limit` connections are closed: each
+        peer may say that 100 MB are to come, and send them slowly, and no other bound counts them."""
+        # In the order of opening, so that those that are closed together are closed in an order.
         self.connections: dict[Connection, None] = {}
         self.accepted = 0
         self.refused = 0
         self.connection_quotas: ConnectionQuotas | None = None
-        # Those that came too fast, and are closed when they have waited.
+        # Those that came too fast, and are closed when they have waited: a client that is refused at once
+        # comes back at once (KIP-612; `throttledSockets` of Kafka's `Acceptor`).
         self._delayed: dict[socket.socket, asyncio.TimerHandle] = {}
         self.slots = slots or ConnectionSlots()
         self.slots.add(self)
         self._limit_slots()
         self._socket: socket.socket | None = None
+        """From `bind` to `stop_accepting`; it listens from `start` on."""
         self._accepting: asyncio.Task[None] | None = None
         self._is_cut_off = False
         """Whether a connection that is just being taken up is to end as all others have."""
@@ -122,6 +128,8 @@ class Listener:
         self.repeats = Repeats(logger)
         self.repeats_of_connections = Repeats(logger_of_connections)
         self._first_reserved = descriptors_for_connections()
+        """The first file descriptor that is kept for the broker's own files; the kernel gives out the least
+        that is free. None where there is no limit."""
         self._idle_timer: asyncio.TimerHandle | None = None
 
     # ------------------------------------------------------------------ start and stop
@@ -143,6 +151,7 @@ class Listener:
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
             listening.setblocking(False)
+            # Else a restart would wait for connections in TIME_WAIT.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if self.limits.receive_buffer_bytes > 0:
                 # Before listen(): accepted sockets inherit it, and the window scale is fixed in the
@@ -171,6 +180,7 @@ class Listener:
         self.memory_pool.resize(limits.queued_max_request_bytes)
         self.sending_threads.resize(limits.network_threads)
         self._limit_slots()
+        # A listener that waits for room is woken where there is more now.
         self.slots.look_again()
 
     def _limit_slots(self) -> None:
@@ -219,6 +229,7 @@ class Listener:
         assert self._socket is not None
         listening = self._socket
         while True:
+            # Kafka's `ConnectionQuotas.waitForConnectionSlot` (KIP-402): clients wait in the backlog.
             while not self.slots.has_room(self.name):
                 self.repeats.log(
                     logging.WARNING,
@@ -281,6 +292,7 @@ class Listener:
 
     async def _take(self, accepted: socket.socket, address: tuple[str, int]) -> None:
         host, port = same_host(address[0]), address[1]
+        # The rate first: what has waited for it may find no room any more.
         if self.connection_quotas is not None and not await self._is_in_time(accepted, host, port):
             return
         if not self._has_room(accepted, host, port):
@@ -327,6 +339,7 @@ class Listener:
         if self.limits.send_buffer_bytes > 0:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
         local = accepted.getsockname()
+        # The form of Kafka's connection ids, without the processor. A port may come again, the last part not.
         self._next_id += 1
         peer = Peer(host, port, f"{local[0]}:{local[1]}-{host}:{port}-{self._next_id}", self.name)
         connecting = self.loop.create_task(
@@ -347,6 +360,8 @@ class Listener:
         assert self.connection_quotas is not None
         is_protected = self.name == self.slots.protected
         arrival = self.connection_quotas.accepted(self.name, host, is_protected=is_protected)
+        # Of all connections, by `max.connection.creation.rate`: nothing else is accepted meanwhile. That of
+        # an address alone must not hold up the others, and is refused.
         if arrival.wait_ms:
             try:
                 await asyncio.sleep(arrival.wait_ms / 1000)
@@ -397,6 +412,7 @@ class Listener:
 
     def close_least_recently_used(self) -> bool:
         """See `HasConnections`."""
+        # Kafka's `Selector.lowestPriorityChannel`.
         oldest = min(
             (connection for connection in self.connections if connection not in self._making_room),
             key=lambda connection: connection.active_at,
@@ -419,6 +435,7 @@ class Listener:
         """A connection's unfinished frame now holds `pending` bytes."""
         self.partial_bytes += pending - connection.partial_bytes
         connection.partial_bytes = pending
+        # Taken out and put in again: it goes behind those that have been silent since.
         self._partial.pop(connection, None)
         if pending:
             self._partial[connection] = None
@@ -429,6 +446,7 @@ class Listener:
         while self.partial_bytes > self.limits.partial_limit and self._partial:
             connection = next(iter(self._partial))
             size = connection.partial_bytes
+            # Now, as the connection gives its memory back only when the loop tells it of its end.
             self.account_partial(connection, 0)
             connection.abort(
                 f"unfinished requests hold more than {self.limits.partial_limit} bytes, "
@@ -440,10 +458,12 @@ class Listener:
 
     def _schedule_idle_sweep(self) -> None:
         if self.limits.idle_ms >= 0:
+            # A look at all connections costs more than being a tenth too late.
             interval_s = min(30.0, max(0.05, self.limits.idle_ms / 10_000))
             self._idle_timer = self.loop.call_later(interval_s, self._sweep_idle)
 
     def _sweep_idle(self) -> None:
+        # One whose answer is still to come is not idle: its peer can do nothing but wait.
         deadline = self.loop.time() - self.limits.idle_ms / 1000
         for connection in list(self.connections):
             if connection.active_at < deadline and connection.idle:

@@ -50,6 +50,8 @@ _CHUNK_BYTES = 128 * 1024
 """Encrypted at once, that it is still in the processor's cache when it is copied."""
 
 _HANDSHAKE_RECORD = 0x16
+"""The first byte of a client's first record (`ContentType.handshake` of RFC 8446). The first of a plaintext
+client is that of its request's size, mostly 0."""
 
 
 class DecryptsInto(Protocol):
@@ -139,17 +141,21 @@ class TlsLayer:
         self._connection = connection
         self._context = encrypts.context
         self._state = NEW
+        """As drawn above; changed in the loop's thread alone."""
         self._transport: Any = None
         self._writelines: Writelines | None = None
         self._session: Any = None
         self._incoming: Any = None
         self._outgoing: Any = None
+        """These three are the thread's while the state is IN_THREAD, and are not touched here meanwhile."""
         self._handshake_bytes = 0
         self._may_read = True
         """Whether the connection wants bytes."""
         self._reads_transport = True
+        """What the transport was told last, so that it is told of changes alone."""
         self._error: Exception | None = None
         self._principal: str | None = None
+        """Both are left here by `step`, in its thread, for `stepped`, which is called in the loop's."""
         self._is_told = False
         """Whether the log has the reason of the end, or needs none: it is this side's own."""
 
@@ -159,6 +165,8 @@ class TlsLayer:
         """See `asyncio.BaseProtocol`."""
         self._transport = transport
         self._writelines = gathering_write(transport)  # type: ignore[arg-type]
+        # OpenSSL's session is made with the first bytes, in a thread: a peer that sends nothing costs
+        # nothing.
         self._encrypts.handshakes.begin(self)
         self._connection.connection_made(self)  # type: ignore[arg-type]
 
@@ -192,6 +200,7 @@ class TlsLayer:
         if self._state != OPEN:
             self._encrypts.handshakes.end(self)
         if self._state in (IN_THREAD, WAITS) and not self._is_told:
+            # Clients that do not trust a certificate mostly hang up without an alert.
             self._tell("the peer hung up during the handshake: does it trust this side's certificate?")
         self._let_go()
         self._connection.connection_lost(exc)
@@ -208,6 +217,7 @@ class TlsLayer:
         session, self._session = self._session, None
         self._incoming = self._outgoing = None
         if session is not None:
+            # A few in each turn: thousands that go at once would hold the loop while OpenSSL frees them.
             self._encrypts.handshakes.free(session)
 
     # ------------------------------------------------------------------ the handshake
@@ -235,6 +245,8 @@ class TlsLayer:
             self._session.do_handshake()
             self._principal = self._encrypts.principal_of(self._session)
         except Exception as error:
+            # The traceback knows this call, which knows the error: a cycle for each failed handshake
+            # (docs/decisions/what-lives-long-is-not-looked-at.md).
             self._error = error.with_traceback(None)
         else:
             self._error = None
@@ -258,6 +270,7 @@ class TlsLayer:
         self._encrypts.handshakes.end(self)
         self._encrypts.handshakes.finished += 1
         self._state = OPEN
+        # Before any request is taken up, and here, as the peer is the loop's.
         if self._principal is not None:
             self._connection.peer.principal = self._principal
         self._update_reading()
@@ -317,6 +330,7 @@ class TlsLayer:
                     self._send()  # the alert
                     connection.abort(f"malformed TLS: {explain(error)}", warn=True)
                     return
+            # Before the farewell is heeded: a producer with acks=0 sends both at once, and goes.
             if filled:
                 connection.buffer_updated(filled)
             if is_farewell:
@@ -338,6 +352,7 @@ class TlsLayer:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        # During the handshake whatever the connection wants: it does not know of it.
         should_read = self._state != IN_THREAD and (self._may_read or self._state != OPEN)
         if should_read != self._reads_transport:
             self._reads_transport = should_read
@@ -371,6 +386,7 @@ class TlsLayer:
 
     def writelines(self, buffers: Sequence[Any]) -> None:
         """Encrypt and send, as one."""
+        # Before that nothing was asked, and after it nobody is there.
         if self._state != OPEN:
             return
         session = self._session
@@ -440,6 +456,7 @@ class TlsLayer:
             with suppress(ssl.SSLError):  # it would wait for the peer's farewell
                 self._session.unwrap()
             self._send()
+        # What a thread has is freed when it is through (`stepped`), which goes by the state.
         if self._state != IN_THREAD:
             self._state = CLOSED
         transport.close()
