@@ -47,6 +47,7 @@ EFFECTIVE_TOPIC_CONFIGS = frozenset(
 )
 """Topic configs that change what happens."""
 
+# The brokers' defaults of these: `log.retention.ms` has an effect because `retention.ms` has.
 _OF_TOPICS = frozenset(
     broker_name
     for name, synonyms in SYNONYMS.items()
@@ -260,8 +261,11 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "zookeeper.ssl.truststore.password",
     "zookeeper.ssl.truststore.type",
 }
-"""Broker configs that change what happens."""
+"""Broker configs that change what happens. `tests/broker/config/test_configuration_doc.py` finds those that
+nothing reads."""
 
+# TLS and logins (KIP-103), the age of a login (KIP-368), the number and the rate of connections (KIP-402,
+# KIP-612).
 EFFECTIVE_FOR_LISTENERS = frozenset(
     name
     for name in EFFECTIVE_BROKER_CONFIGS
@@ -273,6 +277,7 @@ EFFECTIVE_FOR_LISTENERS = frozenset(
 
 def brokers_without_effect(names: Iterable[str]) -> list[str]:
     """Return those of a broker's configs that Kafka knows and that change nothing here, sorted."""
+    # Names that Kafka does not know are told of elsewhere (`BrokerConfig.unknown`).
     known = (name for name in names if find_key(name) is not None)
     return sorted(
         name

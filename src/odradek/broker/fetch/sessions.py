@@ -28,6 +28,7 @@ MAX_SESSION_PARTITIONS = 10_000
 """A fetch of more partitions than this gets no session, which every client knows how to take: each of the
 session's fetches would look at all of them."""
 
+# Kafka: `FetchMetadata`.
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -87,7 +88,10 @@ class FetchedPartition:
         return f"<FetchedPartition {self.topic or self.topic_id.hex()}-{self.wanted.partition}>"
 
     def must_send(self, answer: PartitionData) -> bool:
-        """Return whether an answer about this partition says anything new; remembers it."""
+        """Return whether an answer about this partition says anything new; remembers it.
+
+        Kafka: `CachedPartition.maybeUpdateResponseData`.
+        """
         changed = bool(answer.records)
         if self.high_watermark != answer.high_watermark:
             changed = True
@@ -164,6 +168,7 @@ class FetchSession:
         for named in wanted:
             # What the last response said stays with the partition: only what is wanted of it changes.
             known = partitions.setdefault(self._key(named), named)
+            # A request may name a partition to say a new offset, which makes nothing of it news.
             known.wanted = named.wanted
         for key in forgotten:
             partitions.pop(key, None)
@@ -308,6 +313,7 @@ class FetchSessionCache:
             privileged: whether a follower asks.
             now_ms: wall clock.
         """
+        # Whoever names another's session closes it: ids are random, and a client that lost one begins anew.
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(session_id)
             return FetchContext(
@@ -324,6 +330,7 @@ class FetchSessionCache:
             return FetchContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
+        # The sum first, as to look which of them are new takes a set of all.
         too_many = len(session) + len(wanted) > MAX_SESSION_PARTITIONS and session.grown_by(wanted) > (
             MAX_SESSION_PARTITIONS
         )
@@ -335,6 +342,7 @@ class FetchSessionCache:
         if too_many or (wanted and self.total_partitions > self._max_partitions):
             self._close(session_id)
             return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+        # As in Kafka's `FetchManager.newContext`: a session of nothing is not kept.
         if len(session) == 0:
             self._close(session_id)
             return FetchContext(_NONE, wanted)
@@ -411,6 +419,7 @@ class FetchSessionCache:
             ]
             if not candidates:
                 return False
+            # Kafka's `EvictableKey`. A larger session is worth more: it saves more of each request.
             victim = min(candidates, key=lambda session: (session.privileged, len(session), session.id))
             if (privileged, size, 0) < (victim.privileged, len(victim), victim.id):
                 return False

@@ -71,20 +71,21 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Steps[Offset
     groups = yield from _groups(request, version)
     if version == 0:
         return (yield from _response(request, version, [(yield from _fetch_from_store(context, groups[0]))]))
-    found: list[OffsetFetchResponseGroup] = []
+    answers: list[OffsetFetchResponseGroup] = []
     times = yield from count_each(groups, attrgetter("group_id"))
     for group in groups:
         if times[group.group_id] > 1:
-            found.append(fetch_error(group.group_id, ErrorCode.INVALID_REQUEST))
+            answers.append(fetch_error(group.group_id, ErrorCode.INVALID_REQUEST))
         else:
-            found.append((yield from _fetch_group(context, group, request.require_stable)))
+            answers.append((yield from _fetch_group(context, group, request.require_stable)))
         yield
     if not groups:
         return OffsetFetchResponse()
-    return (yield from _response(request, version, found))
+    return (yield from _response(request, version, answers))
 
 
 def _groups(request: OffsetFetchRequest, version: int) -> Steps[list[OffsetFetchRequestGroup]]:
+    """Return the groups in the form of versions that ask for several, which is all that the rest knows."""
     if version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
         return request.groups
     topics = None
@@ -102,22 +103,23 @@ def _response(
     if version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
         return OffsetFetchResponse(groups=groups)
     (only,) = groups
+    # Without a place for the group's error it is that of each partition that was named.
     if version < FIRST_VERSION_WITH_ERROR_ON_TOP and only.error_code:
         for topic in request.topics or ():
             refused = yield from _refused(topic.name, b"\0" * 16, topic.partition_indexes, only.error_code)
             only.topics.append(refused)
     response = OffsetFetchResponse(error_code=only.error_code, topics=[])
-    for one in only.topics:
-        answered = OffsetFetchResponseTopic(name=one.name, partitions=[])
+    for topic_of_group in only.topics:
+        answered = OffsetFetchResponseTopic(name=topic_of_group.name, partitions=[])
         response.topics.append(answered)
-        for p in one.partitions:
+        for partition in topic_of_group.partitions:
             answered.partitions.append(
                 OffsetFetchResponsePartition(
-                    partition_index=p.partition_index,
-                    committed_offset=p.committed_offset,
-                    committed_leader_epoch=p.committed_leader_epoch,
-                    metadata=p.metadata,
-                    error_code=p.error_code,
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
                 )
             )
             yield
@@ -156,6 +158,7 @@ def _fetch_group(
                     (yield from _refused(topic.name, topic.topic_id, topic.partition_indexes, error))
                 )
             yield
+    # Asked also where no topic may be seen: the group itself may be refused.
     response = yield from _fetch_in_pieces(context, group, wanted, require_stable)
     if not response.error_code:
         if wanted is None:
@@ -170,8 +173,11 @@ def _fetch_in_pieces(
     wanted: list[OffsetFetchRequestTopics] | None,
     require_stable: bool,
 ) -> Steps[OffsetFetchResponseGroup]:
-    """Ask the coordinator for at most `PARTITIONS_AT_ONCE` partitions at a time, of all that have an offset
-    where none are named; the first error is the group's."""
+    """Ask the coordinator for at most `PARTITIONS_AT_ONCE` partitions at a time.
+
+    Where no topics are named, all partitions that have an offset are asked for. The first error is the
+    group's, and what was answered of it before is left out: it may be another coordinator's by now.
+    """
     whole: OffsetFetchResponseGroup | None = None
     coordinator = context.broker.groups.coordinator
     try:
@@ -189,6 +195,7 @@ def _fetch_in_pieces(
         if whole is None or response.error_code:
             whole = response
         else:
+            # A topic that was cut between two pieces is one topic to the client.
             if (
                 goes_on
                 and response.topics
@@ -219,8 +226,10 @@ def _committed(coordinator: GroupCoordinator, group_id: str) -> Iterator[OffsetF
 def _pieces(
     wanted: Iterable[OffsetFetchRequestTopics],
 ) -> Iterator[tuple[list[OffsetFetchRequestTopics], bool]]:
-    """Topics with at most `PARTITIONS_AT_ONCE` partitions together, each of which counts as one, too; and
-    whether the first goes on with the partitions of the last one before. Of no topics one piece without any.
+    """Cut topics into pieces of at most `PARTITIONS_AT_ONCE` partitions; a topic counts as one more.
+
+    Each piece comes with whether its first topic goes on with the last one of the piece before. Without
+    topics there is one piece, which is empty: the group's errors are to be told all the same.
     """
     any_yet = False
     piece: list[OffsetFetchRequestTopics] = []
@@ -245,7 +254,10 @@ def _pieces(
 
 
 def _error_of(context: RequestContext, topic: OffsetFetchRequestTopics) -> ErrorCode | None:
-    """Return why nothing is told of a topic, which has its name afterwards."""
+    """Return why nothing is told of a topic; None where nothing is wrong.
+
+    A topic that the request names by its id gets its name.
+    """
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         name = context.broker.image.topic_name(topic.topic_id)
         topic.name = name or ""
@@ -259,11 +271,15 @@ def _error_of(context: RequestContext, topic: OffsetFetchRequestTopics) -> Error
 def _visible(
     context: RequestContext, topics: list[OffsetFetchResponseTopics]
 ) -> Steps[list[OffsetFetchResponseTopics]]:
-    """Of all topics of a group, those that the client may see and that its version can name."""
+    """Keep of all topics of a group those that the client may see and that its version can name.
+
+    The others are left out without an error, as in Kafka: their names are not to be told.
+    """
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     seen: list[OffsetFetchResponseTopics] = []
     for topic in topics:
         if context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
+            # Of a topic that is deleted by now there is no id, and nothing to read any more.
             if by_id:
                 topic.topic_id = context.broker.image.topic_id(topic.name)
             if not by_id or any(topic.topic_id):
@@ -275,6 +291,7 @@ def _visible(
 def _fetch_from_store(
     context: RequestContext, group: OffsetFetchRequestGroup
 ) -> Steps[OffsetFetchResponseGroup]:
+    # Kafka: `KafkaApis.handleOffsetFetchRequestFromZookeeper`.
     allowed = context.authorize(Operation.DESCRIBE, group_resource(group.group_id))
     topics = []
     for topic in group.topics or ():
@@ -293,7 +310,10 @@ def _fetch_from_store(
 def _stored(
     context: RequestContext, group_id: str, topic: str, indexes: list[int]
 ) -> Steps[list[OffsetFetchResponsePartitions]]:
-    """The offsets of a topic's partitions. The store is waited for in the controller's thread."""
+    """The offsets of a topic's partitions.
+
+    The store is waited for in the controller's thread (docs/decisions/disk-beside-the-loop.md).
+    """
     answered: list[OffsetFetchResponsePartitions] = []
     offsets, queue = context.broker.groups.stored_offsets, context.broker.controller.event_queue
     for start in range(0, len(indexes), PARTITIONS_AT_ONCE):
@@ -302,12 +322,12 @@ def _stored(
         known = [index for index in some if image.partition(topic, index) is not None]
         read = yield from wait(queue.run(partial(_read, offsets, group_id, topic, known)))
         if isinstance(read, ErrorCode):
-            found = {index: _partition(index, read) for index in known}
+            by_index = {index: _partition(index, read) for index in known}
         else:
-            found = {index: _partition(index, ErrorCode.NONE, offset) for index, offset in read.items()}
+            by_index = {index: _partition(index, ErrorCode.NONE, offset) for index, offset in read.items()}
         # Version 0 knows no other way to say that there is none.
         none = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answered += [found[index] if index in found else _partition(index, none) for index in some]
+        answered += [by_index[index] if index in by_index else _partition(index, none) for index in some]
     return answered
 
 

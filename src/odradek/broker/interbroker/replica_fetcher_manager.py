@@ -60,7 +60,11 @@ class Assignment(NamedTuple):
 
 
 def fetcher_number(key: TopicPartition, count: int) -> int:
-    """Return which of a leader's `count` fetchers copies a partition."""
+    """Return which of a leader's `count` fetchers copies a partition.
+
+    Neighbours go to different fetchers, as by Kafka's `AbstractFetcherManager.getFetcherId`. Not by Python's
+    hash of the topic, which is another one in each process.
+    """
     topic, index = key
     return (31 * zlib.crc32(topic.encode()) + index) % count
 
@@ -82,16 +86,18 @@ class _Running:
         self._timers = timers
         self._slicer = slicer
         self._timer: TimerHandle | None = None
+        """Wakes it after a pause; only while nothing is under way."""
         self._is_busy = False
         """Whether a request is under way, or its answer is being taken: no other is sent then."""
         self._stopped = False
         self._fetch: asyncio.Future[Any] | None = None
-        """The fetch under way."""
+        """The fetch under way; None while something else is, such as a question about leader epochs."""
         self._gives_up = False
         """Whether the channel is reset on purpose: that is no failure, and there is no pause after it."""
 
     def hurry(self) -> None:
         """As `wake`; a fetch that the leader may hold is given up, as it knows nothing of newcomers."""
+        # A new partition is not in the fetch that waits at the leader, and acks=all waits for this follower.
         fetch = self._fetch
         if fetch is None or fetch.done() or self._stopped or len(self.fetcher) > MAX_ASKED_ANEW:
             self.wake()
@@ -109,6 +115,7 @@ class _Running:
         now_ms = self._clock.monotonic_ms()
         request = self.fetcher.next_request(now_ms)
         if request is None:
+            # At least a millisecond: clocks of timers and of the fetcher may differ by a rounding.
             wait_ms = self.fetcher.wait_ms(now_ms)
             if wait_ms is not None:
                 self._timer = self._timers.call_later(max(1.0, wait_ms), self.wake)
@@ -132,6 +139,7 @@ class _Running:
         error = error_of(answered)
         if self._stopped:
             return
+        # With an answer it had come before the reset.
         if gives_up and error is not None:
             self.fetcher.given_up()
             self._is_busy = False
@@ -141,6 +149,7 @@ class _Running:
             self._go_on(error)
             return
         steps = self.fetcher.take(answered.result(), self._clock.now_ms(), self._clock.monotonic_ms())
+        # Nothing is asked before all is taken: the next fetch says from where, and so what is here.
         try:
             taken = self._slicer.run(steps)
         except Exception as failure:
@@ -240,6 +249,7 @@ class ReplicaFetcherManager:
             key = replica.key
             at = (leader_id, fetcher_number(key, self._count))
             before = self._where.get(key)
+            # The same fetcher takes the new epoch itself.
             if before is not None and (before != at or leader_id < 0):
                 self.remove([key])
             if leader_id < 0 or leader_id == self._broker_id:
@@ -248,6 +258,7 @@ class ReplicaFetcherManager:
             running.fetcher.add(replica, leader_epoch, topic_id)
             self._where[key] = at
             touched[at] = None
+        # Once for all: each hurry gives up a fetch.
         for at in touched:
             self._running[at].hurry()
 
@@ -270,6 +281,7 @@ class ReplicaFetcherManager:
         if count == self._count or count < 1:
             return
         self._count = count
+        # Read off before any is moved.
         again = [
             Assignment(followed.replica, at[0], followed.leader_epoch, followed.topic_id)
             for at, running in self._running.items()

@@ -51,6 +51,7 @@ STILL_STALLED_AFTER = 20
 """Thresholds after which a stall that goes on is told of before it is over; then at twice that, and so on."""
 
 LINES_PER_MINUTE = 10
+"""A machine that is too busy stalls the loop all the time: those beyond are counted (`suppressed`)."""
 MOST_FRAMES = 16
 
 _QUIET_LOOKS = 40
@@ -67,11 +68,13 @@ _STILL_STALLED = _STALLED.replace("stalled", "is still stalled", 1)
 _UNSEEN = "unseen"
 
 _IDLE_CPU_MS = 5.0
+"""What a loop that was merely woken late may have computed: the work of a beat, and of a few callbacks."""
 _WAITING = ("asyncio/runners.py:", "/selectors.py:")
 """The innermost frame of a loop in which no callback runs: uvloop's waits in C, the other one in select."""
 
 PACKAGE = Path(__file__).parents[2]
 _MOST_STACK_BYTES = 256 * 1024
+"""Of a dump of all threads; `faulthandler` ends each after 100 frames."""
 _THREAD = re.compile(r"^(?:Current t|T)hread 0x([0-9a-f]+)")
 _FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 
@@ -149,16 +152,21 @@ class StallDetector:
         self.last_beat = Beat(now_ms, usage)
         """When the loop was last known to run, and what its thread had used by then."""
         self._answer: Beat | None = None
+        """The only thing that both threads write: `beat` sets it, a look takes it out."""
         self._asked = False
+        """Whether a beat was asked for and not taken: there is one at a time in the loop's queue."""
         self._asked_ms = now_ms
         self._stack: Stack = ()
+        """What was seen since `last_beat`; of a stall that is over it is all that tells where it was."""
         self._next_stack_ms = 1.5 * self.period_ms
         self._next_alarm_ms = self._first_alarm_ms = threshold_ms * STILL_STALLED_AFTER
         self.quiet_looks = 0
         """How many looks in a row have found the loop without work; after `_QUIET_LOOKS` it is `resting`."""
         self._minute = now_ms
+        """When the minute began that `_lines` are counted in."""
         self._lines = 0
         self._suppressed = 0
+        """Stalls since the last line that got none."""
 
     def beat(self, now_ms: float, usage: Usage) -> None:
         """The loop answers, in its own thread."""
@@ -184,8 +192,10 @@ class StallDetector:
             frames = stack()
             if not self._asked or self._answer is None:  # else the loop went on before it was looked at
                 self._stack = frames
+        # While a beat is outstanding nothing more is asked: a loop that stalls would find a queue of beats.
         if self._asked:
             if silent_ms >= self._next_alarm_ms:
+                # By default after 1, 2, 4 … s: a process that hangs for good says where.
                 self._next_alarm_ms *= 2
                 stall = _stall(silent_ms, self.last_beat.usage, usage, stack(), over=False)
                 return False, self._told(now_ms, stall)
@@ -221,6 +231,7 @@ class StallDetector:
             now_ms, usage: as above.
             activity: the loop has something to do; else the rest was long enough.
         """
+        # Nobody asked for beats while it rested, so that silence says nothing; computing does.
         worked_ms = usage.cpu_ms - self.last_beat.usage.cpu_ms
         self.last_beat = Beat(now_ms, usage)
         self.resting = not activity and worked_ms < _QUIET_CPU_MS * _QUIET_LOOKS
@@ -232,6 +243,8 @@ class StallDetector:
 
     def _stalled(self, now_ms: float, stall: Stall) -> Stall | None:
         self.count += 1
+        # Without what it was kept from a processor for it would not have been a stall: the machine's, not
+        # ours.
         self.starved += stall.stalled_ms - stall.starved_ms < self.threshold_ms or _was_idle(stall)
         self.total_ms += stall.stalled_ms
         self.max_ms = max(self.max_ms, stall.stalled_ms)
@@ -257,7 +270,7 @@ def _was_idle(stall: Stall) -> bool:
     """Return whether the loop waited for events all the time, or nothing of the process went on."""
     if not stall.stack:
         return stall.process_ms < _IDLE_CPU_MS
-    return stall.cpu_ms < _IDLE_CPU_MS and any(one in stall.stack[0] for one in _WAITING)
+    return stall.cpu_ms < _IDLE_CPU_MS and any(frame in stall.stack[0] for frame in _WAITING)
 
 
 class StackReader:
@@ -280,6 +293,7 @@ class StackReader:
         fd = self._file.fileno()
         # At once: every other call lets the thread that is looked at go on.
         faulthandler.dump_traceback(fd, all_threads=True)
+        # Everything from here on may be slow: the dump is taken.
         dump = os.pread(fd, _MOST_STACK_BYTES, 0)
         os.lseek(fd, 0, os.SEEK_SET)
         os.ftruncate(fd, 0)
@@ -368,6 +382,7 @@ class Watchdog:
         self._stopping = False
         self._places = Places()
         self._wake_reader, self._wake_writer = os.pipe()
+        """The thread sleeps on it, so that `stop` need not wait until a rest is over."""
         self._thread = threading.Thread(target=self._run, name="odradek-watchdog", daemon=True)
 
     def start(self) -> None:
@@ -380,6 +395,7 @@ class Watchdog:
             return
         self._stopping = True
         os.write(self._wake_writer, b"x")
+        # Not started where a start has failed before.
         if self._thread.ident is not None:
             self._thread.join()
         self._usage.close()
@@ -440,6 +456,7 @@ class Watchdog:
         if stall is None:
             return
         level, places = self._places.level(stall, self.detector.threshold_ms), stall.stack
+        # A whole stack is for who looks for the cause: of a warning one frame is read, and grouped by.
         if not logger.isEnabledFor(logging.DEBUG):
             places = (place_of(stall.stack),)
         logger.log(

@@ -45,6 +45,8 @@ MIN_REAUTHENTICATION_MS = 1_000
 """Logins on one connection are at least this far apart, as in Kafka."""
 
 _THREADS = 4
+"""For what waits for others alone (a key's server, a ticket): what computes is done at once, bounded by the
+mechanism."""
 _ERROR_AT = 8
 """Where an answer to ApiVersions has its error: behind its size and its correlation id."""
 
@@ -147,6 +149,7 @@ class SaslListener:
         except ConfigError as error:
             logger.error("changed logins cannot be taken over, those of before stay: %s", error)
 
+    # Made when a login first waits: most listeners never need one.
     @property
     def threads(self) -> Executor:
         """Those that wait, for keys or a Kerberos cache."""
@@ -185,9 +188,13 @@ class SaslGate:
         self._max_request_bytes = max_request_bytes
         self.login: Login | None = None
         self._last_begun_ms: float | None = None
+        """When the client last asked to log in again (monotonic); None before it first does."""
         self._is_closed = False
+        """Set for good by `closed`: a thread may still be at a step of the login then."""
         self._authenticator: Authenticator | None = None
+        """The login under way; None while the gate is open, and when the login has expired."""
         self._timer: TimerHandle | None = None
+        """For one thing at a time: the end of the time for a login, of a login, or of a failure's delay."""
         connection.peer.sasl = self
         self._begin(None)
 
@@ -195,6 +202,7 @@ class SaslGate:
         listener = self._listener
         self._authenticator = authenticator = Authenticator(listener.settings, listener.clock, before)
         self._connection.gate = self
+        # `sasl.server.max.receive.size`: before a login nobody may have the broker hold 100 MB.
         self._connection.limit_frames(listener.settings.max_receive_size)
         self._set_timer(listener.settings.timeout_ms, self._take_too_long)
         return authenticator
@@ -208,8 +216,11 @@ class SaslGate:
         authenticator = self._authenticator
         if authenticator is None:
             return self._take_expired(peer, frame, later)
+        # Before the handshake a client may ask which versions there are, as at Kafka's
+        # `SaslServerAuthenticator`.
         if authenticator.wants_api_versions(frame[0] << 8 | frame[1]):
             answer = self._listener.dispatcher.dispatch(peer, frame, later)
+            # After UNSUPPORTED_VERSION the client asks once more, in a version that it was told.
             if answer is not None and answer.buffers is not None:
                 told = b"".join(answer.buffers)
                 if told[_ERROR_AT : _ERROR_AT + 2] == b"\0\0":
@@ -223,6 +234,7 @@ class SaslGate:
         return self._go_on(authenticator, step, later)
 
     def _take_expired(self, peer: Peer, frame: Any, later: Later) -> Answer | None:
+        # Its handler comes back here, to `authenticate_again`.
         if (frame[0] << 8 | frame[1]) == ApiKey.SASL_HANDSHAKE:
             return self._listener.dispatcher.dispatch(peer, frame, later)
         self._listener.metrics.expired += 1
@@ -291,6 +303,8 @@ class SaslGate:
             listener.metrics.successful_again += 1
         self.login = login = authenticator.login
         assert login is not None
+        # A login that follows may only be the same user's (KIP-368): what was granted to the peer still
+        # holds.
         peer = connection.peer
         peer.principal = f"User:{login.user}"
         logger.debug(
@@ -309,8 +323,9 @@ class SaslGate:
             self._set_timer(login.lifetime_ms, self._expire)
 
     def _fail(self, authenticator: Authenticator, buffers: list[Any], later: Later) -> None:
-        """Close the connection after a while, with the answer if there is one."""
+        """Close the connection after a while, with the answer if there is one (KIP-306)."""
         self._count_failure(authenticator)
+        # For good: nothing of this peer is taken up any more.
         later.hold(True)
         answer = Answer(buffers or None, close=True)
         # The deadline need not be kept any more.
@@ -339,6 +354,7 @@ class SaslGate:
         self._connection.abort(f"no login within {self._listener.settings.timeout_ms} ms")
 
     def _expire(self) -> None:
+        # Only the next request finds it: what was taken up before is answered, as in Kafka.
         self._connection.gate = self
 
     def closed(self) -> None:

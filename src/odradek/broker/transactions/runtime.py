@@ -57,6 +57,7 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 _NOBODY = -1
+"""In the place of a broker's id: a partition without a leader, or one whose leader is not live."""
 
 
 class TransactionRuntime(CoordinatorShell):
@@ -103,6 +104,7 @@ class TransactionRuntime(CoordinatorShell):
     ) -> None:
         super().__init__(TRANSACTION_STATE_TOPIC, broker_id, replicas, controller, config)
         self._producer_ids = producer_ids
+        # A restored store would give out ids that transactional ids have (docs/cluster.md).
         producer_ids.known.append(self._known_producer_id)
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
@@ -125,6 +127,7 @@ class TransactionRuntime(CoordinatorShell):
         )
         if channels is not None:
             self._remote = RemoteCoordinator(channels, loop)
+            # Around the local ones, which it uses for what this broker leads.
             self.send_markers = RemoteMarkers(
                 broker_id,
                 self.send_markers,
@@ -142,6 +145,7 @@ class TransactionRuntime(CoordinatorShell):
             delta: what has changed; `None` at the start.
         """
         self._image = image
+        # Also a topic that is marked: what is to be deleted is coordinated no more.
         if delta is None or any(
             TRANSACTION_STATE_TOPIC in names
             for names in (delta.topics, delta.topics_marked, delta.topics_gone)
@@ -152,6 +156,7 @@ class TransactionRuntime(CoordinatorShell):
         """See `CoordinatorShell.follow_leaders`."""
         given_up = super().follow_leaders(topics)
         if given_up:
+            # Whose they were is not kept; those that are still coordinated here are counted when sent again.
             self._without_leader.clear()
         return given_up
 
@@ -215,6 +220,7 @@ class TransactionRuntime(CoordinatorShell):
         *,
         verify_only: bool,
     ) -> PartitionErrors | Promise[PartitionErrors]:
+        # Kafka's `AddPartitionsToTxnManager` asks over the network also where it asks itself.
         if self._remote is not None:
             broker_id = self._coordinator_of(transactional_id)
             if broker_id == _NOBODY:
@@ -258,6 +264,7 @@ class TransactionRuntime(CoordinatorShell):
 
     def with_producer_ids(self, command: Callable[[], R | Promise[R]]) -> R | Promise[R]:
         """Run something that may need a producer id, once there is one: a new block waits for the disk."""
+        # Mostly there is: a block has 1,000 of them, as Kafka's `ProducerIdsBlock`.
         if not self._producer_ids.is_exhausted:
             return command()
         return promised(asyncio.ensure_future(self._after_claim(command)))
@@ -296,13 +303,14 @@ class TransactionRuntime(CoordinatorShell):
             if self._claim is None or self._claim.done():
                 # A timeout has no request behind it that would have waited for one.
                 self._claim = asyncio.ensure_future(self._claim_ahead())
-            # Kafka's answer, too, while it waits for a block.
+            # Kafka's answer, too, while it waits for a block (`RPCProducerIdManager`): clients ask again.
             raise CoordinatorLoadInProgressError
         return self._producer_ids.next()
 
     # ------------------------------------------------------------------ markers
 
     def _send(self, markers: TransactionMarkers) -> None:
+        # By the image of now: what is sent again after an error may have another leader.
         sends, gone = by_leader([markers], self.leader_of)
         self._without_leader.pop(markers.transactional_id, None)
         for part in sends.get(_NOBODY, ()):
@@ -311,14 +319,20 @@ class TransactionRuntime(CoordinatorShell):
             self._settle_gone(part)
         for leader, parts in sends.items():
             for part in parts:
+                # Also to `_NOBODY`, whose answer is an error: the coordinator keeps the time until it is sent
+                # again.
                 self.send_markers(leader, part, partial(self._answered, part))
 
     def _answered(self, markers: TransactionMarkers, errors: PartitionErrors) -> None:
+        # It coordinates nothing any more: another broker sends the markers, and hears the answers.
         if self.coordinator.partition_count:
             self.coordinator.markers_answered(markers, errors)
 
     def _settle_gone(self, markers: TransactionMarkers) -> None:
-        """Markers of topics that the image does not have: they count as written where there is no topic."""
+        """Settle markers of topics that the image does not have.
+
+        Where a topic is gone they count as written, or the transaction would never end.
+        """
         if self._remote is None:
             self._answered(markers, dict.fromkeys(markers.partitions, ErrorCode.NONE))
             return
@@ -361,6 +375,7 @@ class TransactionRuntime(CoordinatorShell):
         if topic is None:
             return None
         state = topic.partitions.get(partition[1])
+        # The image of a broker that is alone is the truth: a partition that is not in it is not there.
         if self._remote is None:
             return None if state is None else state.leader
         return _NOBODY if state is None or state.leader not in image.brokers else state.leader

@@ -20,7 +20,10 @@ from odradek.cluster.configs.config_def import HIGH, LOW, MEDIUM, at_least, betw
 
 
 class ShareGroupConfigs(Declarations, section=GROUPS):
-    """Groups that share partitions record by record."""
+    """Groups that share partitions record by record (KIP-932), which are not served here.
+
+    Kafka: `ShareGroupConfig`, `ShareCoordinatorConfig`.
+    """
 
     group_share_delivery_count_limit = integer(
         "5", MEDIUM, between(2, 10), doc="How often a record is delivered before it is given up."
@@ -131,7 +134,10 @@ class ShareGroupConfigs(Declarations, section=GROUPS):
 
 
 class TransactionConfigs(Declarations, section=TRANSACTIONS):
-    """Transactional ids, and what is remembered of producers."""
+    """Transactional ids, and what is remembered of producers.
+
+    Kafka: `TransactionLogConfig`, `TransactionStateManagerConfig`.
+    """
 
     transaction_state_log_min_isr = integer(
         "2",
@@ -151,12 +157,15 @@ class TransactionConfigs(Declarations, section=TRANSACTIONS):
     transaction_state_log_segment_bytes = integer(
         "104857600", HIGH, at_least(1), doc="Segment size of the topic of transactions, in bytes."
     )
+    # KIP-890: a batch of a producer that has gone would else open a transaction that nobody ends.
     transaction_partition_verification_enable = boolean(
         "true",
         LOW,
         update=CLUSTER_WIDE,
         doc="Whether a partition is checked to be part of the transaction written to it.",
     )
+    # KIP-854: a day for each partition's memory of producers; until 3.4 it was as long as that of
+    # transactional ids, a week.
     producer_id_expiration_ms = integer(
         "86400000",
         LOW,
@@ -191,9 +200,13 @@ class TransactionConfigs(Declarations, section=TRANSACTIONS):
 
 
 class QuorumConfigs(Declarations, section=KRAFT):
-    """The controllers' quorum."""
+    """The controllers' quorum, which is not there; several voters refuse the start (`protection.py`).
+
+    Kafka: `QuorumConfig`.
+    """
 
     controller_quorum_voters = text_list("", HIGH, doc="KRaft's voters.")
+    # KIP-853: voters that change, and so are not named in each file.
     controller_quorum_bootstrap_servers = text_list("", HIGH, doc="Addresses to find KRaft's voters by.")
     controller_quorum_election_timeout_ms = integer(
         "1000", HIGH, doc="After how long without a leader a KRaft election begins, in ms."
@@ -225,7 +238,10 @@ class QuorumConfigs(Declarations, section=KRAFT):
 
 
 class MetricAndQuotaConfigs(Declarations, section=METRICS):
-    """Measurements, and the windows that they are taken over."""
+    """Measurements, and the windows that they are taken over.
+
+    Kafka: `MetricConfigs`, `QuotaConfig`.
+    """
 
     metrics_num_samples = integer("2", LOW, at_least(1), doc="Samples kept for each metric.")
     metrics_sample_window_ms = long("30000", LOW, at_least(1), doc="Time that one sample covers, in ms.")
@@ -240,9 +256,12 @@ class MetricAndQuotaConfigs(Declarations, section=METRICS):
     kafka_metrics_polling_interval_secs = integer(
         "10", LOW, at_least(1), doc="How often those are asked, in seconds."
     )
+    # KIP-714: it bounds what a client may send, packed.
     telemetry_max_bytes = integer(
         "1048576", LOW, at_least(1), doc="Largest push of clients' metrics, in bytes."
     )
+    # Eleven samples of a second: ten that are whole, and the one that is being filled. Of clients, of copies
+    # (KIP-73), of moves between folders (KIP-113), of changes of topics (KIP-599).
     quota_window_num = integer("11", LOW, at_least(1), doc="Samples kept for clients' quotas.")
     replication_quota_window_num = integer("11", LOW, at_least(1), doc="Samples kept for replication quotas.")
     alter_log_dirs_replication_quota_window_num = integer(

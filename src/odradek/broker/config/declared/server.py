@@ -20,11 +20,15 @@ from odradek.cluster.configs.config_def import HIGH, LOW, MEDIUM, at_least, betw
 
 
 class ServerConfigs(Declarations, section=SERVER):
-    """The broker itself."""
+    """The broker itself.
+
+    Kafka: `ServerConfigs`.
+    """
 
     broker_id = integer(
         "-1", HIGH, doc="Id of this broker in the cluster; a broker that is alone has 0 when none is given."
     )
+    # 1 MiB, and the 12 bytes that stand before a batch in the log (`Records.LOG_OVERHEAD`).
     message_max_bytes = integer(
         "1048588",
         HIGH,
@@ -32,6 +36,8 @@ class ServerConfigs(Declarations, section=SERVER):
         update=CLUSTER_WIDE,
         doc="Largest record batch in bytes, as it comes in, that is taken.",
     )
+    # Since 4.4, where it bounds each record: here a batch is bounded as a whole
+    # (docs/decisions/configs-are-those-of-4.3.md).
     max_decompressed_message_bytes = integer(
         "2147483639",
         MEDIUM,
@@ -53,6 +59,7 @@ class ServerConfigs(Declarations, section=SERVER):
         "10", HIGH, at_least(1), update=CLUSTER_WIDE, doc="Threads for periodic work."
     )
     request_timeout_ms = integer("30000", HIGH, doc="How long a client or broker waits for an answer, in ms.")
+    # KIP-601: an address that nobody answers at cost the system's own time, of minutes, before.
     socket_connection_setup_timeout_ms = long(
         "10000", MEDIUM, doc="How long connecting may take at first, in ms."
     )
@@ -65,6 +72,7 @@ class ServerConfigs(Declarations, section=SERVER):
     authorizer_class_name = string(
         "", LOW, doc="Class that decides who may do what; empty for everybody everything."
     )
+    # KIP-801: in KRaft ACLs come by the controllers' listener, which has to be open before they are there.
     early_start_listeners = text_list(None, HIGH, doc="Listeners that open before the authorizer is ready.")
     broker_rack = string(
         None, MEDIUM, doc="Where this broker stands; replicas of a partition are spread over racks."
@@ -80,6 +88,7 @@ class ServerConfigs(Declarations, section=SERVER):
         update=CLUSTER_WIDE,
         doc="Codec in which logs are kept; `producer` keeps what the producer sent.",
     )
+    # The levels are KIP-390's, since 3.8; each library's own defaults.
     compression_gzip_level = integer(
         "-1",
         MEDIUM,
@@ -101,15 +110,18 @@ class ServerConfigs(Declarations, section=SERVER):
         update=CLUSTER_WIDE,
         doc="Level used where the broker compresses with zstd.",
     )
+    # KIP-227; sessions beyond have to be worth more than the least one of these.
     max_incremental_fetch_session_cache_slots = integer(
         "1000", MEDIUM, at_least(0), doc="How many fetch sessions are kept."
     )
+    # 55 MiB (KIP-541): consumers ask for 50 MiB by default, and get them.
     fetch_max_bytes = integer(
         "57671680",
         MEDIUM,
         at_least(1024),
         doc="Most bytes in the answer to one fetch; a first larger batch is still sent.",
     )
+    # Of DescribeTopicPartitions (KIP-966).
     max_request_partition_size_limit = integer(
         "2000", MEDIUM, at_least(1), doc="Most partitions in one answer that lists partitions."
     )
@@ -125,7 +137,11 @@ class ServerConfigs(Declarations, section=SERVER):
 
 
 class KRaftConfigs(Declarations, section=KRAFT):
-    """The roles of a process, and the log of the metadata."""
+    """The roles of a process, and the log of the metadata.
+
+    They are listed because tools look for them; where a value would mean a cluster of KRaft the start is
+    refused (docs/decisions/security-configs-refuse-the-start.md). Kafka: `KRaftConfigs`.
+    """
 
     process_roles = text_list(
         None, HIGH, one_of("broker", "controller"), doc="Roles of a node in KRaft; there is no KRaft here."
@@ -163,6 +179,7 @@ class KRaftConfigs(Declarations, section=KRAFT):
         internal=True,
         doc="How long a KRaft node may take to start, in ms.",
     )
+    # Snapshots by size are KIP-630's, those by time KIP-876's.
     metadata_log_max_record_bytes_between_snapshots = long(
         "20971520", HIGH, at_least(1), doc="Bytes of KRaft's metadata log between two snapshots."
     )
@@ -182,6 +199,7 @@ class KRaftConfigs(Declarations, section=KRAFT):
     metadata_max_retention_ms = long(
         "604800000", HIGH, doc="Age in ms above which KRaft's metadata log is cut."
     )
+    # KIP-835: by these records brokers tell how far they are behind when nothing else changes.
     metadata_max_idle_interval_ms = integer(
         "500", LOW, at_least(0), doc="How often an idle KRaft controller writes a record, in ms."
     )
@@ -197,7 +215,10 @@ class KRaftConfigs(Declarations, section=KRAFT):
 
 
 class SocketServerConfigs(Declarations, section=LISTENERS):
-    """Listeners, and the limits of their connections."""
+    """Listeners, and the limits of their connections.
+
+    Kafka: `SocketServerConfigs`.
+    """
 
     listeners = text_list(
         "PLAINTEXT://:9092",
@@ -209,6 +230,7 @@ class SocketServerConfigs(Declarations, section=LISTENERS):
     advertised_listeners = text_list(
         None, HIGH, doc="What clients are told to connect to, where that differs from `listeners`."
     )
+    # KIP-103: a listener's name may be any; those of protocols stand for themselves.
     listener_security_protocol_map = string(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         LOW,
@@ -227,6 +249,7 @@ class SocketServerConfigs(Declarations, section=LISTENERS):
         at_least(1),
         doc="Largest request in bytes; a connection that announces more is closed.",
     )
+    # KIP-764: when leaderships move, all clients come at once.
     socket_listen_backlog_size = integer(
         "50", MEDIUM, at_least(1), doc="How many connections may wait to be accepted."
     )
@@ -239,6 +262,7 @@ class SocketServerConfigs(Declarations, section=LISTENERS):
         update=CLUSTER_WIDE,
         doc="Other limits for single addresses or host names, as HOST:NUMBER.",
     )
+    # The number is KIP-402's, the rate KIP-612's; a listener may have its own of both.
     max_connections = integer(
         "2147483647", MEDIUM, at_least(0), update=CLUSTER_WIDE, doc="Most connections to this broker."
     )
@@ -248,12 +272,14 @@ class SocketServerConfigs(Declarations, section=LISTENERS):
     connections_max_idle_ms = long(
         "600000", MEDIUM, doc="After how long without traffic a connection is closed, in ms."
     )
+    # KIP-306: so that nobody tries passwords quickly.
     connection_failed_authentication_delay_ms = integer(
         "100", LOW, at_least(0), doc="Pause before a connection that failed to authenticate is closed, in ms."
     )
     queued_max_requests = integer(
         "500", HIGH, at_least(1), doc="How many requests may wait before no more are read."
     )
+    # KIP-72: the number of requests alone does not bound their memory.
     queued_max_request_bytes = long(
         "-1", MEDIUM, doc="How many bytes of requests may wait before no more are read; -1 for no limit."
     )
@@ -268,7 +294,10 @@ class SocketServerConfigs(Declarations, section=LISTENERS):
 
 
 class ReplicationConfigs(Declarations, section=REPLICATION):
-    """Followers, purgatories, elections."""
+    """Followers, purgatories, elections.
+
+    Kafka: `ReplicationConfigs`.
+    """
 
     controller_socket_timeout_ms = integer(
         "30000", MEDIUM, section=SERVER, doc="How long the controller waits for a broker's answer, in ms."
@@ -276,6 +305,7 @@ class ReplicationConfigs(Declarations, section=REPLICATION):
     default_replication_factor = integer(
         "1", MEDIUM, section=SERVER, doc="Replicas of a new topic's partitions when nobody says how many."
     )
+    # 10 s until KIP-537 (Kafka 2.5): short pauses of a broker changed the ISR.
     replica_lag_time_max_ms = long(
         "30000", HIGH, doc="After how long without catching up a follower is no longer in sync, in ms."
     )
@@ -302,6 +332,8 @@ class ReplicationConfigs(Declarations, section=REPLICATION):
     replica_high_watermark_checkpoint_interval_ms = long(
         "5000", HIGH, doc="How often high watermarks are noted on disk, in ms."
     )
+    # Kafka's purgatories keep operations that are done in the lists of their keys until then; here they are
+    # taken out at once, and the three change nothing.
     fetch_purgatory_purge_interval_requests = integer(
         "1000", MEDIUM, doc="After how many finished fetches the waiting ones are tidied up."
     )
@@ -349,6 +381,7 @@ class ReplicationConfigs(Declarations, section=REPLICATION):
     inter_broker_listener_name = string(
         None, MEDIUM, section=LISTENERS, doc="Listener that brokers talk to each other by."
     )
+    # KIP-392: a replica in the consumer's own rack; without a class the leader alone.
     replica_selector_class = string(
         None, MEDIUM, doc="Class that tells consumers which replica to read from."
     )
