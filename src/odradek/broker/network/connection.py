@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_UNANSWERED = 256
-"""Requests of one connection that may be in work at once; those behind them are not read from the socket."""
+"""Requests of one connection that may be in work at once; those behind them are not read from the socket.
+(Kafka's `Processor` mutes a connection from each request to its response, so that there is one.)"""
 
 MAX_UNANSWERED_BYTES: Final = 8 * 1024 * 1024
 """Bytes of requests of one connection in work, beyond which no further one is taken up."""
@@ -249,6 +250,7 @@ class Connection:
         """Start: the socket is ours."""
         self.peer.is_open = True
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
+        # uvloop's transports, and the layer of TLS, are transports without being asyncio's.
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)  # type: ignore[union-attr]
         self._writelines = gathering_write(self._transport)  # type: ignore[arg-type]
@@ -260,6 +262,7 @@ class Connection:
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes from the peer, in the buffer."""
+        # What still comes after the end was begun is no request any more: see `close`.
         if self._close_reason is not None:
             return
         self.active_at = self._loop.time()
@@ -407,6 +410,8 @@ class Connection:
     def mute(self, timers: Timers, mute_ms: float, then: Callable[[], None] | None) -> None:
         """Take nothing more up for so long, as the peer is throttled; then do `then`.
 
+        Kafka: KIP-219, and the mute state MUTED_AND_THROTTLED of `KafkaChannel`.
+
         What comes next is read, no further, and waits: a peer that goes meanwhile is noticed.
         """
         if self._close_reason is not None:
@@ -444,6 +449,7 @@ class Connection:
             unanswered.popleft()
             if transport is None:
                 continue
+            # Without any it is the place of a produce with acks=0, which is not answered.
             if ready.buffers is not None:
                 if ready.ranges or self._sending is not None:
                     self.send_gathered()
@@ -605,6 +611,7 @@ class Connection:
         """Take no more requests, drop what waits, and close once the answers already given are sent."""
         if self._close_reason is not None:
             return
+        # First: from here on nothing is taken up, whoever is called by what follows.
         self._close_reason = reason
         self._say_why(logging.WARNING if warn else logging.DEBUG, reason)
         self._drop_requests()

@@ -172,6 +172,7 @@ class Dispatcher:
         self._routes_of_release: dict[int, _Route] = {}
         self._routes_between_brokers: dict[int, _Route] = {}
         self._repeats = Repeats(logger)
+        # Ways of releases that read a frame before its API is looked up: 0.9's, and 0.8.2's.
         self._silent = handlers.release is not None and handlers.release.is_silent
         self._before_groups = handlers.release is not None and handlers.release.is_before_groups
 
@@ -229,6 +230,7 @@ class Dispatcher:
     def _find_route(self, frame: Any, peer: Peer, later: Later) -> _Route | Answer | None:
         """The way of the first frame of an API and version, or what a frame gets that goes no way."""
         key = frame[0] << 8 | frame[1]
+        # Other brokers are answered as of the newest release: a cluster would not work otherwise.
         if self._handlers.release is not None:
             (key_and_version,) = _unpack_key_and_version(frame)
             known = self._find_route_between_brokers(frame, key) or self._routes_of_release.get(
@@ -360,7 +362,7 @@ class Dispatcher:
     def _await(self, exchange: _Exchange, promise: Promise[Any], later: Later) -> None:
         """Settle a request when its promise has ended."""
         later.context = context = exchange.context
-        # Nothing is done for the request until others have done something: that is not its time.
+        # Nothing is done for the request until others have done something: that is not its time (KIP-124).
         if self.throttle is not None:
             context.pause(self._clock.monotonic_ms())
         else:
@@ -420,7 +422,10 @@ class Dispatcher:
             later.refuse("unforeseen failure")
 
     def _timed(self, context: RequestContext, steps: Steps[Answer | None]) -> Steps[Answer | None]:
-        """The same steps, with a clock that stands still between two slices, and from now until the first."""
+        """The same steps, with a clock that stands still between two slices, and from now until the first.
+
+        Else a quota of requests (KIP-124) would charge a client for the slices of others.
+        """
         context.pause(self._clock.monotonic_ms())
         return self._taken_by_the_clock(context, steps)
 
@@ -506,6 +511,8 @@ class Dispatcher:
                 # `KafkaApis.handleProduceRequest`, and looks its metadata up again.
                 context.close_connection = True
             return told
+        # Most responses have an error for all of it; without one, or a function that makes the response,
+        # there is no way to say what is wrong.
         made: Any = response_class(handler.api_key)
         if "error_code" in made.__slots__:
             refusal: Any = made()
@@ -559,6 +566,8 @@ class Dispatcher:
                 if buffers is None:
                     buffers = self._encode(exchange.route, context, response)
             except Exception as error:
+                # What was done is done, and cannot be told: a client that sees the connection closed asks
+                # again.
                 self._repeats.log(
                     logging.ERROR,
                     (exchange.route.handler.api_key, type(error)),
@@ -595,7 +604,10 @@ class Dispatcher:
         return self._muted(context, answer, later) if context.mute_ms else answer
 
     def _muted(self, context: RequestContext, answer: Answer, later: Later) -> Answer | None:
-        """Take nothing more up from a connection that is throttled; returns what leaves at once."""
+        """Take nothing more up from a connection that is throttled; returns what leaves at once.
+
+        Releases before KIP-219 (Kafka 2.0) held the answer back instead.
+        """
         delays = self.throttle is not None and self.throttle.delays_answers
         later.mute(self._broker.timers, context.mute_ms, answer if delays else None)
         return None if delays else answer
