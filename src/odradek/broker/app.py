@@ -157,7 +157,7 @@ class Broker:
             timers: the event loop's when None.
             request_log: a file that gets a line per request.
             rng: for fetch session ids.
-            scram_users: are there from the start, unless they are already; of a broker that is alone.
+            scram_users: users that a start makes unless they exist; for a broker that is alone.
         """
         # Replaced when the folders and the store have said which id the broker has (`_open_folders`);
         # dynamic configs change it in place from then on. So who is made before that asks for it anew.

@@ -96,7 +96,7 @@ def in_order(items: Sequence[str]) -> Steps[list[str]]:
 
 
 def begin(steps: Steps[R]) -> R | Steps[R]:
-    """Take the first step of work that is mostly done with it; returns what came of it, or what is left."""
+    """Take the first step of work, which mostly ends with it. Returns its result, or the steps left."""
     try:
         awaited = next(steps)
     except StopIteration as end:
@@ -255,7 +255,7 @@ class Slicer:
         return bool(self._large or self._others)
 
     def begin_slice(self) -> float:
-        """Return when the slice of this round ends, for `is_over`: for many things that are no steps."""
+        """Return when the slice of this round ends, for `is_over`; for work that is not in steps."""
         if not self._is_late:
             now = self._clock()
             if now >= self._until:

@@ -226,16 +226,18 @@ class FetchReading:
         )
 
     def watch(self, start: int = 0) -> int:
-        """Get ready to be asked what `has_arrived` of what is watched; before anything else happens to it.
+        """Note how far each watched partition is visible, so that `has_arrived` can tell what has come since.
+
+        It is called before anything else happens to them. Where more follows in a later segment, which no
+        read goes on to, the answer becomes urgent.
 
         Args:
-            start: which of the watched partitions is the first that was not got ready before.
+            start: the first of the watched partitions that has not been noted.
 
         Returns:
-            How many bytes of these are visible, be it that the read had no room for them: as in Kafka each
-            partition counts up to its maximum. It does not wait where more follows in a later segment, which
-            no read goes on to. What a throttle holds back does not count: it is looked for again when the
-            request's time has run out.
+            How many bytes of these are visible, whether or not the read had room for them. As in Kafka each
+            partition counts up to its maximum. What a throttle holds back does not count: it is read again
+            when the request's time has run out.
         """
         total = 0
         for partition in self.watched[start:]:

@@ -145,7 +145,7 @@ def _turn(context: RequestContext) -> AppendTurn:
 
 
 def own_records(request: ProduceRequest) -> None:
-    """Let a request have its records for itself, because something is waited for before they are appended.
+    """Copy a request's records where something is waited for before they are appended.
 
     They come as views into the frame, whose memory the connection may use again unless the frame is kept
     (`FrameReceiver.own`). What nobody can change is not copied.

@@ -250,7 +250,7 @@ class ControllerChannelManager:
         self._pause(broker)
 
     def _look(self, broker: int) -> None:
-        """A connection broke. With nothing to be said it is made again: does anybody listen there?"""
+        """Connect again where a connection broke with nothing under way, to see whether anybody listens."""
         channel = self._channels.get(broker)
         if channel is not None and not self._queues.length(broker):
             channel.send(ApiVersionsRequest(), 0).add_done_callback(partial(self._looked, broker))
@@ -268,7 +268,7 @@ class ControllerChannelManager:
             self._pause(broker)
 
     def _refuses_one_alone(self, broker: int) -> bool:
-        """A broker has refused this one. Return whether it lives all the same: then it is tried again."""
+        """Return whether a broker that refused this one lives, as it is connected here; it is tried again."""
         if not self._is_connected(broker):
             return False
         doubts = self._doubted.get(broker, 0)
@@ -278,7 +278,7 @@ class ControllerChannelManager:
         return True
 
     def _suspect(self, broker: int, epoch: int) -> None:
-        """A broker refuses this one, and is not connected to it. Do others reach it?"""
+        """Ask others whether they reach a broker that refuses this one and is not connected here."""
         # Not again for one that has been reported: the controller's turn may take a while.
         if broker not in self._probes:
             self._ask(broker, partial(self._testified, broker, epoch, self._builder))
@@ -304,7 +304,7 @@ class ControllerChannelManager:
             self._post(partial(self._controller.on_broker_refused, broker, epoch))
 
     def _pause(self, broker: int, pause: float | None = None) -> None:
-        """Say nothing for a while; one that is under way counts for all that broke together."""
+        """Send a broker nothing for a while. A pause that has begun counts for all that broke together."""
         if broker not in self._pausing:
             self._pausing[broker] = self._timers.call_later(
                 self._retry_backoff_ms if pause is None else pause, partial(self._pause_over, broker)

@@ -96,7 +96,7 @@ class _Running:
         """Whether the channel is reset on purpose: that is no failure, and there is no pause after it."""
 
     def hurry(self) -> None:
-        """As `wake`; a fetch that the leader may hold is given up, as it knows nothing of newcomers."""
+        """Wake for new partitions; a fetch that waits at the leader is given up, as it does not name them."""
         # A new partition is not in the fetch that waits at the leader, and acks=all waits for this follower.
         fetch = self._fetch
         if fetch is None or fetch.done() or self._stopped or len(self.fetcher) > MAX_ASKED_ANEW:

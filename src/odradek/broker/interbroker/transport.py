@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 TlsOf = Callable[["Endpoint"], "ssl.SSLContext | None"]
 
 MAX_RESPONSE_BYTES = 1 << 30
-"""A larger frame is none of a broker's: what a follower gets is bounded by its fetch, or is one batch."""
+"""No broker sends a larger frame: the answer to a follower is bounded by its fetch, or is one batch."""
 
 
 class AsyncioTransport:
@@ -336,7 +336,7 @@ class _Wire(asyncio.BufferedProtocol):
         Raises:
             KafkaError: the broker refuses the login.
             ChannelBroken: the connection broke.
-            ProtocolError: the answers are none.
+            ProtocolError: an answer cannot be read.
         """
         asked = encode_request(ApiKey.API_VERSIONS, 0, 0, client_id, ApiVersionsRequest())
         _, served = decode_response(await self._exchange(asked), ApiKey.API_VERSIONS, 0)

@@ -307,7 +307,7 @@ class StateChanges:
         return replica is not None and replica.leader_id == assignment.leader_id
 
     def _tell(self, topics: set[str]) -> None:
-        """Tell who listens; its bugs must not hide from the controller what has been done."""
+        """Call the listener. An error of its own must not hide from the controller what has been done."""
         if topics and self.on_leadership is not None:
             try:
                 self.on_leadership(topics)
@@ -438,8 +438,10 @@ class StateChanges:
     # ------------------------------------------------------------------ strays
 
     def set_aside(self, keys: Iterable[TopicPartition]) -> asyncio.Future[None]:
-        """Keep logs that are not this broker's any more under `-stray` names; what is led or followed again
-        by now stays. A future of the end."""
+        """Keep logs that are not this broker's any more under `-stray` names.
+
+        A partition that is led or followed again by now stays as it is. Returns a future of the end.
+        """
         return self._run(self._set_aside(keys))
 
     async def _set_aside(self, keys: Iterable[TopicPartition]) -> None:

@@ -79,7 +79,7 @@ def _drop(buffers: Sequence[Any]) -> None:
 @mypyc_attr(free_list_len=1)
 @final
 class _Slot:
-    """A request in work, and its answer when it is ready; called with it when that comes later."""
+    """A request in work, with its answer once that is there. Whoever makes it later calls the slot."""
 
     __slots__ = ("_connection", "answer", "context", "size")
 
@@ -261,7 +261,7 @@ class Connection:
         return self._receiver.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes from the peer, in the buffer."""
+        """Take up what the peer has sent, which lies in the buffer."""
         # What still comes after the end was begun is no request any more: see `close`.
         if self._close_reason is not None:
             return
@@ -310,7 +310,7 @@ class Connection:
                 self._turn.end()
 
     def own(self, frame: Any) -> Any:
-        """The frame in work, to be kept for as long as it is wanted."""
+        """Return the frame in work, or a copy of it, as memory that may be kept."""
         return self._receiver.own(frame) if self._borrowing else frame
 
     def eof_received(self) -> bool:
@@ -543,13 +543,13 @@ class Connection:
             self.resume_processing()
 
     def resume_soon(self) -> None:
-        """Go on with the frames that had to wait, in a turn of its own."""
+        """Go on with the frames that had to wait, in the loop's next turn."""
         if not self._is_asked:
             self._is_asked = True
             self._loop.call_soon(self._resume_as_asked)
 
     def _wait_turn(self, *, again: bool) -> None:
-        """Go on when it is this connection's turn; `again`: after one that it has just had."""
+        """Go on when it is this connection's turn. With `again` it has just had one, and others go first."""
         if not self._is_asked:
             self._is_asked = True
             self._dispatcher.slicer.wait_turn(self._resume_as_asked, again=again)

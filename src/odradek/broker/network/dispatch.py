@@ -126,7 +126,7 @@ class _Route:
 # A free list of one: mostly an instance dies before the next is made, which then takes its memory.
 @mypyc_attr(free_list_len=1)
 class _Exchange:
-    """A request on its way, and what is to be said of it when it is answered.
+    """A request between its frame and its answer, with what metrics and the request log will say of it.
 
     Attributes:
         is_sliced: whether it, or what its handler does, may be much: the response is encoded in slices.
@@ -228,7 +228,7 @@ class Dispatcher:
     # ------------------------------------------------------------------ routes
 
     def _find_route(self, frame: Any, peer: Peer, later: Later) -> _Route | Answer | None:
-        """The way of the first frame of an API and version, or what a frame gets that goes no way."""
+        """Find the route of a frame whose API and version have none yet; where there is none, answer it."""
         key = frame[0] << 8 | frame[1]
         # Other brokers are answered as of the newest release: a cluster would not work otherwise.
         if self._handlers.release is not None:
@@ -260,7 +260,7 @@ class Dispatcher:
         return _Route(handler, version, self._request_metrics.of(handler.api_key.api_name))
 
     def _find_route_between_brokers(self, frame: Any, key: int) -> _Route | None:
-        """The way of what another broker of the cluster asks, whatever the release has; None for clients."""
+        """Find the route of a request of another broker, whatever release this one is; None for clients."""
         if self._broker.channels is None:
             return None
         handler = self._handlers.between_brokers.get(key)

@@ -56,13 +56,13 @@ class Listener:
     Attributes:
         host, port: where it listens; the port is the real one when 0 was asked for.
         receive_buffers: the memory that its connections read through.
-        sending_threads: they send long answers; to be closed when the connections are.
+        sending_threads: they send long answers; whoever stops the listener closes them.
         memory_pool: counts the bytes of whole requests that are in work.
         write_turn: when answers leave that have come together.
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
         accepted, refused: counters, for metrics.
-        connection_quotas: how fast connections may come; None for as fast as they do.
+        connection_quotas: how fast connections may come; None for no bound.
         repeats, repeats_of_connections: log lines that peers can cause at will.
         sasl: how its connections log in; None where they need not.
     """
@@ -356,7 +356,11 @@ class Listener:
         return SocketProtocol(connection if self.tls is None else TlsLayer(self.tls, connection))
 
     async def _is_in_time(self, accepted: socket.socket, host: str, port: int) -> bool:
-        """Wait while connections come too fast for the broker or the listener; whether this one is served."""
+        """Wait while connections come too fast for the broker or the listener.
+
+        Returns:
+            Whether this one is served; else its address has made too many, and it is closed after a while.
+        """
         assert self.connection_quotas is not None
         is_protected = self.name == self.slots.protected
         arrival = self.connection_quotas.accepted(self.name, host, is_protected=is_protected)

@@ -38,16 +38,16 @@ logger = logging.getLogger(__name__)
 NEW, IN_THREAD, WAITS, OPEN, CLOSED = range(5)
 
 CIPHERTEXT_BYTES = 256 * 1024
-"""Of the buffer that all connections of a listener read through: as much as one read can give."""
+"""The size of the buffer that all connections of a listener read through: as much as one read can give."""
 
 MAX_HANDSHAKE_BYTES = 256 * 1024
-"""A peer that has sent so much and is not through is none: chains of certificates take a few KiB."""
+"""A peer that has sent more before its handshake ends is refused: chains of certificates take a few KiB."""
 
 _JOINED_BYTES = 64 * 1024
-"""Answers up to this size become one piece first: a record of TLS each would cost more."""
+"""The buffers of an answer up to this size are joined first: a record of TLS for each would cost more."""
 
 _CHUNK_BYTES = 128 * 1024
-"""Encrypted at once, that it is still in the processor's cache when it is copied."""
+"""Bytes that are encrypted in one call: these are still in the processor's cache when they are copied."""
 
 _HANDSHAKE_RECORD = 0x16
 """The first byte of a client's first record (`ContentType.handshake` of RFC 8446). The first of a plaintext

@@ -169,7 +169,7 @@ class StallDetector:
         """Stalls since the last line that got none."""
 
     def beat(self, now_ms: float, usage: Usage) -> None:
-        """The loop answers, in its own thread."""
+        """Take the loop's sign of life; called in the loop's thread."""
         self._answer = Beat(now_ms, usage)
 
     def look(self, now_ms: float, usage: Usage, stack: Callable[[], Stack]) -> tuple[bool, Stall | None]:
@@ -225,7 +225,7 @@ class StallDetector:
         return self._stalled(now_ms, stall)
 
     def woke(self, now_ms: float, usage: Usage, *, activity: bool) -> Stall | None:
-        """The rest is over.
+        """Begin to look again after a rest, and judge what the loop did meanwhile.
 
         Args:
             now_ms, usage: as above.

@@ -1,7 +1,8 @@
 """The partitions on this broker: found by name, created and removed as the controller says.
 
-This is where what should be meets the log manager (what is on disk): the controller's requests say what is
-led, followed and removed (`take_up`, `stop`, `delete`), and the image only tells of others.
+It brings together what the controller wants and what is on the disk (the log manager). The controller's
+requests say what is led, followed and removed (`take_up`, `stop`, `delete`); the image only tells of other
+brokers.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class ReplicaManager:
         raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
 
     def try_get(self, topic: str, index: int) -> Partition | None:
-        """As `get`, which may take it up; None where that would raise."""
+        """Return the partition as `get` does, which may take it up; None where that raises."""
         try:
             return self.get(topic, index)
         except KafkaError:

@@ -152,7 +152,7 @@ class SaslListener:
     # Made when a login first waits: most listeners never need one.
     @property
     def threads(self) -> Executor:
-        """Those that wait, for keys or a Kerberos cache."""
+        """The threads in which steps of logins wait for a server's keys, or a Kerberos cache."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, "sasl")
         return self._threads

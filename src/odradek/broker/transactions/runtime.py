@@ -263,7 +263,7 @@ class TransactionRuntime(CoordinatorShell):
     # ------------------------------------------------------------------ producer ids
 
     def with_producer_ids(self, command: Callable[[], R | Promise[R]]) -> R | Promise[R]:
-        """Run something that may need a producer id, once there is one: a new block waits for the disk."""
+        """Run a command that may need a producer id, once there is one. A new block waits for the disk."""
         # Mostly there is: a block has 1,000 of them, as Kafka's `ProducerIdsBlock`.
         if not self._producer_ids.is_exhausted:
             return command()
