@@ -139,6 +139,7 @@ class _Slot(Generic[S]):
 
     def __init__(self, shard: S, outbox: list[DeferredResponse], epoch: int) -> None:
         self.shard = shard
+        # Filled by commands and by the shard, empty between two commands: `_flush` takes all of it.
         self.outbox = outbox
         self.epoch = epoch
         self.state = ShardState.LOADING
@@ -149,7 +150,8 @@ class _Slot(Generic[S]):
         self.uncommitted: set[int] = set()
         # Their `sequence` never falls, so that the first is always the next to leave.
         self.waiting: deque[_Waiting] = deque()
-        # Transactions that ended behind what is being loaded: producer id, and whether committed.
+        # Transactions that ended behind what is being loaded: producer id, and whether committed. Empty
+        # unless Loading.
         self.ended: list[tuple[int, bool]] = []
 
 
@@ -198,7 +200,8 @@ class CoordinatorRuntime(Generic[S]):
         if present is not None:
             if leader_epoch < present.epoch:
                 return
-            # In one epoch nobody else has written: the shard is what the log says. A failed one loads again.
+            # In one epoch nobody else has written: the shard is what the log says. A failed shard loads
+            # again.
             if leader_epoch == present.epoch and present.state is not ShardState.FAILED:
                 return
             self.unload(partition, leader_epoch)
@@ -217,6 +220,8 @@ class CoordinatorRuntime(Generic[S]):
             if step is None:
                 self._wait_for_what_is_there(partition, slot)
         except (OdradekError, OSError) as error:
+            # Not served with what could be read: a missing record would be a forgotten offset, or a zombie's
+            # transaction that nobody fences.
             slot.state = ShardState.FAILED
             logger.error("%s-%d cannot be loaded: %s", self.topic, partition, error)
             return
@@ -243,6 +248,7 @@ class CoordinatorRuntime(Generic[S]):
         slot = self._slots.get(partition)
         if slot is None or (leader_epoch is not None and leader_epoch < slot.epoch):
             return
+        # First: whoever is answered below may ask again at once, and must not find this slot.
         del self._slots[partition]
         slot.shard.on_unloaded()
         answers, slot.outbox[:] = list(slot.outbox), []
@@ -256,7 +262,7 @@ class CoordinatorRuntime(Generic[S]):
             reply.answer(response)
 
     def unload_all(self) -> None:
-        """Give everything up, for a broker that stops."""
+        """Give all partitions up, for a broker that stops."""
         for partition in tuple(self._slots):
             self.unload(partition)
 
@@ -300,6 +306,7 @@ class CoordinatorRuntime(Generic[S]):
             slot.ended.append((producer_id, committed))
             return
         slot.shard.replay_end_of_transaction(producer_id, committed=committed)
+        # The marker is appended, not committed: a fetch of offsets must not tell of it before.
         self._wait_for_what_is_there(partition, slot)
 
     def _wait_for_what_is_there(self, partition: int, slot: _Slot[S]) -> None:
@@ -317,9 +324,10 @@ class CoordinatorRuntime(Generic[S]):
 
         Args:
             partition: whose.
-            name: what it is, for the log.
-            command: decides.
-            reply: who asked; gets the outcome's response, or the error that the command or the log raised.
+            name: of the command, for the log.
+            command: decides, and changes nothing that its records depend on.
+            reply: gets the outcome's response, or the error that the command or the log raised; None where
+                nobody asked.
         """
         try:
             slot = self._active(partition)
@@ -340,6 +348,7 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         try:
             outcome: Outcome | None = command()
+            # What `on_appended` and `on_failed` decide may have records of its own.
             while outcome is not None:
                 if outcome.response is not None and not outcome.records:
                     self._leave(slot, reply, outcome.response)
@@ -347,6 +356,7 @@ class CoordinatorRuntime(Generic[S]):
                 outcome = self._write(partition, slot, outcome, reply) if outcome.records else None
         except KafkaError as error:
             self._fail(slot, reply, error.code)
+        # A mistake in one command is answered, and the shard goes on: the others wait for their answers here.
         except Exception as error:
             self._repeats.log(
                 logging.ERROR,
@@ -382,6 +392,7 @@ class CoordinatorRuntime(Generic[S]):
             if then is None or then.response is None:
                 self._fail(slot, reply, code)
             return then
+        # After the replay, so that it finds the durable state as its records have made it.
         then = outcome.on_appended() if outcome.on_appended is not None else None
         if outcome.response is not None:
             self._leave(slot, reply, outcome.response)
@@ -437,6 +448,7 @@ class CoordinatorRuntime(Generic[S]):
             slot.uncommitted.discard(sequence)
             raise
         slot.appended = sequence
+        # Before the commit: the next command has to see what this one decided, or two could decide the same.
         for at, record in enumerate(records):
             slot.shard.replay(base_offset + at, producer_id, record.key, record.value)
 
@@ -455,6 +467,7 @@ class CoordinatorRuntime(Generic[S]):
         if not slot.outbox:
             return
         answers, slot.outbox[:] = list(slot.outbox), []
+        # Also behind answers that wait: one connection's answers must not overtake each other.
         if not slot.uncommitted and not slot.waiting:
             for reply, response in answers:
                 reply.answer(response)
@@ -467,6 +480,7 @@ class CoordinatorRuntime(Generic[S]):
 
     def _committed(self, slot: _Slot[S], sequence: int) -> None:
         slot.uncommitted.discard(sequence)
+        # Not `sequence` itself: purgatories may tell of a later append before an earlier one.
         first_uncommitted = min(slot.uncommitted, default=None)
         while slot.waiting and (first_uncommitted is None or slot.waiting[0].sequence < first_uncommitted):
             waiting = slot.waiting.popleft()
@@ -476,6 +490,7 @@ class CoordinatorRuntime(Generic[S]):
 
     def _commit_time_is_up(self, slot: _Slot[S], waiting: _Waiting) -> None:
         slot.waiting.remove(waiting)
+        # The append stays in `uncommitted`: it may still be committed, and what follows must wait for it.
         code = seen_by_client(ErrorCode.REQUEST_TIMED_OUT)
         for reply, _ in waiting.answers:
             reply.fail(code)

@@ -1,4 +1,4 @@
-"""A classic group: who is in it, who leads it, what they agreed on.
+"""A classic group: its members, their leader, the protocol they agreed on.
 
 This is the volatile picture that requests and timers act on. What survives a restart is the
 `GroupMetadataValue` that `shard` keeps beside it; a group is rebuilt from that by `from_record`.
@@ -27,7 +27,8 @@ from odradek.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 MAX_SUBSCRIBED_TOPICS = 100_000
-"""Names in the subscriptions of a group, beyond which nobody looks what it subscribes to."""
+"""Of topics in the subscriptions of all members. Beyond it a group counts as subscribed to any topic: to
+decode more would hold up the event loop."""
 
 
 class ClassicGroup:
@@ -36,13 +37,13 @@ class ClassicGroup:
     Attributes:
         group_id: its name.
         state: see `states`.
-        previous_state: the one before; an initial rebalance is one that came from Empty.
+        previous_state: the state before; a rebalance that comes from Empty is the initial one.
         state_timestamp_ms: when it got into `state`, wall clock; `None` when the log does not say (records
             older than Kafka 2.1).
         generation: of the present or last membership; 0 before the first.
         protocol_type: what the members speak; `None` for a group that only stores offsets.
-        protocol: the strategy chosen for this generation.
-        leader: the member that assigns.
+        protocol: the strategy chosen for this generation; `None` before the first, and once it is Empty.
+        leader: the member that assigns; a key of `members`, `None` only while there are none.
         members: by member id, in the order of their coming.
         static_members: member id by instance id.
         pending_members: ids that were given out with MEMBER_ID_REQUIRED and have not come back yet.
@@ -101,6 +102,7 @@ class ClassicGroup:
         group.protocol_type = value.protocol_type or None
         group.protocol = value.protocol
         group.leader = value.leader
+        # A group is written when it becomes Stable or Empty, so it is one of the two.
         if value.members:
             group.state = GroupState.STABLE
         for stored in value.members:
@@ -123,6 +125,7 @@ class ClassicGroup:
                     assignment=bytes(stored.assignment),
                 )
             )
+        # Whatever the log says, the invariants hold: a leader that is no member could never assign.
         if group.leader not in group.members:
             group.leader = next(iter(group.members), None)
         return group
@@ -148,6 +151,7 @@ class ClassicGroup:
         if instance_id is not None:
             assert instance_id not in self.static_members, f"{instance_id} is in {self.group_id} already"
             self.static_members[instance_id] = member.member_id
+        # The first to come decides what kind of group this is, also where another kind left it Empty.
         if not self.members:
             self.protocol_type = member.protocol_type
         if self.leader is None:
@@ -189,6 +193,7 @@ class ClassicGroup:
         self.held.add(-old.counted_bytes)
         self.count_bytes(new)
         self.pending_sync.discard(old.member_id)
+        # A leader that was started again leads on: its instance is the same (KIP-345).
         if self.leader == old.member_id:
             self.leader = new.member_id
 
@@ -196,6 +201,7 @@ class ClassicGroup:
         self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
         """Take over what a member said in a further JoinGroup."""
+        # Taken out with the old protocols, put in with the new: `_support` must not drift.
         self._count_support(member, -1)
         member.protocols = protocols
         self._count_support(member, 1)
@@ -230,6 +236,7 @@ class ClassicGroup:
             present = self.static_members.get(group_instance_id)
             if present is None:
                 raise UnknownMemberIdError
+            # Two processes with one `group.instance.id`: the one that came later has it (KIP-345).
             if present != member_id:
                 raise FencedInstanceIdError
         member = self.members.get(member_id)
@@ -240,7 +247,7 @@ class ClassicGroup:
     # Parked answers
 
     def park_join(self, member: Member, reply: Reply[JoinGroupResponse] | None) -> None:
-        """Owe `member` the answer to its JoinGroup; an earlier one, from a request sent twice, is dropped."""
+        """Owe `member` the answer to its JoinGroup; an earlier reply, to the same request, is dropped."""
         self._awaiting_join += (reply is not None) - (member.awaiting_join is not None)
         member.awaiting_join = reply
 
@@ -272,6 +279,7 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether somebody with these protocols could be in the group."""
+        # Nobody is in it who could disagree. Kafka: `ClassicGroup.supportsProtocols`.
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
@@ -315,6 +323,7 @@ class ClassicGroup:
 
     def next_generation(self, now_ms: int) -> None:
         """Form a new generation of the present members."""
+        # Also without members: whoever still has the last one is to be told ILLEGAL_GENERATION.
         self.generation += 1
         self.pending_sync.clear()
         if self.members:

@@ -94,6 +94,7 @@ class GroupCoordinator:
         codec: Codec = Codec.NONE,
     ) -> None:
         self.config = config
+        # Kept by the broker as its image says (`broker.coordination.shell`).
         self.partition_count = partition_count
         self._clock = clock
         self._timers = timers
@@ -114,6 +115,7 @@ class GroupCoordinator:
             self.runtime.run(partition, name, lambda shard: command())
 
         env = GroupEnv(self.config, self._clock, Deadlines(self._timers, self._clock), self._new_uuid, run)
+        # One count for all shards: the bound is of the broker's memory, not of a partition's.
         env.held = self.held
         return GroupShard(env), env.outbox
 
@@ -158,6 +160,7 @@ class GroupCoordinator:
             group = shard.group_or_new(request.group_id)
             return shard.settled(group, join(shard.env, group, JoinAttempt(caller, request, reply)))
 
+        # A command like any other, as the answer may be under way already: then `give_up` has nothing to do.
         def forget(shard: GroupShard) -> Outcome:
             group = shard.groups.get(group_id)
             return NOTHING if group is None else shard.settled(group, give_up(shard.env, group, reply))
@@ -208,7 +211,7 @@ class GroupCoordinator:
         unknown: Callable[[], R],
         command: Callable[[GroupShard, ClassicGroup], Outcome],
     ) -> None:
-        """Run a command on a group; where there is none, `unknown` says what is answered."""
+        """Run a command on a group; where there is no such group, `unknown` makes the answer."""
         partition = self._partition(group_id, reply)
         if partition is None:
             return
@@ -319,6 +322,7 @@ class GroupCoordinator:
             return
 
         def command(shard: GroupShard) -> Outcome:
+            # No lookup that raises: for a group that nobody knows Kafka too answers -1 for each partition.
             known = request.group_id in shard.groups
             return Outcome(
                 response=offset_commands.fetch(
@@ -333,8 +337,9 @@ class GroupCoordinator:
         self.runtime.run(partition, "OffsetFetch", command, reply)
 
     def committed_partitions(self, group_id: str) -> Iterator[tuple[str, list[int]]]:
-        """The partitions of which a group has committed offsets, by topic: of the topics that it has now,
-        those that each has when it is its turn.
+        """The partitions of which a group has committed offsets, by topic.
+
+        The topics are those that it has now; the partitions of a topic those that it has when its turn comes.
 
         Raises:
             KafkaError: the group's coordinator is not here, or not yet.
@@ -367,6 +372,8 @@ class GroupCoordinator:
         Args:
             deleted: the partitions by topic; `None` for the whole topic.
         """
+        # In all shards, as any group may have read the topic. A shard that is still loading is left out, as
+        # with Kafka: its offsets of the topic stay until they expire.
         for partition in self.runtime.partitions():
             self.runtime.run(
                 partition,
@@ -382,6 +389,7 @@ class GroupCoordinator:
 
     def describe_group(self, api_version: int, group_id: str) -> DescribedGroup:
         """DescribeGroups of one group."""
+        # Read at once, not by a command: what a describer sees may be uncommitted, and decides nothing.
         try:
             shard = self.runtime.shard(self.partition_of(group_id))
         except KafkaError as error:
@@ -407,9 +415,10 @@ class GroupCoordinator:
             try:
                 shard = self.runtime.shard(partition)
             except CoordinatorLoadInProgressError:
-                # A list without the groups of one partition could not be told from a whole one.
+                # A list without the groups of one partition could not be told from a whole list.
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
             except KafkaError:
+                # Given up meanwhile, or failed: Kafka's list leaves the groups of such a partition out, too.
                 continue
             for group in shard.groups.values():
                 line = describing.listed(group, states, types)
@@ -430,7 +439,7 @@ class GroupCoordinator:
             except KafkaError as error:
                 results[group_id] = _deleted(group_id, error)
 
-        # Shards answer in any order, some at once: the last one to come completes the answer.
+        # Shards answer in any order, some at once: the last result completes the answer.
         def some_done(some: list[DeletableGroupResult]) -> None:
             for result in some:
                 results[result.group_id] = result
@@ -448,6 +457,7 @@ class GroupCoordinator:
         def command(shard: GroupShard) -> Outcome:
             records: list[CoordinatorRecord] = []
             results: list[DeletableGroupResult] = []
+            # Each group has an error of its own, and one that has members does not keep the others.
             for group_id in group_ids:
                 try:
                     records += shard.delete(group_id)
@@ -478,6 +488,8 @@ def _heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
 
 
 def _nobody(leaving: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+    # An error per member, as since LeaveGroup 3 (KIP-345); the handler makes a single error of it before
+    # that.
     return LeaveGroupResponse(
         error_code=ErrorCode.NONE,
         members=[

@@ -8,8 +8,8 @@ Who may commit:
     a member of the generation      unless the group waits for its assignment: REBALANCE_IN_PROGRESS
     anybody else                    ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
 
-Within a transaction (TxnOffsetCommit) also who says nothing of a membership, whatever the group does, and a
-member that waits for its assignment: producers before KIP-447 could not say more.
+Within a transaction (TxnOffsetCommit) two more may commit: whoever says nothing of a membership, whatever the
+group does, because producers before KIP-447 could not say more; and a member that waits for its assignment.
 
 When an offset expires (KIP-211): with an explicit retention, when that is over. Otherwise
 `offsets.retention.minutes` after the group became Empty (or, not knowing when, after the commit); for a group
@@ -91,6 +91,7 @@ def check_commit(
         return
     if generation >= 0 or member_id or group_instance_id is not None:
         group.check_member(member_id, group_instance_id)
+        # Older: a zombie of before the last rebalance, whose partitions others have by now.
         if generation != group.generation:
             raise IllegalGenerationError
     elif not empty and not transactional:
@@ -129,6 +130,7 @@ def commit_in_transaction(env: GroupEnv, group: ClassicGroup, request: TxnOffset
     Raises:
         InvalidPidMappingError: there is no such producer.
     """
+    # Kafka refuses it only where verification is on; without a producer no marker would ever end it.
     if request.producer_id < 0 or request.producer_epoch < 0:
         raise InvalidPidMappingError
     check_commit(
@@ -138,6 +140,8 @@ def commit_in_transaction(env: GroupEnv, group: ClassicGroup, request: TxnOffset
         request.generation_id_or_member_epoch,
         transactional=True,
     )
+    # The session is left as it is: a transaction's commit comes from a producer, and does not say that the
+    # consumer lives. Kafka: `OffsetMetadataManager.commitTransactionalOffset`.
     now_ms = env.clock.now_ms()
     records: list[CoordinatorRecord] = []
     topics = [
@@ -155,7 +159,7 @@ def _store(
     now_ms: int,
     expires_ms: int | None = None,
 ) -> list[PartitionError]:
-    """Add a topic's offsets to the records to be written; what is to be answered of each partition."""
+    """Add a topic's offsets to the records to be written; returns the error of each partition."""
     errors: list[PartitionError] = []
     for partition in topic.partitions:
         error = ErrorCode.NONE
@@ -204,14 +208,14 @@ def fetch(
     require_stable: bool,
     only_committed: bool = False,
 ) -> OffsetFetchResponseGroup:
-    """The offsets asked for, -1 where there is none; all of the group's for a null list of topics.
+    """The offsets asked for, -1 where none is committed; all of the group's for a null list of topics.
 
     Args:
         offsets: the shard's offsets.
-        known: whether the group exists; one that does not has no offsets, which is no error.
+        known: whether the group exists; a group that does not has no offsets, which is no error.
         request: the group and the partitions.
         require_stable: answer UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447).
-        only_committed: leave out the partitions, and topics, without one.
+        only_committed: leave out the partitions, and topics, without a committed offset.
     """
     group_id = request.group_id
     committed = offsets.of_group(group_id) if known else {}
@@ -270,6 +274,7 @@ def delete(offsets: OffsetStore, group: ClassicGroup, request: OffsetDeleteReque
         in_use = consumers if subscribed is None else topic.name in subscribed
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
         results: list[OffsetDeleteResponsePartition] = []
+        # A partition that was named twice is answered once; the order is the request's.
         for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
             results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
             # A tombstone takes out what a transaction has pending there as well.
@@ -281,10 +286,16 @@ def delete(offsets: OffsetStore, group: ClassicGroup, request: OffsetDeleteReque
 
 
 def _expiry_base(group: ClassicGroup) -> Callable[[OffsetEntry], int] | None:
-    """From when an offset's retention counts; `None` while the group keeps its offsets."""
+    """From when an offset's retention counts; `None` while the group keeps its offsets.
+
+    Kafka: `ClassicGroup.offsetExpirationCondition`.
+    """
+    # It only stores offsets: nothing but its commits shows that somebody uses it.
     if group.protocol_type is None:
         return lambda entry: entry.commit_timestamp_ms
     if group.state is GroupState.EMPTY:
+        # From the end of its last member, so that a group that was stopped for a weekend keeps offsets that
+        # it had committed long before (KIP-211).
         since = group.state_timestamp_ms
         return lambda entry: entry.commit_timestamp_ms if since is None else since
     # In a rebalance nobody knows what will be subscribed to, and other protocols tell nothing of topics.
@@ -297,7 +308,8 @@ def expired(env: GroupEnv, group: ClassicGroup, offsets: OffsetStore) -> tuple[l
     """Return which of a group's offsets have expired.
 
     Returns:
-        Tombstones for them, and whether none is left then, transactions included.
+        Tombstones for the expired offsets, and whether the group has no offset left then, pending ones of
+        transactions included.
     """
     group_id = group.group_id
     of_group = offsets.of_group(group_id)
