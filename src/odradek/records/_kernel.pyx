@@ -129,23 +129,23 @@ cdef int walk_section(
     cdef int64_t max_timestamp = -1
     cdef int problem
     cdef int why
-    cdef Scan found
+    cdef Scan scanned
     cdef Refused *grown
     result.refused_count = 0
     while index < count:
-        problem = scan(data, position, size, &found)
-        if problem == OK and found.offset_delta != index:
+        problem = scan(data, position, size, &scanned)
+        if problem == OK and scanned.offset_delta != index:
             problem = OFFSET_DELTA
         if problem:
             result.index = index
             result.max_timestamp = max_timestamp
             return problem
-        position = found.next
-        timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>found.timestamp_delta)
+        position = scanned.next
+        timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>scanned.timestamp_delta)
         if timestamp > max_timestamp:
             max_timestamp = timestamp
         why = 0
-        if require_key and found.key_length < 0:
+        if require_key and scanned.key_length < 0:
             why = MISSING_KEY
         elif (timestamp < earliest or timestamp > latest) and timestamp != -1:
             why = TIMESTAMP_RANGE
@@ -222,7 +222,7 @@ def parse_records(section, int64_t count, int64_t base_offset, int64_t timestamp
                   type record_class):
     """See the twin."""
     cdef Py_buffer view
-    cdef Scan found
+    cdef Scan scanned
     cdef int problem
     cdef Py_ssize_t position = 0
     cdef int64_t index = 0
@@ -235,24 +235,24 @@ def parse_records(section, int64_t count, int64_t base_offset, int64_t timestamp
     try:
         data = <const uint8_t *>view.buf
         while index < count:
-            problem = scan(data, position, view.len, &found)
+            problem = scan(data, position, view.len, &scanned)
             if problem:
                 return problem, index, records
             fields = (
-                <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>found.offset_delta),
+                <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>scanned.offset_delta),
                 append_timestamp if append_time
-                else <int64_t>(<uint64_t>timestamp + <uint64_t>found.timestamp_delta),
+                else <int64_t>(<uint64_t>timestamp + <uint64_t>scanned.timestamp_delta),
                 timestamp_type,
-                None if found.key_length < 0
-                else PyBytes_FromStringAndSize(<const char *>(data + found.key_at), found.key_length),
-                None if found.value_length < 0
-                else PyBytes_FromStringAndSize(<const char *>(data + found.value_at), found.value_length),
-                no_headers if found.header_count == 0
-                else read_headers(data, found.headers_at, found.next, found.header_count),
+                None if scanned.key_length < 0
+                else PyBytes_FromStringAndSize(<const char *>(data + scanned.key_at), scanned.key_length),
+                None if scanned.value_length < 0
+                else PyBytes_FromStringAndSize(<const char *>(data + scanned.value_at), scanned.value_length),
+                no_headers if scanned.header_count == 0
+                else read_headers(data, scanned.headers_at, scanned.next, scanned.header_count),
             )
             # tuple.__new__: the named tuple's own would unpack and repack the fields.
             records.append((<PyTypeObject *>tuple).tp_new(record_class, (fields,), NULL))
-            position = found.next
+            position = scanned.next
             index += 1
         if position != view.len:
             return TRAILING, max(count - 1, 0), records
@@ -265,7 +265,7 @@ def parse_fetched(section, int64_t count, int64_t base_offset, int64_t timestamp
                   type record_class, topic, partition, leader_epoch, int64_t from_offset):
     """See the twin."""
     cdef Py_buffer view
-    cdef Scan found
+    cdef Scan scanned
     cdef int problem
     cdef Py_ssize_t position = 0
     cdef int64_t index = 0
@@ -282,17 +282,17 @@ def parse_fetched(section, int64_t count, int64_t base_offset, int64_t timestamp
     try:
         data = <const uint8_t *>view.buf
         while index < count:
-            problem = scan(data, position, view.len, &found)
+            problem = scan(data, position, view.len, &scanned)
             if problem:
                 return problem, index, records
-            position = found.next
+            position = scanned.next
             index += 1
-            offset = <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>found.offset_delta)
+            offset = <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>scanned.offset_delta)
             if offset < from_offset:
                 continue
             if not append_time:
                 # Neighbours often have the same timestamp: one number serves them all.
-                moment = <int64_t>(<uint64_t>timestamp + <uint64_t>found.timestamp_delta)
+                moment = <int64_t>(<uint64_t>timestamp + <uint64_t>scanned.timestamp_delta)
                 if moment != last_value:
                     last_value = moment
                     last_timestamp = moment
@@ -302,17 +302,17 @@ def parse_fetched(section, int64_t count, int64_t base_offset, int64_t timestamp
             give_item(record, 2, offset)
             give_item(record, 3, append_timestamp if append_time else last_timestamp)
             give_item(record, 4, timestamp_type)
-            give_item(record, 5, None if found.key_length < 0
-                      else PyBytes_FromStringAndSize(<const char *>(data + found.key_at), found.key_length))
-            give_item(record, 6, None if found.value_length < 0
-                      else PyBytes_FromStringAndSize(<const char *>(data + found.value_at), found.value_length))
-            if found.header_count == 0:
+            give_item(record, 5, None if scanned.key_length < 0
+                      else PyBytes_FromStringAndSize(<const char *>(data + scanned.key_at), scanned.key_length))
+            give_item(record, 6, None if scanned.value_length < 0
+                      else PyBytes_FromStringAndSize(<const char *>(data + scanned.value_at), scanned.value_length))
+            if scanned.header_count == 0:
                 give_item(record, 7, no_headers)
                 give_item(record, 8, leader_epoch)
                 # Bytes and numbers hold nothing: the garbage collector need not look at this record.
                 PyObject_GC_UnTrack(<void *>record)
             else:
-                give_item(record, 7, read_headers(data, found.headers_at, found.next, found.header_count))
+                give_item(record, 7, read_headers(data, scanned.headers_at, scanned.next, scanned.header_count))
                 give_item(record, 8, leader_epoch)
             records.append(record)
         if position != view.len:
@@ -323,7 +323,7 @@ def parse_fetched(section, int64_t count, int64_t base_offset, int64_t timestamp
 
 
 cdef inline void give_item(object items, Py_ssize_t at, object item):
-    """Into a tuple that nobody has seen yet."""
+    """Put an item into a tuple that nobody has seen yet."""
     Py_INCREF(item)
     PyTuple_SET_ITEM(items, at, item)
 
@@ -495,7 +495,7 @@ cdef struct Bytes:
 
 
 cdef void prepare(Bytes *buffer, Py_ssize_t expected) noexcept:
-    """An empty buffer gets room for what is expected, from the kept blocks if they have it."""
+    """Give an empty buffer room for what is expected, from the kept blocks if they have it."""
     if buffer.memory != NULL or expected < POOL_MIN_BYTES:
         return
     buffer.memory = <uint8_t *>pool_take(expected, &buffer.capacity)
@@ -505,7 +505,7 @@ cdef void prepare(Bytes *buffer, Py_ssize_t expected) noexcept:
 
 
 cdef inline int reserve(Bytes *buffer, Py_ssize_t more) noexcept nogil:
-    """Room for `more` bytes after `size`; 0, or OUT_OF_MEMORY."""
+    """Make room for `more` bytes after `size`; returns 0, or OUT_OF_MEMORY."""
     cdef Py_ssize_t capacity
     cdef void *grown
     if buffer.capacity - buffer.size >= more:
@@ -529,7 +529,7 @@ cdef void clear(Bytes *buffer) noexcept nogil:
 
 
 cdef Owned take(Bytes *buffer):
-    """The bytes as an object; the buffer is empty afterwards."""
+    """Return the bytes as an object; the buffer is empty afterwards."""
     cdef Owned owned = Owned()
     cdef void *shrunk
     if buffer.capacity - buffer.size > 4096 + (buffer.size >> 1):
@@ -556,7 +556,7 @@ cdef struct Column:
 
 
 cdef inline int reserve_rows(Column *column, Py_ssize_t rows) noexcept nogil:
-    """Room for `rows` more offsets and validity bits."""
+    """Make room for `rows` more offsets and validity bits."""
     if column.rows == 0 and column.offsets.size == 0:
         if reserve(&column.offsets, 4 * (rows + 1)):
             return OUT_OF_MEMORY
@@ -570,7 +570,7 @@ cdef inline int reserve_rows(Column *column, Py_ssize_t rows) noexcept nogil:
 
 
 cdef inline void push_valid(Column *column) noexcept nogil:
-    """One more row, whose bytes are in `data` already."""
+    """Add a row, whose bytes are in `data` already."""
     cdef int64_t row = column.rows
     (<int32_t *>column.offsets.memory)[row + 1] = <int32_t>column.data.size
     column.offsets.size += 4
@@ -606,7 +606,7 @@ cdef int push_null(Column *column, Py_ssize_t rows_to_come) noexcept nogil:
 
 
 cdef inline void push_bytes(Column *column, const uint8_t *data, int32_t length) noexcept nogil:
-    """One more row; room for its bytes is there."""
+    """Add a row; there is room for its bytes."""
     if length:
         memcpy(column.data.memory + column.data.size, data, length)
         column.data.size += length
@@ -676,7 +676,7 @@ cdef class ColumnBuilder:
 
     @property
     def rows(self):
-        """How many rows have been appended since the last `finish`."""
+        """Return how many rows have been appended since the last `finish`."""
         return self.row_count
 
     @property
@@ -712,7 +712,7 @@ cdef class ColumnBuilder:
         return status, index, position
 
     cdef void prepare(self) noexcept:
-        """Room for a RecordBatch like the last one."""
+        """Make room for a RecordBatch as large as the last."""
         cdef Py_ssize_t rows = self.expected[4]
         prepare(&self.keys.data, self.expected[0])
         prepare(&self.values.data, self.expected[1])
@@ -737,7 +737,7 @@ cdef class ColumnBuilder:
         cdef int64_t row
         cdef int64_t record_timestamp
         cdef int problem
-        cdef Scan found
+        cdef Scan scanned
         if rows > count - index:
             rows = count - index
         if rows < 0:
@@ -751,49 +751,49 @@ cdef class ColumnBuilder:
         if self.with_headers and reserve_rows(&self.lists, rows):
             return OUT_OF_MEMORY
         while index < count:
-            problem = scan(data, position, size, &found)
+            problem = scan(data, position, size, &scanned)
             if problem:
                 index_at[0] = index
                 position_at[0] = position
                 return problem
-            record_offset = <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>found.offset_delta)
+            record_offset = <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>scanned.offset_delta)
             if record_offset < from_offset or record_offset >= until_offset:
-                position = found.next
+                position = scanned.next
                 index += 1
                 continue
             record_timestamp = timestamp
             if timestamp_type == 0:
-                record_timestamp = <int64_t>(<uint64_t>timestamp + <uint64_t>found.timestamp_delta)
+                record_timestamp = <int64_t>(<uint64_t>timestamp + <uint64_t>scanned.timestamp_delta)
             if self.factor > 1 and (record_timestamp > self.most_timestamp
                                     or record_timestamp < -self.most_timestamp):
                 index_at[0] = index
                 position_at[0] = position
                 return TIMESTAMP_TOO_FAR
             row = self.row_count
-            if row >= max_rows or (row and self.is_full(&found, position, max_bytes)):
+            if row >= max_rows or (row and self.is_full(&scanned, position, max_bytes)):
                 index_at[0] = index
                 position_at[0] = position
                 return LIMIT_REACHED
             rows = max_rows - row
             if rows > count - index:
                 rows = count - index
-            if found.key_length < 0:
+            if scanned.key_length < 0:
                 if push_null(&self.keys, rows):
                     return OUT_OF_MEMORY
             else:
-                if reserve(&self.keys.data, found.key_length):
+                if reserve(&self.keys.data, scanned.key_length):
                     return OUT_OF_MEMORY
-                push_bytes(&self.keys, data + found.key_at, found.key_length)
-            if found.value_length < 0:
+                push_bytes(&self.keys, data + scanned.key_at, scanned.key_length)
+            if scanned.value_length < 0:
                 if push_null(&self.values, rows):
                     return OUT_OF_MEMORY
             else:
-                if reserve(&self.values.data, found.value_length):
+                if reserve(&self.values.data, scanned.value_length):
                     return OUT_OF_MEMORY
-                push_bytes(&self.values, data + found.value_at, found.value_length)
+                push_bytes(&self.values, data + scanned.value_at, scanned.value_length)
             if self.with_headers:
-                if found.header_count:
-                    if self.push_headers(data, &found):
+                if scanned.header_count:
+                    if self.push_headers(data, &scanned):
                         return OUT_OF_MEMORY
                 elif self.nullable_headers:
                     if push_null(&self.lists, rows):
@@ -809,26 +809,26 @@ cdef class ColumnBuilder:
             self.timestamps.size += 8
             self.types.size += 4
             self.row_count = row + 1
-            position = found.next
+            position = scanned.next
             index += 1
         index_at[0] = index
         position_at[0] = position
         return TRAILING if position != size else OK
 
-    cdef inline bint is_full(self, Scan *found, Py_ssize_t position, int64_t max_bytes) noexcept nogil:
-        """Whether one more record could make a column larger than `max_bytes`."""
+    cdef inline bint is_full(self, Scan *scanned, Py_ssize_t position, int64_t max_bytes) noexcept nogil:
+        """Return whether a further record could make a column larger than `max_bytes`."""
         # A header name of n bytes that is not UTF-8 becomes at most 3n.
-        return (self.keys.data.size + found.key_length > max_bytes
-                or self.values.data.size + found.value_length > max_bytes
-                or (self.with_headers and found.header_count
-                    and (self.names.data.size + 3 * (found.next - found.headers_at) > max_bytes
-                         or self.payloads.data.size + (found.next - found.headers_at) > max_bytes
-                         or self.names.rows + found.header_count > INT32_MAX)))
+        return (self.keys.data.size + scanned.key_length > max_bytes
+                or self.values.data.size + scanned.value_length > max_bytes
+                or (self.with_headers and scanned.header_count
+                    and (self.names.data.size + 3 * (scanned.next - scanned.headers_at) > max_bytes
+                         or self.payloads.data.size + (scanned.next - scanned.headers_at) > max_bytes
+                         or self.names.rows + scanned.header_count > INT32_MAX)))
 
-    cdef int push_headers(self, const uint8_t *data, Scan *found) noexcept nogil:
-        cdef Py_ssize_t position = found.headers_at
-        cdef Py_ssize_t end = found.next
-        cdef int32_t left = found.header_count
+    cdef int push_headers(self, const uint8_t *data, Scan *scanned) noexcept nogil:
+        cdef Py_ssize_t position = scanned.headers_at
+        cdef Py_ssize_t end = scanned.next
+        cdef int32_t left = scanned.header_count
         cdef int32_t length = 0
         cdef Py_ssize_t i
         cdef bint ascii
@@ -864,7 +864,7 @@ cdef class ColumnBuilder:
         return 0
 
     cdef int push_repaired_name(self, const uint8_t *data, int32_t length) noexcept:
-        """A name that may not be UTF-8, which an Arrow string must be."""
+        """Add a name that may not be UTF-8, which an Arrow string must be."""
         cdef bytes name
         try:
             name = header_name(data, length).encode()
@@ -1019,7 +1019,7 @@ def split(partition_ids, int64_t rows, int64_t partitions):
                 for row in range(rows):
                     out[start[ids[row]]] = row
                     start[ids[row]] += 1
-                # Each start has moved to the next one's; move them back.
+                # Each partition's start has moved to the start of the next partition; move them back.
                 for i in range(partitions, 0, -1):
                     start[i] = start[i - 1]
                 start[0] = 0
@@ -1104,7 +1104,7 @@ cdef class HeadersInput:
 
 
 cdef struct Encoding:
-    int64_t stop  # the row after the last one that fits
+    int64_t stop  # the row after the last row that fits
     int64_t size
     int64_t max_timestamp
     int64_t bad_row

@@ -116,8 +116,8 @@ cdef class Program:
     cdef bint flexible
     cdef Py_ssize_t unknown_offset
     cdef object kept
-    # The keywords of the last call that constructed one, and the numbers of their operations: a call in a loop
-    # brings the same tuple each time.
+    # The keywords of the last call that constructed such a struct, and the numbers of their operations: a call
+    # in a loop brings the same tuple each time.
     cdef tuple last_names
     cdef int *last_places
 
@@ -212,7 +212,7 @@ cdef class Lazy:
         Py_XDECREF(held)
 
     def __delete__(self, instance):
-        """Back to the default."""
+        """Set the field back to its default."""
         self.member.__delete__(instance)
 
 
@@ -321,7 +321,7 @@ cdef int decode_tags(Program program, PyObject *made, int64_t count, Reader *r, 
 
 
 cdef bint is_of_other_versions(Program program, int64_t tag) noexcept:
-    """Whether a tag that this version does not have is declared for others: then it is an error here."""
+    """Return whether a tag that this version does not have is declared for others: then it is an error here."""
     cdef int index
     for index in range(program.inline_count + program.tagged_count + program.absent_count):
         if program.ops[index].tag == tag:
@@ -405,7 +405,7 @@ cdef object decode_value(Op *op, int kind, bint nullable, bint compact, Reader *
 
 
 cdef object part_of(object view, Py_ssize_t start, Py_ssize_t length):
-    """As `view[start : start + length]` of a view of bytes, without the slice and its numbers."""
+    """Return `view[start : start + length]` of a view of bytes, without making the slice and its numbers."""
     cdef object made = PyMemoryView_FromObject(view)
     cdef Py_buffer *part = PyMemoryView_GET_BUFFER(made)
     part.buf = <char *>part.buf + start
@@ -453,12 +453,12 @@ cdef uint8_t *grow(Writer *w, Py_ssize_t more) except NULL:
 
 
 cdef inline uint8_t *room(Writer *w, Py_ssize_t more) except NULL:
-    """Where the next bytes go."""
+    """Return where the next bytes go, with room for them."""
     return w.data + w.size if w.room - w.size >= more else grow(w, more)
 
 
 cdef inline int put_length(Writer *w, int64_t length, bint compact, bint short) except -1:
-    """A length or count; -1 for null."""
+    """Write a length or count; -1 for null."""
     cdef uint8_t *out = room(w, 5)
     if length > MAX_LENGTH:
         w.failed = True
@@ -476,7 +476,7 @@ cdef inline int put_length(Writer *w, int64_t length, bint compact, bint short) 
 
 
 cdef bint is_default(Op *op, PyObject *value) except -1:
-    """Whether a field has its default; False also where that is not quickly seen."""
+    """Return whether a field has its default; False also where that is not quickly seen."""
     cdef Program program
     cdef int index
     cdef PyObject *inner
@@ -530,7 +530,7 @@ cdef int encode_struct(Program program, PyObject *value, Writer *w, list parts) 
 
 
 cdef int put_records(PyObject *content, Writer *w, list parts) except -1:
-    """Small ones are copied, others become parts of their own."""
+    """Write records: few bytes are copied, more become a part of their own."""
     cdef Py_buffer taken
     cdef uint8_t *out
     cdef Py_ssize_t length
@@ -692,13 +692,13 @@ cdef int encode_value(
     if kind == RECORDS:
         if type(<object>value) is list:
             number = 0
-            for one in <list>value:
-                number += PyObject_Size(one)
+            for buffer in <list>value:
+                number += PyObject_Size(buffer)
             put_length(w, number, compact, False)
             if w.failed:
                 return 0
-            for one in <list>value:
-                put_records(<PyObject *>one, w, parts)
+            for buffer in <list>value:
+                put_records(<PyObject *>buffer, w, parts)
             return 0
         length = PyObject_Size(<object>value)
         put_length(w, length, compact, False)
@@ -745,19 +745,19 @@ cdef class Codec:
 
     def decode(self, buffer, Py_ssize_t position):
         cdef Py_ssize_t elements = PY_SSIZE_T_MAX
-        found = self.read(buffer, position, &elements, False)
-        return self.twin.decode(buffer, position) if found is None else found
+        decoded = self.read(buffer, position, &elements, False)
+        return self.twin.decode(buffer, position) if decoded is None else decoded
 
     def decode_within(self, buffer, Py_ssize_t position, Py_ssize_t elements):
         cdef Py_ssize_t left = elements
-        found = self.read(buffer, position, &left, True)
-        if found is not None or left < 0:
-            return found
+        decoded = self.read(buffer, position, &left, True)
+        if decoded is not None or left < 0:
+            return decoded
         return self.twin.decode_within(buffer, position, elements)
 
     cdef object read(self, buffer, Py_ssize_t position, Py_ssize_t *elements, bint passes_over):
-        """The message and the position behind it; None where something is not in order, or there are too many
-        elements: then fewer than none are left."""
+        """Return the message and the position behind it; None where something is not in order, or where there are
+        too many elements: `elements` is negative then."""
         cdef Py_buffer taken
         cdef Reader r
         cdef object message
@@ -806,8 +806,8 @@ cdef class Codec:
                 if w.size > w.cut:
                     parts.append(PyBytes_FromStringAndSize(<const char *>w.data + w.cut, w.size - w.cut))
                 if size_at >= 0:
-                    for one in parts:
-                        whole += PyObject_Size(one)
+                    for part in parts:
+                        whole += PyObject_Size(part)
                     whole -= size_at + 4
                     if whole <= MAX_LENGTH:
                         # Made a moment ago, and nobody has seen it yet.
@@ -830,16 +830,16 @@ cdef int find_places(Program program, cls, places, tuple names) except -1:
     """Find the operations of the keywords of a call."""
     cdef Py_ssize_t index
     cdef PyObject *place
-    cdef int *found = <int *>PyMem_Realloc(program.last_places, (len(names) + 1) * sizeof(int))
-    if found == NULL:
+    cdef int *grown = <int *>PyMem_Realloc(program.last_places, (len(names) + 1) * sizeof(int))
+    if grown == NULL:
         raise MemoryError
-    program.last_places = found
+    program.last_places = grown
     program.last_names = None
     for index in range(len(names)):
         place = PyDict_GetItem(places, names[index])
         if place == NULL:
             raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {names[index]!r}")
-        found[index] = <object>place
+        grown[index] = <object>place
     program.last_names = names
     return 0
 
@@ -847,7 +847,7 @@ cdef int find_places(Program program, cls, places, tuple names) except -1:
 cdef PyObject *construct(
     PyObject *cls, const PyObject **arguments, size_t flags, PyObject *names
 ) except NULL:
-    """The class called (PEP 590)."""
+    """Construct an object: the call of a class, with PEP 590's arguments."""
     cdef PyObject *known = PyDict_GetItem(constructors, <object>cls)
     cdef Program program = <Program>PyTuple_GET_ITEM(<object>known, 0)
     cdef PyObject *made
@@ -880,6 +880,6 @@ cdef PyObject *construct(
 
 
 def set_constructor(cls, Program program, tuple names):
-    """Have a class construct its objects here; `names` are those of the program's fields, in order."""
+    """Let calls of a class construct its objects here; `names` are those of the program's fields, in order."""
     constructors[cls] = (program, {name: number for number, name in enumerate(names)})
     odradek_set_construct(<PyTypeObject *>cls, <void *>construct)

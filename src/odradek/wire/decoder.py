@@ -6,10 +6,10 @@ slice and turn into text differently; the second is made when the first meets su
 fields of fixed size, with the fixed-size length of what follows them, are read by one precompiled
 `struct.Struct`.
 
-For what a peer has sent there are two more, which pass over tagged fields that nobody here knows, and count
-them as the elements of arrays: a decoder within so many elements, and a decoder in steps. That is the same as
-a generator, which pauses after every `PAUSE_AFTER` elements, so that a large message need not be decoded in
-one go.
+There are two more decoders for what a peer has sent. Both pass over tagged fields that nobody here knows, and
+count them like elements of arrays. One decodes only a message of no more than so many elements. The other is
+a generator that pauses after every `PAUSE_AFTER` elements, so that a large message need not be decoded in one
+go.
 
 What keeps it bounded:
 
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     DecoderWithin = Callable[[Buffer, int, int], tuple[Any, int] | None]
     SteppedDecoder = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
 
-#: Kafka's readers refuse longer strings in every encoding.
+#: Kafka's readers refuse longer strings in every encoding: what is compact could be longer, what is not could
+#: not (KIP-482).
 MAX_STRING = 0x7FFF
 
 #: Elements between two pauses of a decoder or an encoder in steps; a power of two.
@@ -68,6 +69,7 @@ def _compile(cls: type[VersionedStruct], version: int, manner: str) -> Any:
     flexible = cls.is_flexible(version)
     source = _DecoderSource(cls, version, flexible, of_views=False, manner=manner)
 
+    # Made upon the first view that comes: most decoders never meet one, and a compilation takes milliseconds.
     def decode_view(*arguments: Any) -> Any:
         made = _DecoderSource(cls, version, flexible, of_views=True, manner=manner).compile()
         source.namespace["decode_view"] = made  # the global that the decoder of bytes looks up
@@ -99,9 +101,11 @@ def min_size(field: Field, version: int, flexible: bool) -> int:
         return fixed[1]
     if field.kind == "struct":
         assert field.struct is not None
+        # The mark in front, which says that it is null.
         if version in field.nullable:
             return 1
         return min_struct_size(field.struct, version, flexible)
+    # The length alone: of a string two bytes, of bytes, records and arrays four, compact of any one.
     if flexible and not field.never_compact:
         return 1
     return 2 if field.kind == "string" else 4
@@ -110,6 +114,7 @@ def min_size(field: Field, version: int, flexible: bool) -> int:
 def min_struct_size(cls: type[Struct], version: int, flexible: bool) -> int:
     """The smallest number of bytes that a struct can take."""
     inline, _, _ = struct_fields(cls, version, flexible=flexible)
+    # In a flexible version the count of its tagged fields, a byte, is always there.
     return sum(min_size(field, version, flexible) for field in inline) + flexible
 
 
@@ -142,11 +147,13 @@ class _DecoderSource(Source):
         # Format character and assignment target, not yet emitted. Empty whenever anything else that moves the
         # position is emitted: the order of the source is the order of the bytes.
         self.run: list[tuple[str, str]] = []
+        # Whether `buf` is a memoryview in this function; else it is bytes, whose slices are copies.
         self.of_views = of_views
         self.manner = manner
         self.pauses = manner == PAUSING
         self.arguments = "buf, pos, left" if manner == COUNTING else "buf, pos"
         self.to_bytes = ".tobytes()" if of_views else ""
+        # Set while the body is generated, which is therefore done before the head.
         self.has_records = False
 
     def compile(self) -> Any:
@@ -174,6 +181,7 @@ class _DecoderSource(Source):
             self.emit("view = memoryview(buf)")
         self.emit("try:")
         self.lines += body
+        # These say that bytes were missing, or were no UTF-8. Anything else is a mistake of ours and passes.
         self.emit("except (struct_error, IndexError, UnicodeDecodeError) as error:")
         self.emit(f" raise ProtocolError(f'{self.cls.__name__} v{self.version}: {{error}}') from None")
         self.emit("return m, pos")
@@ -191,6 +199,7 @@ class _DecoderSource(Source):
         if not self.run:
             return
         run, self.run = self.run, []
+        # A byte that stands alone costs no call; any that is not 0 is true, as in Kafka's readers.
         if len(run) == 1 and run[0][0] == "?":
             self.emit(f"{run[0][1]} = buf[pos] != 0")
             self.emit("pos += 1")
@@ -206,6 +215,7 @@ class _DecoderSource(Source):
 
     def struct(self, cls: type[Struct], name: str) -> None:
         """Decode a struct into the local `name`."""
+        # Without its constructor: each field is set below, and a default would be made in vain.
         self.emit(f"{name} = new({self.constant(cls.__name__, cls)})")
         inline, tagged, absent = struct_fields(cls, self.version, flexible=self.flexible)
         for field in inline:
@@ -217,6 +227,7 @@ class _DecoderSource(Source):
             return
         self.flush()
         known_tags = [field for field in cls.FIELDS if field.tag is not None]
+        # First of all: a tagged field that is not there has its default (KIP-482).
         for field in tagged:
             put_default(self, field, f"{name}.{field.name}")
         if known_tags:
@@ -245,7 +256,7 @@ class _DecoderSource(Source):
             self.emit("pos += 1")
 
     def count_one(self) -> None:
-        """Count an element, or an unknown tagged field: it may be one too many, or time for a pause."""
+        """Count an element, or an unknown tagged field: there may be too many, or it may be time to pause."""
         if self.manner == COUNTING:
             self.emit("left -= 1")
             with self.block("if left < 0:"):
@@ -279,6 +290,7 @@ class _DecoderSource(Source):
                         else:
                             self.value(field, f"{name}.{field.name}", nullable=nullable)
                         self.flush()
+                        # A reader that does not know the tag skips by its size, and would go on elsewhere.
                         with self.block(f"if pos != {limit}:"):
                             self.emit(f"refuse('{field.name}: tag {field.tag} claims another size', pos)")
                     word = "elif"
@@ -351,6 +363,7 @@ class _DecoderSource(Source):
             with self.block(f"if {n} > {MAX_STRING}:"):
                 self.emit(f"refuse(f'{self.label(target)}: a string of {{{n}}} bytes', pos)")
         self.emit(f"{stop} = pos + {n}")
+        # A slice beyond the end would come out shorter, without an error.
         with self.block(f"if {stop} > end:"):
             self.emit(f"refuse(f'{self.label(target)} claims {{{n}}} bytes, {{end - pos}} are left', pos)")
         if field.kind == "string":
@@ -358,6 +371,7 @@ class _DecoderSource(Source):
         elif field.kind == "bytes":
             self.emit(f"{target} = buf[pos:{stop}]{self.to_bytes}")
         else:
+            # Records are the bulk of a message, and are not copied: the view keeps the frame alive.
             self.has_records = True
             self.emit(f"{target} = {'buf' if self.of_views else 'view'}[pos:{stop}]")
         self.emit(f"pos = {stop}")
@@ -365,8 +379,8 @@ class _DecoderSource(Source):
     def nested(self, field: Field, target: str, nullable: bool, in_tag: bool = False) -> None:
         """Decode a struct in place.
 
-        One that may be null has a mark in front: in line a byte, negative for null; in a tag a varint, 0 for
-        null.
+        A struct that may be null has a mark in front: in line a byte, negative for null; in a tag a varint, 0
+        for null.
         """
         assert field.struct is not None
         name = self.local("s")
@@ -402,6 +416,7 @@ class _DecoderSource(Source):
         element = field.element
         assert element is not None
         smallest = min_size(element, self.version, self.flexible)
+        # Of our own declarations: such an array would have no bound by its bytes.
         if smallest < 1:
             raise AssertionError(
                 f"{self.cls.__name__} v{self.version}: elements of {field.name} take no bytes"
@@ -412,9 +427,11 @@ class _DecoderSource(Source):
                 f"refuse(f'{self.label(target)} claims {{{n}}} elements, {{end - pos}} bytes are left', pos)"
             )
         if self.manner == COUNTING:
+            # Before any is made: a decoder in steps begins the message again from its start.
             self.emit(f"left -= {n}")
             with self.block("if left < 0:"):
                 self.emit("return None")
+        # All at once, but for uuids, of which `struct` would make one string.
         if element.kind in FIXED and element.kind != "uuid":
             code, size = FIXED[element.kind]
             if self.pauses:

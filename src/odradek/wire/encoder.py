@@ -8,8 +8,8 @@ Fields of fixed size and fixed-size lengths that stand side by side are written 
 `struct.Struct`. Locals for lengths and encoded strings are computed ahead of the write, so that one
 statement (`out += pack(…), name, pack(…)`) covers as many fields as there are between two loops.
 
-An encoder in steps is the same as a generator, which pauses after every `PAUSE_AFTER` elements of arrays and
-joins what is in `out` by then.
+An encoder in steps is a generator with the same body. It pauses after every `PAUSE_AFTER` elements of arrays,
+and joins the buffers that are in `out` by then.
 
 A field that the version lacks and whose value is not its default is an error, unless the declaration calls
 it ignorable: Kafka's own rule.
@@ -78,7 +78,7 @@ class _EncoderSource(Source):
         self.out = "out"
         """The local that the source appends to: "out"; while a tagged field is written, a list of its own."""
         self.writes: list[tuple[str, str]] = []
-        """The next writes: a format character, or "" for a buffer, and the expression. `flush` makes one
+        """The next writes: a format character, or "" for a buffer, and the expression. `flush` makes a single
         statement of them, so it comes before every loop and branch of the source."""
 
     def compile(self) -> Any:
@@ -95,6 +95,7 @@ class _EncoderSource(Source):
         self.flush()
         self.emit("pass")  # a message without fields leaves the `try` empty
         self.depth = 1
+        # Nothing is checked ahead: what goes wrong is explained afterwards, by a walk through the message.
         self.emit("except Exception as error:")
         self.emit(f" failed(m, {self.version}, error)")
         kind = "pausing encoder" if self.pauses else "encoder"
@@ -109,7 +110,7 @@ class _EncoderSource(Source):
         self.writes.append(("", expression))
 
     def flush(self) -> None:
-        """Emit what is to be written so far as one statement."""
+        """Emit the writes that were collected as a single statement."""
         writes, self.writes = self.writes, []
         items: list[str] = []
         while writes:
@@ -147,6 +148,7 @@ class _EncoderSource(Source):
         for field in inline:
             self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
         if not self.flexible:
+            # They came with a flexible version, and would be lost without a word.
             with self.block(f"if {name}.unknown_tagged_fields:"):
                 self.emit(f"not_carried({name}, 'unknown_tagged_fields', {self.version})")
             return
@@ -164,6 +166,7 @@ class _EncoderSource(Source):
         if field.default is None:
             return f"{expression} is not None"
         if field.default is UNSET:
+            # Null is no default either, and cannot be carried where even the empty array has no place.
             if field.kind == "array":
                 return f"{expression} is None or {expression}"
             assert field.struct is not None
@@ -186,6 +189,7 @@ class _EncoderSource(Source):
         for field in tagged:
             value = self.local("v")
             self.emit(f"{value} = {name}.{field.name}")
+            # A default takes no bytes: the reader puts it where the tag is missing (KIP-482).
             if field.kind == "struct" and field.default is UNSET:
                 condition = self.struct_differs(field, value)
             else:
@@ -206,7 +210,7 @@ class _EncoderSource(Source):
         self.writes = held
 
     def struct_differs(self, field: Field, value: str) -> str:
-        """As `differs`, field by field: no call per struct in the hot responses."""
+        """As `differs`, for a struct, field by field: no call per struct in the responses that are many."""
         assert field.struct is not None
         conditions = [f"({self.differs(inner, f'{value}.{inner.name}')})" for inner in field.struct.FIELDS]
         if self.version in field.nullable:
@@ -232,7 +236,7 @@ class _EncoderSource(Source):
             self.sized(field, expression, nullable)
 
     def uuid(self, expression: str) -> None:
-        """`struct` would pad or cut 16s silently, so the length is looked at."""
+        """Write a uuid. Its length is looked at first, as `struct` would silently pad or cut it by "16s"."""
         local = self.local("u")
         self.emit(f"{local} = {expression}")
         with self.block(f"if len({local}) != 16:"):
@@ -286,6 +290,7 @@ class _EncoderSource(Source):
         if nullable:
             with self.block(f"if {content} is None:"):
                 self.emit(f"{n} = -1")
+                # `put_records` takes None as it is.
                 if not is_records:
                     self.emit(f"{content} = b''")
             with self.block("else:"):
@@ -312,6 +317,7 @@ class _EncoderSource(Source):
             self.struct(field.struct, name)
             return
         self.flush()
+        # As Kafka's generated writers do it: a varint in a tag, -1 as a byte in line.
         null = b"\0" if in_tag else b"\xff"
         self.emit(f"{name} = {expression}")
         with self.block(f"if {name} is None:"):
@@ -350,10 +356,11 @@ class _EncoderSource(Source):
                 self.value(element, item, nullable=False)
             self.flush()
             if self.pauses:
+                # After the flush: what a pause joins has to be all that belongs in front of the next element.
                 self.pause()
 
     def pause(self) -> None:
-        """Pause now and then; what is finished by then is joined, unless it is the content of a tag."""
+        """Pause now and then. The output so far is joined then, unless it is the content of a tag."""
         self.emit("count += 1")
         with self.block(f"if not count & {PAUSE_AFTER - 1}:"):
             # The content of a tag is needed whole: its size stands in front of it.
@@ -398,6 +405,7 @@ def join(out: list[Buffer], parts: list[Buffer]) -> None:
 
 def put_records(content: Any, out: list[Buffer], parts: list[Buffer] | None) -> None:
     """Add records (a buffer, a list of buffers, None) to the output without copying them."""
+    # An empty part would be a write of nothing to the socket.
     if not content:
         return
     buffers = content if isinstance(content, list) else (content,)
