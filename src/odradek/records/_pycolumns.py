@@ -37,9 +37,12 @@ class _Column:
     __slots__ = ("nulls", "offsets", "pieces", "rows", "size", "valid")
 
     def __init__(self) -> None:
+        # `rows` + 1 numbers: where each row begins, and where the last ends.
         self.offsets = array("i", [0])
         self.pieces: list[bytes] = []
+        # Bytes in `pieces`. The caller keeps it below 2^31 (`_is_full`).
         self.size = 0
+        # One for each row; `nulls` are the false ones.
         self.valid: list[bool] = []
         self.nulls = 0
         self.rows = 0
@@ -63,6 +66,7 @@ class _Column:
 
     def parts(self) -> tuple[bytes | None, int, bytes, bytes]:
         validity = None
+        # Without a null there is no bitmap: Arrow takes None for "all there".
         if self.nulls:
             # Arrow: one bit per row, the least significant first, 1 for a value.
             bits = bytearray((self.rows + 7) // 8)
@@ -129,7 +133,7 @@ class ColumnBuilder:
             base_offset: The batch's.
             timestamp: The batch's base timestamp; for LogAppendTime the timestamp of all, milliseconds.
             timestamp_type: 0 CreateTime, 1 LogAppendTime.
-            from_offset, until_offset: Records before the one and from the other on are left out.
+            from_offset, until_offset: Records before the first and from the second on are left out.
             max_rows: Stop before there are more rows than this.
             max_bytes: Stop before a column's data could grow larger than this; one row always fits.
 
@@ -139,6 +143,7 @@ class ColumnBuilder:
         """
         data = bytes(section)
         size = len(data)
+        # Mistakes of a caller, not of a peer: the compiled twin would read outside of the section.
         if index < 0 or position < 0:
             raise ValueError("negative index or position")
         if position > size:
@@ -149,6 +154,7 @@ class ColumnBuilder:
             problem, end, delta, offset_delta, key_at, key_length, value_at, value_length, *headers = record
             if problem:
                 return problem, index, position
+            # As Java's `long`, the sum wraps around: a hostile base offset is as it is for Kafka's readers.
             offset = base_offset + offset_delta
             if not INT64_MIN <= offset <= INT64_MAX:
                 offset = wrap64(offset)
@@ -156,6 +162,7 @@ class ColumnBuilder:
                 record_timestamp = timestamp if timestamp_type else wrap64(timestamp + delta)
                 if abs(record_timestamp) > self._most_timestamp:
                     return TIMESTAMP_TOO_FAR, index, position
+                # Before anything of the record is added: it is the first of the next RecordBatch.
                 if rows >= max_rows or (rows and self._is_full(record, max_bytes)):
                     return LIMIT_REACHED, index, position
                 keys.push(None if key_length < 0 else data[key_at : key_at + key_length])
@@ -246,6 +253,7 @@ def _read_validity(validity: Any, first: int, rows: int) -> list[bool] | None:
 
 def _read_binary(parts: BinaryParts, rows: int) -> list[bytes | None]:
     """The rows of an Arrow binary or string array."""
+    # Whatever Arrow says of an array is checked here: the compiled twin reads memory by these numbers.
     validity, offsets_buffer, data_buffer, first = parts
     if first < 0 or rows < 0:
         raise ValueError("negative offset or length")
@@ -297,6 +305,7 @@ def murmur2_partitions(keys: BinaryParts, rows: int, partitions: int, null_parti
     return array(
         "i",
         (
+            # Kafka's `Utils.toPositive`: the sign bit goes, which is not what `abs` does.
             null_partition if key is None else (murmur2(key) & _INT32_MAX) % partitions
             for key in _read_binary(keys, rows)
         ),
@@ -317,6 +326,7 @@ def split(partition_ids: Any, rows: int, partitions: int) -> tuple[Buffer, Buffe
     """
     if rows < 0 or partitions < 0 or memoryview(partition_ids).nbytes < 4 * rows:
         raise ValueError("fewer partition ids than rows")
+    # Stable: a producer's records of one key stay in their order.
     by_partition: list[list[int]] = [[] for _ in range(partitions)]
     for row, partition in enumerate(struct.unpack_from(f"<{rows}i", partition_ids)):
         if not 0 <= partition < partitions:
@@ -344,9 +354,9 @@ def encode_records(
 
     Args:
         keys, values: The columns; None: all null.
-        headers: The column; None: none has any. A null list is an empty one.
+        headers: The column; None: no row has headers. A null list counts as an empty list.
         timestamps: One int64 per row, milliseconds; None: `timestamp` for all.
-        timestamp: See there.
+        timestamp: See `timestamps`.
         rows: How many.
         max_bytes: A batch's records stop before they take more than this; one record always fits.
         room: Zero bytes in front of each batch's records, for its header.
@@ -369,6 +379,7 @@ def encode_records(
             raise ValueError("fewer timestamps than rows")
         times = struct.unpack_from(f"<{rows}q", timestamps)
 
+    # `start` is the first row of the batch that is being filled: both deltas of a record count from it.
     sections = []
     start = 0
     section = bytearray(room)
@@ -381,7 +392,7 @@ def encode_records(
             section = bytearray(room)
             start = row
             max_timestamp = -1
-            # Anew: both deltas count from the batch's first record, which is this one now.
+            # Once more, as the deltas are other numbers, perhaps of other lengths, in the new batch.
             body = _body(row, 0, times, start, key_rows, value_rows, header_rows)
         max_timestamp = max(max_timestamp, times[row])
         section += encode_varint(len(body))

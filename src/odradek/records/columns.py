@@ -1,4 +1,4 @@
-"""Record batches to and from Arrow, column by column: the fast way in and out.
+"""Record batches to and from Arrow, column by column: the fast road for whole fetches.
 
 Decoding: fetched bytes → CRC → unpacked → the kernel fills Arrow's buffers directly → `RecordBatch`.
 Encoding: Arrow's buffers → the kernel writes record sections → compressed, headed → record batches.
@@ -41,7 +41,7 @@ from odradek.records.problems import LIMIT_REACHED, TIMESTAMP_TOO_FAR, Timestamp
 
 MAX_OFFSET = 0x7FFF_FFFF_FFFF_FFFF
 MAX_COLUMN_BYTES = 0x7FFF_FFFF
-"""Where 32-bit Arrow offsets end; a new RecordBatch starts before."""
+"""The end of 32-bit Arrow offsets. A column that would outgrow it begins a new RecordBatch."""
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS_TYPE = pa.list_(HEADER_TYPE)
@@ -117,7 +117,7 @@ class ColumnDecoder:
         self._batch_rows = batch_rows
         self._batch_bytes = min(batch_bytes, MAX_COLUMN_BYTES)
         self._left = MAX_OFFSET if limit is None else limit
-        """Rows that may still be yielded; those that wait in `_builder` are taken off when they are."""
+        """Rows that may still be yielded. Rows that wait in `_builder` are taken off when they leave it."""
         self._check_crcs = check_crcs
         self._max_size = max_size
         self._select = select
@@ -138,19 +138,21 @@ class ColumnDecoder:
     def feed(self, buffer: Buffer) -> Iterator[pa.RecordBatch]:
         """Decode all whole batches in `buffer`; yields each `RecordBatch` that has become full.
 
-        What is left waits for the next `feed` or for `flush`. Raises `KafkaError` as `iter_records` does, and
-        `TimestampRangeError` for a time that microseconds, if they are asked for, cannot hold; the rows
+        The other rows wait for the next `feed` or for `flush`. Raises `KafkaError` as `iter_records` does,
+        and `TimestampRangeError` for a time that microseconds, if they are asked for, cannot hold; the rows
         before the bad batch (where its CRC is right: before the bad record) have then been yielded or are
         there for `flush`, and `next_offset` is after them.
         """
         for header, batch, kind in iter_fetched(buffer, check_crcs=self._check_crcs):
             if self.finished:
                 return
-            # Nothing of it is wanted, so its CRC is not worth the time.
+            # A fetch returns the whole batch that its offset is in. Where that is over, its CRC is not worth
+            # the time.
             if header.next_offset <= self.next_offset:
                 continue
             if self._check_crcs:
                 check_crc(header, batch)
+            # Asked of control batches too: by the markers it learns where an aborted transaction ends.
             wanted = self._select is None or self._select(header, batch)
             if wanted and not header.is_control and header.record_count:
                 yield from self._decode(header, batch, kind)
@@ -166,6 +168,7 @@ class ColumnDecoder:
         section = records_section(header, batch, self._max_size)
         append_time = kind is TimestampType.LOG_APPEND_TIME
         index = position = 0
+        # Once per RecordBatch that the records of this batch fill: the builder says where it has stopped.
         while True:
             status, index, position = self._builder.append(
                 section,
@@ -181,6 +184,7 @@ class ColumnDecoder:
                 self._batch_bytes,
             )
             if status == TIMESTAMP_TOO_FAR:
+                # The record is read once more, for its offset and its time as it stands in the log.
                 _, _, delta, offset_delta, *_ = scan(bytes(section), position, len(section))
                 base = header.max_timestamp if append_time else header.base_timestamp + delta
                 raise TimestampRangeError(header.base_offset + offset_delta, base)
@@ -192,12 +196,13 @@ class ColumnDecoder:
                 return
 
     def flush(self) -> pa.RecordBatch | None:
-        """The rows that wait, if any."""
+        """Return the rows that wait, if any."""
         return self._take() if self._builder.rows else None
 
     def _take(self) -> pa.RecordBatch:
         rows, keys, values, offsets, timestamps, types, headers = self._builder.finish()
         self._left -= rows
+        # `max`: batches without rows may have moved it further already.
         self.next_offset = max(self.next_offset, _INT64.unpack_from(offsets, 8 * (rows - 1))[0] + 1)
         columns = [
             _binary_array(pa.binary(), rows, keys),
@@ -281,6 +286,7 @@ def decode_columns(
                 # A column is full; what follows is fetched again, so that it need not be kept.
                 return record_batch
     except KafkaError:
+        # The rows before the bad batch come first; the next call begins with it, and raises.
         if not decoder.pending_rows:
             raise
     return decoder.flush() or _no_rows(decoder.schema)
@@ -364,13 +370,14 @@ def encode_columns(
                 record_count=count,
             )
             batches.append(batch)
+            # A sequence counts records, not batches (KIP-98).
             if base_sequence != NO_SEQUENCE:
                 base_sequence = increment_sequence(base_sequence, count)
     return batches
 
 
 _PORTION_BYTES = 1 << 30
-"""Rows are encoded in portions of at most about this many bytes, so that 32-bit offsets always do."""
+"""Rows are encoded in portions of at most about this many bytes, so that 32-bit offsets always suffice."""
 
 
 def _row_count(columns: list[Any]) -> int:
@@ -417,6 +424,7 @@ _LARGE = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}
 def _binary_parts(column: Any) -> Any:
     if column is None or pa.types.is_null(column.type):
         return None
+    # Large, fixed-size and dictionary types: the kernel knows 32-bit offsets alone.
     if column.type not in (pa.binary(), pa.string()):
         column = column.cast(pa.binary())
     # Buffers are those of the whole array, also for a slice: its offset goes with them. An array without rows
@@ -439,6 +447,7 @@ def _header_parts(column: Any) -> Any:
     )
     if not pa.types.is_struct(pairs.type) or pairs.type.num_fields != 2:
         raise pa.ArrowInvalid(f"headers are list<struct<key, value>>, not {column.type}")
+    # Not `pairs.field`, which does not say of its values that their pair is null.
     names, payloads = pairs.flatten()
     validity, offsets = column.buffers()[:2]
     return (
@@ -467,6 +476,7 @@ def _timestamp_buffer(column: Any, default: int) -> Any:
         column = pc.cast(column, options=wanted).view(pa.int64())
     elif column.type != pa.int64():
         column = column.cast(pa.int64())
+    # Under a null Arrow's buffer may hold anything.
     if column.null_count:
         column = column.fill_null(default)
     return column.buffers()[1].slice(8 * column.offset)
@@ -509,7 +519,7 @@ def split_by_partition(table: Any, ids: pa.Array, partitions: int) -> list[tuple
     order, starts = kernel.split(ids.buffers()[1].slice(4 * ids.offset), table.num_rows, partitions)
     firsts = struct.unpack(f"<{partitions + 1}q", starts)
     occupied = [p for p in range(partitions) if firsts[p] < firsts[p + 1]]
-    # As with a sticky partition for rows without keys: nothing has to be copied.
+    # All rows without keys go to one partition (the sticky one, KIP-480): nothing has to be copied.
     if len(occupied) == 1:
         return [(occupied[0], table)]
     indices = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(order)], null_count=0)

@@ -5,9 +5,9 @@ The order of the checks is Kafka's (ProduceRequest, UnifiedLog, LogValidator): t
 (one batch, magic 2, no zstd before its time), its size, its CRC, its header, then each record's structure,
 key and timestamp, without copying any. Nothing is changed here; `patch` and `convert` do that afterwards.
 
-Accept quickly, explain slowly: one call (`accept_batch`) takes a batch that is in order. Whatever it does not
-take is walked through again, check by check, to raise what is wrong with it; and so is what only coordinators
-write.
+Accept quickly, explain slowly: a single call (`accept_batch`) takes a batch that is in order. Whatever that
+call does not take is walked through again, check by check, to raise the error of the first check that fails.
+Batches that only coordinators write go the second way, too.
 
 Stricter than Kafka, on purpose: bytes after the batch, sizes below -1 and offset deltas that are not 0, 1,
 2 … are refused, not trimmed, read as null, or rewritten: each of them is a client's bug that would lose
@@ -51,7 +51,7 @@ UNLIMITED_MS = 0x7FFF_FFFF_FFFF_FFFF
 """The default of `message.timestamp.before.max.ms`: any age is taken."""
 
 _NO_BOUND_MS: Final = 2**61
-"""A time that no bound has in earnest: 73 million years."""
+"""A time that nobody configures in earnest, 73 million years. With the broker's time it fits 64 bits."""
 
 MAX_RECORD_ERRORS = 1000
 """How many refused records an error names at most; a response must not outgrow its request."""
@@ -93,17 +93,18 @@ def record_errors(error: KafkaError) -> tuple[RecordError, ...]:
     return error.record_errors if isinstance(error, _RefusedRecords) else ()
 
 
-# A free list of one: batches are accepted one by one, and each reuses the memory of the one before. Acyclic,
-# since it holds numbers alone, which the collector need not look at.
+# A free list of one object: batches are accepted in turn, and each reuses the memory of the last
+# (docs/decisions/the-walk-compiled.md). Acyclic: it holds numbers alone, which the collector need not look
+# at.
 @mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class AcceptedBatch:
-    """One batch in order, as clients send them: what of its header an append needs.
+    """The header of a batch that is in order, as clients send them, as far as an append needs it.
 
     Attributes:
         last_offset_delta, attributes, producer_id, producer_epoch, base_sequence: as its header has them.
         max_timestamp: the largest timestamp as the records have it.
-        says_so: whether the header has the same.
+        says_so: whether the header has the same; else the bytes cannot be stored as they came.
         unpacked_bytes: how many bytes its records unpacked to; 0 where they were not packed.
     """
 
@@ -181,6 +182,7 @@ class BatchLimits:
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
         self._max_message_bytes = max_message_bytes
+        # With LogAppendTime the sender's timestamps are replaced, so none of them is refused (KIP-32).
         is_create_time = timestamp_type is TimestampType.CREATE_TIME
         # What goes beyond any timestamp is no bound, and 64 bits could not hold it.
         self._bounds_before = is_create_time and timestamp_before_max_ms < _NO_BOUND_MS
@@ -218,14 +220,16 @@ class BatchLimits:
         return self.explain(buffer, now_ms, from_client, produce_version)
 
     def accept(self, buffer: Buffer, now_ms: int, produce_version: int | None) -> AcceptedBatch | None:
-        """One batch that is in order, as clients send them; None for everything else: see `explain`."""
+        """A batch that is in order, as clients send them; None for everything else: see `explain`."""
         batch = self.accept_within(buffer, now_ms, produce_version, self._max_decompressed_bytes)
         return None if batch is UNPACKS_TO_MORE else batch
 
     def accept_within(
         self, buffer: Buffer, now_ms: int, produce_version: int | None, most_unpacked: int
     ) -> AcceptedBatch | None:
-        """As `accept` for what unpacks to so many bytes at most; `UNPACKS_TO_MORE` for any other."""
+        """Do what `accept` does, for a batch that unpacks to so many bytes at most; returns `UNPACKS_TO_MORE`
+        for any other.
+        """
         has_zstd = produce_version is None or produce_version >= FIRST_VERSION_WITH_ZSTD
         answer = accept_batch(
             buffer,
@@ -240,6 +244,7 @@ class BatchLimits:
             return None
         if answer is False:
             return UNPACKS_TO_MORE
+        # With its type said, mypyc takes numbers out of the tuple, not objects.
         facts: tuple[int, int, bool, int, int, int, int, int] = answer
         delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence, unpacked = facts
         return AcceptedBatch(
@@ -249,7 +254,7 @@ class BatchLimits:
     def explain(
         self, buffer: Buffer, now_ms: int, from_client: bool, produce_version: int | None
     ) -> list[BatchHeader]:
-        """As `validate_batches` for what `accept` does not take."""
+        """Do what `validate_batches` does, for a buffer that `accept` does not take."""
         return _explain(
             memoryview(buffer),
             _Limits(
@@ -277,11 +282,12 @@ class _Limits(NamedTuple):
 
 
 def _explain(view: memoryview, limits: _Limits) -> list[BatchHeader]:
-    """Walk through what is not one batch as clients send it: raise what is wrong, or return the headers."""
+    """Walk through a buffer that `accept` did not take: raise what is wrong, or return the headers."""
     headers: list[BatchHeader] = []
     position = 0
     while position < len(view):
         header = _parse(view, position, limits.produce_version)
+        # As in `ProduceRequest.validateRecords`.
         if headers and limits.from_client:
             raise InvalidRecordError("a produce request holds exactly one record batch per partition")
         _check_header(header, len(view) - position, limits)
@@ -291,6 +297,7 @@ def _explain(view: memoryview, limits: _Limits) -> list[BatchHeader]:
         if limits.from_client:
             _check_fields_of_client(header)
         max_timestamp = _check_records(header, batch, limits)
+        # Not refused: `assign_offsets` writes the right one, as Kafka's LogValidator does.
         if header.max_timestamp != max_timestamp:
             header = header._replace(max_timestamp=max_timestamp)
         headers.append(header)
@@ -302,6 +309,7 @@ def _explain(view: memoryview, limits: _Limits) -> list[BatchHeader]:
 
 def _parse(view: memoryview, position: int, produce_version: int | None) -> BatchHeader:
     left = len(view) - position
+    # Before the header is parsed, which would call a short message a damaged batch.
     if produce_version is not None and produce_version >= 3 and left > MAGIC_AT:
         magic = view[position + MAGIC_AT]
         if magic in (0, 1):
@@ -315,9 +323,10 @@ def _parse(view: memoryview, position: int, produce_version: int | None) -> Batc
 
 
 def _check_header(header: BatchHeader, left: int, limits: _Limits) -> None:
-    """Raise what is wrong with a header, before the bytes behind it are looked at; `left` are there."""
+    """Raise what is wrong with a header, before the bytes behind it are looked at. There are `left` bytes."""
     if header.codec_id >= Codec.ZSTD:
         _check_codec(header.codec_id, limits.produce_version)
+    # Offsets are the leader's to give (`UnifiedLog.analyzeAndValidateRecords`).
     if limits.from_client and header.base_offset:
         raise InvalidRecordError(
             f"the base offset of a client's record batch must be 0, but it is {header.base_offset}"
@@ -355,10 +364,13 @@ def _check_counts(header: BatchHeader) -> None:
 
 
 def _check_fields_of_client(header: BatchHeader) -> None:
+    # A marker that a client wrote would end transactions that are not its own.
     if header.is_control:
         raise InvalidRecordError("clients are not allowed to write control records")
+    # It stands where the base timestamp does, so every time in the batch would be another (KIP-534).
     if header.delete_horizon_ms is not None:
         raise InvalidRecordError("clients are not allowed to set a delete horizon")
+    # Without a sequence nobody could tell that it was sent twice.
     if header.has_producer_id and header.base_sequence < 0:
         raise InvalidRecordError(
             f"invalid sequence number {header.base_sequence} in a batch of producer id {header.producer_id}"
@@ -379,6 +391,7 @@ def _check_records(header: BatchHeader, batch: memoryview, limits: _Limits) -> i
     )
     if problem:
         raise_for_problem(problem, index, header.base_offset)
+    # After the walk: of a batch that does not parse, that is the error.
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         message = "producers may not set the timestamp type LogAppendTime"
         raise RefusedTimestampsError(message, (RecordError(0, message),))
@@ -389,6 +402,8 @@ def _check_records(header: BatchHeader, batch: memoryview, limits: _Limits) -> i
 
 def _raise_refused(refused: list[tuple[int, int, int]], earliest: int, latest: int) -> None:
     errors = []
+    # If one of them is a timestamp, that is the code for the whole batch, as in LogValidator's
+    # `processRecordErrors`.
     timestamps = False
     for index, why, timestamp in refused:
         if why == MISSING_KEY:
