@@ -1,10 +1,11 @@
-"""Conversion of what was produced to the format of the log that takes it.
+"""Conversion of produced records to the format of the log that takes them.
 
 - `messages_to_batch`: a message set into a log of magic 2, the usual case today
 - `place_messages`: a message set into a log of magic 0 or 1, in place where that can be
 - `batch_to_messages`: a record batch into such a log (a new producer, a topic of an old message format)
 
-Offsets follow one another without a gap from `base_offset` on, as an append wants them.
+Offsets follow each other without a gap from `base_offset` on, as an append wants them. Kafka:
+`LogValidator.convertAndAssignOffsetsNonCompressed` and `validateMessagesAndAssignOffsetsCompressed`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def messages_to_batch(
     level: int | None = None,
     max_message_bytes: int | None = None,
 ) -> tuple[bytearray, list[BatchHeader]]:
-    """One record batch of all the messages, with the base offset 0.
+    """Make a single record batch of all the messages, with the base offset 0.
 
     Hand both to `patch.assign_offsets`, as after `validate_batches`: offsets, leader epoch and, for a topic
     of LogAppendTime, the timestamp are set there.
@@ -119,10 +120,11 @@ def place_messages(
     now_ms: int = NO_TIMESTAMP,
     max_message_bytes: int | None = None,
 ) -> PlacedMessages:
-    """The messages with their offsets, for a log of magic 0 or 1.
+    """Give messages their offsets, for a log of magic 0 or 1.
 
-    What already has the log's magic and codec is only given its offsets and, with LogAppendTime, its time:
-    plain messages, and wrappers of magic 1 whose messages count from 0. Everything else is written anew.
+    Where the messages have the log's magic and codec already, they only get their offsets and, with
+    LogAppendTime, their time: plain messages, and wrappers of magic 1 whose messages count from 0. All others
+    are written anew.
 
     Args:
         messages: What `validate_message_set` accepted; not empty.
@@ -138,13 +140,15 @@ def place_messages(
     codec = messages.codec if codec is None else codec
     last_offset = base_offset + messages.message_count - 1
     same = messages.magic == magic and messages.codec is codec
+    # In place where that can be: it spares the packing, and keeps the sender's bytes (LogValidator's
+    # `inPlaceAssignment`).
     if same and codec is Codec.NONE:
         records = bytearray(messages.raw)
         _place_plain(records, magic, base_offset, timestamp_type, now_ms)
         converted = False
     elif same and magic == 1 and messages.consecutive:
-        # Inside they count from 0, so the wrapper's offset places them all. At magic 0 they have true offsets
-        # inside, under the codec: such a wrapper is packed anew.
+        # The inner messages count from 0, so the wrapper's offset places them all. At magic 0 they have true
+        # offsets, under the codec: such a wrapper is packed anew.
         records = bytearray(messages.raw)
         time = now_ms if timestamp_type is TimestampType.LOG_APPEND_TIME else messages.max_timestamp
         _place(records, 0, len(records), 1, last_offset, time, timestamp_type)
@@ -158,6 +162,7 @@ def place_messages(
     max_timestamp = messages.max_timestamp
     index = messages.max_timestamp_index
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        # All have this time, so the first is the one that a search finds.
         max_timestamp, index = now_ms, 0
     if magic == 0 or max_timestamp == NO_TIMESTAMP:
         return PlacedMessages(records, base_offset, last_offset, NO_TIMESTAMP, -1, converted)
@@ -215,6 +220,7 @@ def _rewrite(
     first = 0 if magic and codec is not Codec.NONE else base_offset
     for index, (header, raw) in enumerate(iter_messages(messages.flat)):
         key, value = key_and_value(header, raw)
+        # From magic 0 up there is no time: -1, as its header says.
         time = now_ms if kind is TimestampType.LOG_APPEND_TIME else header.timestamp
         append_message(out, magic, first + index, time, attributes, key, value)
     if codec is Codec.NONE:
@@ -256,6 +262,7 @@ def batch_to_messages(
             of an idempotent producer, headers (for which Kafka has no answer but UNKNOWN_SERVER_ERROR);
             UNSUPPORTED_COMPRESSION_TYPE for zstd; MESSAGE_TOO_LARGE.
     """
+    # Several batches come from a coordinator alone. `base_offset` moves on with each.
     view = memoryview(buffer)
     out = bytearray()
     position = 0
@@ -267,6 +274,7 @@ def batch_to_messages(
         packed = header.codec if codec is None else codec
         raw = view[position : position + header.size]
         position += header.size
+        # Of a packed batch the messages go into a wrapper, of their own.
         target = out if packed is Codec.NONE else bytearray()
         start = len(target)
         problem, index, count, _, last, max_timestamp, with_headers = message_kernel.records_to_messages(
@@ -300,6 +308,7 @@ def batch_to_messages(
             if packed is Codec.NONE:
                 of_largest = _offset_of(target, start, max_timestamp)
         base_offset += count
+    # Each by itself: the bound of these formats is for a message, or a wrapper.
     for message, _ in iter_messages(out):
         _check_size(message.size, max_message_bytes)
     return PlacedMessages(out, first_offset, base_offset - 1, largest, of_largest, True)

@@ -1,4 +1,4 @@
-"""The loops over single messages and records of a conversion, in pure Python."""
+"""The loops over single messages and records of a conversion, in pure Python; the twin of `_messages.pyx`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ NATIVE = False
 OUTPUT_FULL = -1
 """Not a problem of the input: what is written would be larger than allowed."""
 
+# An offset delta of a record has 32 bits.
 _MAX_DELTA = 0x7FFF_FFFF
 
 Walked = tuple[int, int, int, int, int, bool, list[tuple[int, int, int]]]
@@ -64,6 +65,7 @@ def walk_messages(
     end = len(view)
     position = index = 0
     max_timestamp = max_index = -1
+    # Whether a wrapper may stay packed: then its own offset places all of its messages.
     consecutive = True
     refused: list[tuple[int, int, int]] = []
     fields_at = FIELDS_AT[magic]
@@ -106,8 +108,10 @@ def walk_messages(
         timestamp = -1
         if magic:
             (timestamp,) = INT64.unpack_from(view, position + 18)
+            # Of equal ones the first: a search by time wants the earliest offset.
             if timestamp > max_timestamp:
                 max_timestamp, max_index = timestamp, index
+        # Refused by itself and named, where a problem above condemns the whole set.
         why = 0
         if require_key and key_length < 0:
             why = MISSING_KEY
@@ -129,6 +133,7 @@ def messages_to_records(messages: Buffer, magic: int, out: bytearray) -> tuple[i
     Returns:
         (records, timestamp of the first, the largest), -1 for no timestamp.
     """
+    # No check: `walk_messages` has seen every length that is used here.
     view = memoryview(messages)
     end = len(view)
     position = index = 0
@@ -205,6 +210,7 @@ def take_messages(
             break
         if magic_there != magic or attributes & CODEC_MASK:
             break
+        # A batch has one timestamp type. Inside of a wrapper the wrapper's is the only one (KIP-32).
         if magic and not nested and bool(attributes & TIMESTAMP_TYPE_BIT) != append_time:
             break
         end = position + 12 + length
@@ -213,6 +219,7 @@ def take_messages(
         at = position + fields_at
         (key_length,) = INT32.unpack_from(view, at)
         at += 4
+        # As readers: any negative length is null, and bytes behind the value are passed over.
         key = value = None
         if key_length >= 0:
             key = view[at : at + key_length]
@@ -233,7 +240,7 @@ def take_messages(
             first = offset
             base = largest = timestamp
         else:
-            # A batch has one timestamp for all where the broker set it, and offsets that grow.
+            # Where the broker set the time, a batch has a single timestamp for all; and its offsets grow.
             if not last < offset <= first + _MAX_DELTA or (append_time and timestamp != base):
                 break
             largest = max(largest, timestamp)
@@ -248,8 +255,8 @@ def skim_messages(messages: Buffer, position: int) -> tuple[int, int]:
     """Walk over whole messages of magic 0 and 1, compressed or not, looking at nothing but their lengths.
 
     Returns:
-        (where the first other thing stands: a batch, nonsense, or what is cut off; the largest offset on
-        the way, -1 for none).
+        (position of the first bytes that are no such message: of a batch, of nonsense, of a message that is
+        cut off; the largest offset on the way, -1 for none).
     """
     view = memoryview(messages)
     end = len(view)
@@ -309,8 +316,10 @@ def records_to_messages(
         if problem:
             return problem, index, 0, -1, -1, -1, 0
         offset = _pyscan.wrap64(base_offset + offset_delta)
+        # Some old clients count on the first message being the one they asked for (docs/record_format.md).
         if offset < from_offset:
             continue
+        # Counted, not refused: on a fetch headers are lost, on an append the caller refuses them.
         with_headers += headers > 0
         if len(out) + overhead + max(key_length, 0) + max(value_length, 0) > max_bytes:
             return OUTPUT_FULL, index, 0, -1, -1, -1, 0

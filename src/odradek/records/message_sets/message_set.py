@@ -1,11 +1,11 @@
-"""Message sets of magic 0 and 1, read: the messages in a buffer, the records in a message.
+"""Reading message sets of magic 0 and 1: the messages in a buffer, the records in a message.
 
 docs/record_format.md has the layout. A message is a record; or, compressed, it is a wrapper: its value is
-a message set, which is compressed once and never again. `entry_records` and `iter_all_records` read logs
-and fetch responses in which messages and record batches stand side by side.
+a message set, which is compressed once and never again. `iter_entries` and `iter_all_records` read logs and
+fetch responses in which messages and record batches stand side by side.
 
-What readers take here is what Kafka's readers take: a wrapper's last message may be cut off, and lengths
-below -1 mean null, too. What a broker takes from a producer is stricter (`message_validation`).
+This reader takes what Kafka's reader takes (`AbstractLegacyRecordBatch`): a wrapper's last message may be cut
+off, and lengths below -1 mean null, too. A broker takes less from a producer (`message_validation`).
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class MessageHeader(NamedTuple):
         """
         left = len(buffer) - offset
         if left < HEAD.size:
+            # First what is wrong with the bytes that are there, which says more than that some are missing.
             check_message_prefix(buffer, offset)
             raise CorruptRecordError(f"{left} bytes cannot hold the header of a message")
         place, length, crc, magic, attributes = HEAD.unpack_from(buffer, offset)
@@ -91,7 +92,7 @@ class MessageHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the message, or of the last one inside it."""
+        """The offset of the message, or of the last message inside it."""
         return self.offset
 
     @property
@@ -101,12 +102,12 @@ class MessageHeader(NamedTuple):
 
     @property
     def codec_id(self) -> int:
-        """The codec's number, also when it is none that is known (5 to 7)."""
+        """The codec's number, also a number that no codec has (5 to 7)."""
         return self.attributes & CODEC_MASK
 
     @property
     def codec(self) -> Codec:
-        """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE when it is none that is known."""
+        """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE for a number that no codec has."""
         return Codec.of(self.attributes & CODEC_MASK)
 
     @property
@@ -116,7 +117,8 @@ class MessageHeader(NamedTuple):
 
     @property
     def max_timestamp(self) -> int:
-        """The message's timestamp, or the largest one inside it; -1 for none."""
+        """The message's timestamp, or the largest timestamp inside it; -1 for none."""
+        # A wrapper's own timestamp is the largest of its messages (KIP-32).
         return self.timestamp
 
     @property
@@ -134,6 +136,7 @@ class MessageHeader(NamedTuple):
 def check_message_prefix(buffer: Buffer, offset: int) -> None:
     """Raise the `KafkaError` for a length or magic that no message has, as far as they are there."""
     left = len(buffer) - offset
+    # Cut off before its length: nothing can be said of it, so nothing is wrong with it.
     if left < LOG_OVERHEAD:
         return
     (length,) = INT32.unpack_from(buffer, offset + 8)
@@ -170,7 +173,7 @@ def iter_messages(buffer: Buffer, offset: int = 0) -> Iterator[tuple[MessageHead
             return
         yield MessageHeader.parse(view, offset), view[offset:message_end]
         offset = message_end
-    # What is left is cut off, but may show already that it is no message.
+    # The rest is cut off, but may show already that it is no message.
     check_message_prefix(view, offset)
 
 
@@ -186,7 +189,7 @@ def parse_entry(buffer: Buffer, offset: int = 0) -> Entry:
 
 
 def iter_entries(buffer: Buffer, offset: int = 0) -> Iterator[tuple[Entry, memoryview]]:
-    """Each whole message or batch from `offset` on, with its bytes; stops at one that is cut off.
+    """Each whole message or batch from `offset` on, with its bytes; stops at the first that is cut off.
 
     Raises `KafkaError` CORRUPT_MESSAGE for a length or magic that neither has; CRCs are not looked at.
     """
@@ -217,6 +220,7 @@ def compute_message_crc(message: Buffer) -> int:
 
 def check_message_crc(header: MessageHeader, message: Buffer) -> None:
     """Raise `KafkaError` CORRUPT_MESSAGE unless the message's bytes have the CRC-32 that its header says."""
+    # Of a wrapper too, and then of each message inside: the inner CRCs are of the unpacked bytes.
     computed = compute_message_crc(message)
     if computed != header.crc:
         raise CorruptRecordError(
@@ -275,12 +279,15 @@ def inner_base_offset(header: MessageHeader, inner: memoryview) -> int:
     wrapper's; CORRUPT_MESSAGE as `iter_messages` does.
     """
     last = None
+    # To the last message: it alone tells, by the offset that the wrapper gives it. Kafka:
+    # `DeepRecordsIterator`.
     for last_header, _ in iter_messages(inner):
         last = last_header.offset
     if last is None:
         raise InvalidRecordError(f"the compressed message at offset {header.offset} holds no message")
     if header.magic == 0 or header.offset == 0:
         return 0
+    # The first message would get a negative offset.
     if header.offset < last:
         raise InvalidRecordError(
             f"the compressed message at offset {header.offset} holds one at relative offset {last}"
@@ -295,10 +302,10 @@ def message_records(
     check_crcs: bool = True,
     max_size: int = MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[Record]:
-    """The record that a message is, or those that a wrapper holds.
+    """The record that a message is, or the records that a wrapper holds.
 
-    Raises `KafkaError`: CORRUPT_MESSAGE for a wrong CRC or a length that cannot be, INVALID_RECORD for what
-    is compressed twice or not well-formed, and as `inner_messages` does.
+    Raises `KafkaError`: CORRUPT_MESSAGE for a wrong CRC or a length that cannot be, INVALID_RECORD for a
+    message that is compressed twice or not well-formed, and as `inner_messages` does.
     """
     if check_crcs:
         check_message_crc(header, message)
@@ -320,6 +327,7 @@ def inner_records(
     inner = inner_messages(header, message, max_size)
     base = inner_base_offset(header, inner)
     for each, raw in iter_messages(inner):
+        # No producer makes any, and each level could unpack to a thousand times its size.
         if each.is_wrapper:
             raise InvalidRecordError(
                 f"the compressed message at offset {header.offset} holds a compressed one"
