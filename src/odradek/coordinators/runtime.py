@@ -4,9 +4,9 @@
                 └──a record cannot be read──► Failed
 
 One shard per partition of the topic. Requests for a shard that is Loading are answered
-COORDINATOR_LOAD_IN_PROGRESS, for one that is Failed or not here NOT_COORDINATOR.
+COORDINATOR_LOAD_IN_PROGRESS, for a shard that is Failed or not here NOT_COORDINATOR.
 
-A command runs to its end before the next one starts. Its records are appended as one batch: if that fails
+A command runs to its end before the next command starts. Its records are appended as one batch: if that fails
 nothing has changed, and the client is told. If it succeeds the records are replayed at once, so that the next
 command sees them, but *no answer leaves before everything appended so far is committed* (has been passed by
 the high watermark): nobody learns of a state that the log could still lose. Without anything waiting for
@@ -143,7 +143,7 @@ class _Slot(Generic[S]):
         self.outbox = outbox
         self.epoch = epoch
         self.state = ShardState.LOADING
-        # Appends of this slot are numbered; this is the last one's number.
+        # Appends of this slot are numbered; this is the number of the last.
         self.appended = 0
         # The numbers of appends that the high watermark has not passed. None is above `appended`, unless
         # an append is being made.
@@ -194,7 +194,7 @@ class CoordinatorRuntime(Generic[S]):
     def load(self, partition: int, leader_epoch: int) -> None:
         """Take a partition over, as its leader; what is known of it from before is dropped.
 
-        An older epoch than the one that is loaded changes nothing.
+        An older epoch than that of the loaded shard changes nothing.
         """
         present = self._slots.get(partition)
         if present is not None:
@@ -242,8 +242,8 @@ class CoordinatorRuntime(Generic[S]):
 
         Args:
             partition: which.
-            leader_epoch: of the leader that follows; an older one than the loaded changes nothing. `None`:
-                in any case.
+            leader_epoch: of the leader that follows; an epoch older than that of the loaded shard changes
+                nothing. `None`: in any case.
         """
         slot = self._slots.get(partition)
         if slot is None or (leader_epoch is not None and leader_epoch < slot.epoch):
@@ -356,7 +356,7 @@ class CoordinatorRuntime(Generic[S]):
                 outcome = self._write(partition, slot, outcome, reply) if outcome.records else None
         except KafkaError as error:
             self._fail(slot, reply, error.code)
-        # A mistake in one command is answered, and the shard goes on: the others wait for their answers here.
+        # A mistake in one command is answered, and the shard goes on: other groups depend on it.
         except Exception as error:
             self._repeats.log(
                 logging.ERROR,
@@ -448,7 +448,8 @@ class CoordinatorRuntime(Generic[S]):
             slot.uncommitted.discard(sequence)
             raise
         slot.appended = sequence
-        # Before the commit: the next command has to see what this one decided, or two could decide the same.
+        # Before the commit: the next command has to see what this command decided, or both could decide the
+        # same.
         for at, record in enumerate(records):
             slot.shard.replay(base_offset + at, producer_id, record.key, record.value)
 
@@ -467,7 +468,7 @@ class CoordinatorRuntime(Generic[S]):
         if not slot.outbox:
             return
         answers, slot.outbox[:] = list(slot.outbox), []
-        # Also behind answers that wait: one connection's answers must not overtake each other.
+        # Also behind answers that wait: the answers to one member must not overtake each other.
         if not slot.uncommitted and not slot.waiting:
             for reply, response in answers:
                 reply.answer(response)

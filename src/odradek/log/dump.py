@@ -68,7 +68,7 @@ class RecordView(NamedTuple):
 
 @dataclass
 class BatchView:
-    """A batch seen from outside. For magic 0 and 1 it is one message, perhaps a compressed set of them."""
+    """A batch seen from outside. For magic 0 and 1 it is a single message, perhaps a compressed set."""
 
     path: Path
     position: int
@@ -104,7 +104,7 @@ class BatchView:
         """Return the batch's records. Raises `KafkaError` for records that do not parse, `OSError`."""
         content = memoryview(self.content())
         if self.header is None:
-            # Messages have a CRC each, a wrapper's inner ones too; since magic 2 there is one for the batch.
+            # Messages have a CRC each, those in a wrapper too; since magic 2 a batch has a single CRC.
             header = MessageHeader.parse(content)
             for message, raw, record in inner_records(header, content):
                 yield RecordView(record, NO_SEQUENCE, message.crc, compute_message_crc(raw) == message.crc)
@@ -156,7 +156,7 @@ def iter_batch_views(path: Path, max_bytes: int) -> Iterator[BatchView]:
         while position + _LEGACY_BYTES <= size:
             file.seek(position)
             head = file.read(HEADER_BYTES)
-            # The last message may be one of magic 0, which is shorter than `_LEGACY` by its timestamp.
+            # The last message may be of magic 0, which is shorter than `_LEGACY` by its timestamp.
             _, length, _, magic, _, _ = _LEGACY.unpack_from(head.ljust(_LEGACY.size, b"\0"))
             if length < _MIN_LENGTH:
                 raise UnreadableError(f"length {length} at position {position} is smaller than {_MIN_LENGTH}")
@@ -231,7 +231,7 @@ class IndexCheck:
     mismatches: list[tuple[int, int]] = field(default_factory=list)
     """The offset, or timestamp, of an entry, and what the batch there has; -1 where no batch is."""
     disorder: list[tuple[int, int]] = field(default_factory=list)
-    """A timestamp that is not above the one before it, and that one; times in an index grow."""
+    """A timestamp that is not above the timestamp before it, and that timestamp; times in an index grow."""
     missing: list[tuple[int, int]] = field(default_factory=list)
     """An offset at which no batch ends, and the last offset of the batch that reaches it; -1 for none."""
 

@@ -42,7 +42,7 @@ class _Column:
         self.pieces: list[bytes] = []
         # Bytes in `pieces`. The caller keeps it below 2^31 (`_is_full`).
         self.size = 0
-        # One for each row; `nulls` are the false ones.
+        # An entry for each row; `nulls` counts those that are false.
         self.valid: list[bool] = []
         self.nulls = 0
         self.rows = 0

@@ -322,9 +322,9 @@ def encode_columns(
 
     Args:
         keys, values: Binary or string arrays (chunked or not), or None where all are null.
-        headers: list<struct<key: string, value: binary>>, or None; a null list is an empty one.
+        headers: list<struct<key: string, value: binary>>, or None; a null list counts as an empty list.
         timestamps: int64 milliseconds, or timestamps of any unit, or None.
-        timestamp: For rows without one, milliseconds; -1 for none.
+        timestamp: For rows that have none in `timestamps`, milliseconds; -1 for none.
         codec, level: See `compress`.
         max_batch_bytes: A batch, header included, before compression; a single larger record still makes
             a batch, for the broker to refuse.

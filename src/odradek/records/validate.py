@@ -212,7 +212,7 @@ class BatchLimits:
         Raises:
             KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
                 UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. `record_errors` tells which
-                records are meant, where single ones are.
+                records are meant, where it is not the whole batch.
         """
         batch = self.accept(buffer, now_ms, produce_version)
         if batch is not None:
@@ -297,7 +297,7 @@ def _explain(view: memoryview, limits: _Limits) -> list[BatchHeader]:
         if limits.from_client:
             _check_fields_of_client(header)
         max_timestamp = _check_records(header, batch, limits)
-        # Not refused: `assign_offsets` writes the right one, as Kafka's LogValidator does.
+        # Not refused: `assign_offsets` writes the right timestamp, as Kafka's LogValidator does.
         if header.max_timestamp != max_timestamp:
             header = header._replace(max_timestamp=max_timestamp)
         headers.append(header)

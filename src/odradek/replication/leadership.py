@@ -212,7 +212,7 @@ class Leadership:
         return changed
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """Compare the epoch that a client believes in with the real one; -1 means that it does not say.
+        """Compare the epoch that a client believes in with the real epoch; -1 means that it does not say.
 
         Raises:
             FencedLeaderEpochError: the client's is older; it must refresh its metadata.
@@ -388,8 +388,8 @@ class Leadership:
             now_ms: wall clock.
 
         Returns:
-            Whether it is news; false for another leader epoch than the present one, and for a state that is
-            not newer than what is known. Such an answer says nothing about a wish that is under way by now.
+            Whether the state is news; false for another leader epoch than the present, and for a state that
+            is not newer than the known state. Such an answer says nothing about a wish that is under way.
         """
         if not self.is_leader or leader_epoch != self.leader_epoch or partition_epoch <= self.partition_epoch:
             return False

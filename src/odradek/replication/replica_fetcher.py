@@ -365,7 +365,8 @@ class ReplicaFetcher:
     def take(self, response: Any, now_ms: int, monotonic_ms: float) -> Generator[None, None, None]:
         """Take the response to the last request, with a pause wherever it may be long.
 
-        Partitions may be added and removed in a pause; what is said of the former ones then counts no more.
+        Partitions may be added and removed in a pause; what the response says of a partition that was there
+        before then counts no more.
 
         Args:
             response: the message.
@@ -429,8 +430,8 @@ class ReplicaFetcher:
             is_final = fetched.replica.truncate_by_epoch(epoch, end_offset)
 
         if self._cut(fetched, cut):
-            # A cut that is not final needs no second question where Fetch truncates: the next one names the
-            # epoch that is now the log's last, and is told where that one diverges (KIP-595).
+            # A cut that is not final needs no second question where Fetch truncates: the next fetch names the
+            # epoch that is now the log's last, and is told where that epoch diverges (KIP-595).
             done = is_final or (self._truncates_on_fetch and fetched.replica.latest_epoch >= 0)
             fetched.state = FetchState.FETCHING if done else FetchState.TRUNCATING
 
@@ -575,7 +576,7 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------ errors
 
     def _fail(self, fetched: FetchedReplica, code: int, monotonic_ms: float) -> None:
-        """Take a partition's error: a fenced epoch fails it until `add` brings a newer one, others delay."""
+        """Take a partition's error: a fenced epoch fails it until `add` brings a newer; others delay it."""
         if code == ErrorCode.FENCED_LEADER_EPOCH:
             logger.info("%s-%d: leader epoch %d is over", *fetched.replica.key, fetched.leader_epoch)
             fetched.state = FetchState.FAILED

@@ -69,7 +69,7 @@ def _compile(cls: type[VersionedStruct], version: int, manner: str) -> Any:
     flexible = cls.is_flexible(version)
     source = _DecoderSource(cls, version, flexible, of_views=False, manner=manner)
 
-    # Made upon the first view that comes: most decoders never meet one, and a compilation takes milliseconds.
+    # Made upon the first view that comes: most decoders never meet a view, and to compile takes long.
     def decode_view(*arguments: Any) -> Any:
         made = _DecoderSource(cls, version, flexible, of_views=True, manner=manner).compile()
         source.namespace["decode_view"] = made  # the global that the decoder of bytes looks up
@@ -105,7 +105,7 @@ def min_size(field: Field, version: int, flexible: bool) -> int:
         if version in field.nullable:
             return 1
         return min_struct_size(field.struct, version, flexible)
-    # The length alone: of a string two bytes, of bytes, records and arrays four, compact of any one.
+    # The length alone: of a string two bytes, of bytes, records and arrays four; one where it is compact.
     if flexible and not field.never_compact:
         return 1
     return 2 if field.kind == "string" else 4

@@ -236,7 +236,7 @@ class ClassicGroup:
             present = self.static_members.get(group_instance_id)
             if present is None:
                 raise UnknownMemberIdError
-            # Two processes with one `group.instance.id`: the one that came later has it (KIP-345).
+            # Two processes with one `group.instance.id`: the later process has it (KIP-345).
             if present != member_id:
                 raise FencedInstanceIdError
         member = self.members.get(member_id)
@@ -323,7 +323,7 @@ class ClassicGroup:
 
     def next_generation(self, now_ms: int) -> None:
         """Form a new generation of the present members."""
-        # Also without members: whoever still has the last one is to be told ILLEGAL_GENERATION.
+        # Also without members: whoever still has the last generation is to be told ILLEGAL_GENERATION.
         self.generation += 1
         self.pending_sync.clear()
         if self.members:

@@ -270,7 +270,8 @@ class GroupCoordinator:
     ) -> None:
         """TxnOffsetCommit: the offsets count when the transaction's marker says that it is committed.
 
-        The partitions are known to exist, and the coordinator of transactions knows that this one takes part.
+        The partitions are known to exist, and the transaction coordinator knows that this partition of
+        `__consumer_offsets` takes part.
         """
         reply = Reply(deliver, lambda error: transactional_commit_error(request, error))
         partition = self._partition(request.group_id, reply)
@@ -457,7 +458,7 @@ class GroupCoordinator:
         def command(shard: GroupShard) -> Outcome:
             records: list[CoordinatorRecord] = []
             results: list[DeletableGroupResult] = []
-            # Each group has an error of its own, and one that has members does not keep the others.
+            # Each group has an error of its own, and a group that has members does not keep the others.
             for group_id in group_ids:
                 try:
                     records += shard.delete(group_id)

@@ -64,7 +64,7 @@ class BatchFilter:
     `producers`: the live ones; `keyless`: how many records without a key were dropped.
     """
 
-    # Complete before the first batch is filtered: a record goes only if a newer one is surely in the log.
+    # Complete before the first batch is filtered: a record goes only if a newer record is surely in the log.
     keys: KeyMap
     # Moves with the batches, which therefore have to come in the order of the log, each once.
     transactions: TransactionReader

@@ -165,7 +165,7 @@ class LogCleaner:
         )
         if result.keyless:
             logger.warning("%r: %d records without a key were dropped", task.log, result.keyless)
-        # A pass that got no further is no progress: the next one would do the same.
+        # A pass that got no further is no progress: the next pass would do the same.
         if result.end_offset > task.job.first_dirty:
             return True
         logger.warning(

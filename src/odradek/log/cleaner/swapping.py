@@ -2,8 +2,8 @@
 
 The order of the renames is what a start relies on (`odradek.log.startup.partition_folder`): all files of the
 new segment are called `.swap` before the first old file goes, so that from then on there is only one way,
-forward. A failure before that leaves the log as it was; one after it lets the log refuse to be written to
-until the broker is started again, which finishes the swap.
+forward. A failure before that leaves the log as it was. After a later failure the log takes no writes until
+the broker is started again, which finishes the swap.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ class _Swap:
         log, new = self._log, self._new
         self._rename_to([with_marker(path, SWAP_SUFFIX) for path in self._paths])
         new.load(self._replacement.size, now_ms)
-        # Not by the log: of the first the base offset, by which snapshots are named, is the new one's too.
+        # Not by the log, which would take the snapshot at the base offset out as well: the new segment has
+        # the base offset of the first.
         marked = old[0].mark_deleted()
         for segment in old[1:]:
             marked += log.mark_deleted(segment)

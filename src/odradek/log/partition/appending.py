@@ -39,8 +39,9 @@ logger = logging.getLogger(__name__)
 _CLIENT: Final = Origin.CLIENT
 
 
-# A free list of one: appends follow each other, and each result reuses the memory of the one before. Acyclic,
-# since it holds numbers alone, which the collector need not look at.
+# A free list of one object: appends follow each other, and each result reuses the memory of the last
+# (docs/decisions/the-walk-compiled.md). Acyclic: it holds numbers alone, which the collector need not look
+# at.
 @mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class AppendInfo:
@@ -226,7 +227,8 @@ class AppendableLog(TruncatableLog):
             try:
                 self.producers.append_batch(batch, base_offset)
             except Exception:
-                # The batch would be taken for a new one when its producer, told of the error, sends it again.
+                # The batch would be taken for a new batch when its producer, told of the error, sends it
+                # again.
                 self._undo_append(base_offset)
                 raise
         self._flush_if_due()
@@ -326,7 +328,7 @@ class AppendableLog(TruncatableLog):
             raise self.storage_error("writing the leader epochs", error) from error
 
     def _begin_epoch(self, leader_epoch: int, base_offset: int) -> None:
-        """Note where a leader's first batch stands; nothing for its later ones, or without an epoch (-1).
+        """Note where a leader's first batch stands; nothing for its later batches, or without an epoch (-1).
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
@@ -390,7 +392,7 @@ class AppendableLog(TruncatableLog):
     def _segment_for(
         self, size: int, first_offset: int, last_offset: int, timestamp: int, now_ms: int
     ) -> Segment:
-        """The segment that so many bytes belong into, a new one if need be.
+        """The segment that so many bytes belong into, a new segment if need be.
 
         Raises `KafkaError`: RECORD_LIST_TOO_LARGE, KAFKA_STORAGE_ERROR; `OSError`.
         """

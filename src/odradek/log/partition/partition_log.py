@@ -1,5 +1,5 @@
 # compiled: mypyc
-"""The log of one partition: whose it is, committed, closed, moved, deleted.
+"""The log of one partition (UnifiedLog): its topic id, its high watermark; closing, moving, deleting it.
 
 It is a `ReadableLog` (reads, finds), a `SyncedLog` (gets to the disk), a `TruncatableLog` (begins segments;
 loses records at its end, segments at its start) and an `AppendableLog` (writes).
@@ -71,7 +71,7 @@ class PartitionLog(AppendableLog):
     def close(self) -> None:
         """Stop in good order: a snapshot of the producers, trimmed indexes, everything synced.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop is then not a clean one.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop does not count as clean then.
         """
         try:
             # After a failed sync nothing may tell the next start that this log is whole

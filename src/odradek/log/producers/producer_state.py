@@ -266,7 +266,7 @@ class ProducerState:
         if entry is None:
             return
         epoch = header.producer_epoch
-        # A zombie: an instance that was fenced by a newer one (KIP-98).
+        # A zombie: an instance that was fenced by a newer instance (KIP-98).
         if epoch < entry.epoch:
             raise InvalidProducerEpochError(
                 f"epoch {epoch} of producer {header.producer_id} is below the last one seen, {entry.epoch}"
@@ -338,7 +338,7 @@ class ProducerState:
         )
 
     def _entry(self, producer_id: int) -> ProducerEntry:
-        """Return the entry of a producer, a new one where it is not known."""
+        """Return the entry of a producer, a new entry where the producer is not known."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)

@@ -270,7 +270,7 @@ class Segment(SegmentFiles):
         self.max_timestamp = self._find_max_timestamp()
 
     def forget_tail(self) -> None:
-        """Forget where the newest batches are, and what searches have found."""
+        """Forget where the newest batches are, and the results of searches."""
         del self._tail_positions[:]
         del self._tail_last_offsets[:]
         self._tail_base_offset = self.base_offset
@@ -361,7 +361,7 @@ class Segment(SegmentFiles):
     # Reading.
 
     def walk(self, position: int, end: int) -> Iterator[SegmentEntry]:
-        """The batches and messages from a boundary on, up to the last one that ends at `end` or before it.
+        """The batches and messages from a boundary on, up to the last that ends at `end` or before it.
 
         Raises `BrokenBatchError`.
         """

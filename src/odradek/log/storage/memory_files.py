@@ -278,7 +278,7 @@ class MemoryFileSystem:
             if path in self.files:
                 names[path] = self.files[path]
             else:
-                # A rename is one step: the old name goes only when the new one has come.
+                # A rename is one step: the old name goes only when the new name has come.
                 if any(inode is names[path] for other, inode in self.files.items() if other not in names):
                     continue
                 del names[path]

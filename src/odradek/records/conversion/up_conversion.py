@@ -78,8 +78,8 @@ def messages_to_batch(
         messages: What `validate_message_set` accepted; not empty.
         codec: The topic's (`convert.target_codec`); None keeps the sender's.
         level: The codec's; None is Kafka's default.
-        max_message_bytes: The largest batch that the topic takes; many messages that fit singly may make
-            one that does not.
+        max_message_bytes: The largest batch that the topic takes; messages that fit singly may make a batch
+            that does not.
 
     Raises:
         KafkaError: MESSAGE_TOO_LARGE.
@@ -162,7 +162,7 @@ def place_messages(
     max_timestamp = messages.max_timestamp
     index = messages.max_timestamp_index
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
-        # All have this time, so the first is the one that a search finds.
+        # All have this time, and a search by time wants the first of them.
         max_timestamp, index = now_ms, 0
     if magic == 0 or max_timestamp == NO_TIMESTAMP:
         return PlacedMessages(records, base_offset, last_offset, NO_TIMESTAMP, -1, converted)

@@ -108,7 +108,7 @@ def walk_messages(
         timestamp = -1
         if magic:
             (timestamp,) = INT64.unpack_from(view, position + 18)
-            # Of equal ones the first: a search by time wants the earliest offset.
+            # Of equal timestamps the first: a search by time wants the earliest offset.
             if timestamp > max_timestamp:
                 max_timestamp, max_index = timestamp, index
         # Refused by itself and named, where a problem above condemns the whole set.
@@ -316,7 +316,8 @@ def records_to_messages(
         if problem:
             return problem, index, 0, -1, -1, -1, 0
         offset = _pyscan.wrap64(base_offset + offset_delta)
-        # Some old clients count on the first message being the one they asked for (docs/record_format.md).
+        # Some old clients count on the first message having the offset they asked for
+        # (docs/record_format.md).
         if offset < from_offset:
             continue
         # Counted, not refused: on a fetch headers are lost, on an append the caller refuses them.

@@ -270,10 +270,10 @@ def inner_messages(
 
 
 def inner_base_offset(header: MessageHeader, inner: memoryview) -> int:
-    """Return what to add to the offsets in the wrapper's set to have true ones.
+    """Return what to add to the offsets in the wrapper's set to have the offsets of the log.
 
-    Magic 0 has true ones inside. Magic 1 counts from 0 inside, and the wrapper has the offset of the last;
-    some clients send 0 there, which then is the offset of the first.
+    At magic 0 the messages inside have the log's offsets. At magic 1 they count from 0, and the wrapper has
+    the offset of the last; some clients send 0 there, which is the offset of the first then.
 
     Raises `KafkaError`: INVALID_RECORD for a set without a message, or offsets that contradict the
     wrapper's; CORRUPT_MESSAGE as `iter_messages` does.
@@ -319,7 +319,7 @@ def message_records(
 def inner_records(
     header: MessageHeader, message: memoryview, max_size: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[tuple[MessageHeader, memoryview, Record]]:
-    """As `message_records`, each with the message that it stands in, whose CRC is not looked at."""
+    """Do what `message_records` does without a look at CRCs; each record comes with its own message."""
     kind = header.timestamp_type
     if not header.is_wrapper:
         yield header, message, _record(header, message, header.offset, header.timestamp, kind)
