@@ -109,6 +109,7 @@ def command(**given: Any) -> None:
     """List, add and remove ACLs."""
     words = _Words(given)
     words.check()
+    # As in Kafka's `AclCommand` with an authorizer: changes are followed by what there is then.
     with words.open() as acls:
         if words.adds:
             _add(acls, words)
@@ -147,12 +148,13 @@ class _Words:
     force: bool
 
     def __init__(self, given: Mapping[str, Any]) -> None:
+        # The options' names are the attributes above: twenty of them need not be handed over one by one.
         self.__dict__.update(given)
         self.pattern_type = parse_pattern_type(self.pattern_text)
 
     @property
     def in_store(self) -> bool:
-        """True if ZooKeeper is asked instead of brokers. Kafka's tool then lists what there is in the end."""
+        """True if ZooKeeper is asked instead of brokers."""
         return bool(self.authorizer_properties)
 
     def check(self) -> None:
@@ -169,6 +171,7 @@ class _Words:
             raise click.UsageError("Command must include exactly one action: --list, --add, --remove.")
         if self.pattern_type == PatternType.UNKNOWN:
             raise click.UsageError(f"Unknown resource-pattern-type: {self.pattern_text}")
+        # To list, `--principal` is the filter; these options say what an entry shall be.
         principals = ("allowed", "denied", "allowed_hosts", "denied_hosts")
         if self.lists:
             self._check_without("--list", "producer", "consumer", *principals)
@@ -221,6 +224,7 @@ class _Words:
             for kind, names in kinds
             for name in names
         ]
+        # The cluster has one name, which no pattern but a literal one fits.
         if self.pattern_type == PatternType.LITERAL and (self.cluster or self.idempotent):
             resources.append(_CLUSTER)
         return list(dict.fromkeys(resources))
@@ -238,6 +242,7 @@ class _Words:
                 "--delegation-token <Delegation Token ID>"
             )
         entries_by_resource: Entries = {}
+        # `--producer` and `--consumer` may be given together, and say the operations by themselves.
         if not self.producer and not self.consumer:
             operations = [parse_operation(text) for text in self.operation_texts] or [AclOperation.ALL]
             entries_by_resource = {resource: self._made(*operations) for resource in resources}
@@ -254,6 +259,7 @@ class _Words:
                 ResourceType.TRANSACTIONAL_ID,
                 self._made(AclOperation.WRITE, AclOperation.DESCRIBE),
             )
+            # Brokers since 2.8 need no such ACL (KIP-679): who may write to a topic may be idempotent.
             if self.idempotent:
                 _merge(
                     entries_by_resource,
@@ -288,6 +294,7 @@ class _Words:
             for permission, principals, hosts in kinds
             for principal in principals
             for operation in operations
+            # Without a host from everywhere; hosts without a principal make no entry.
             for host in hosts or (WILDCARD,)
         ]
 
@@ -303,14 +310,16 @@ _OPTIONS = {
 
 
 def _merge(
-    found: Entries,
+    entries_by_resource: Entries,
     resources: Iterable[ResourcePatternFilter],
     kind: ResourceType,
     entries: list[AccessControlEntry],
 ) -> None:
     for resource in resources:
         if resource.resource_type == kind:
-            found[resource] = list(dict.fromkeys((*found.get(resource, ()), *entries)))
+            # A topic of a producer and consumer: what both need of it is one entry.
+            present = entries_by_resource.get(resource, ())
+            entries_by_resource[resource] = list(dict.fromkeys((*present, *entries)))
 
 
 def _principal(text: str) -> str:
@@ -321,6 +330,7 @@ def _principal(text: str) -> str:
 
 
 def _add(acls: Acls, words: _Words) -> None:
+    # `any` and `match` are ways to look for patterns, not patterns (KIP-290).
     if words.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise click.UsageError(
             f"A '--resource-pattern-type' value of '{words.pattern_type.name}' is not valid when adding acls."
@@ -359,11 +369,13 @@ def _remove(acls: Acls, words: _Words) -> None:
             click.echo(question)
             if sys.stdin.readline().strip().lower() != "y":
                 continue
+        # Without principals all entries of the resource are meant, as the question has said.
         filters = [AccessControlEntryFilter(*entry) for entry in entries] or [AccessControlEntryFilter()]
         acls.delete_acls([AclBindingFilter(resource, entry_filter) for entry_filter in filters])
 
 
 def _list(acls: Acls, words: _Words) -> None:
+    # Two filters may find the same binding.
     bindings: dict[AclBinding, None] = {}
     for resource in words.resources() or [ResourcePatternFilter()]:
         bindings |= dict.fromkeys(acls.describe_acls(AclBindingFilter(resource)))

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 TOPICS, CLIENTS, USERS, BROKERS, IPS = "topics", "clients", "users", "brokers", "ips"
 LOGGERS, CLIENT_METRICS, GROUPS = "broker-loggers", "client-metrics", "groups"
 
-#: Entity type → DescribeConfigs' number for it, and the source of configs of its own (None: all are).
+#: Entity type → DescribeConfigs' number for it (Kafka: `ConfigResource.Type`), and the source of configs of
+#: its own (None: all are).
 RESOURCES: Mapping[str, tuple[int, int | None]] = {
     TOPICS: (2, 1),
     BROKERS: (4, 2),
@@ -41,6 +42,7 @@ RESOURCES: Mapping[str, tuple[int, int | None]] = {
     GROUPS: (32, 8),
 }
 DEFAULT_BROKER_SOURCE = 3
+#: Kafka: `DescribeConfigsResponse.ConfigSource` (KIP-226, KIP-412 for loggers, KIP-714 for metrics).
 SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
@@ -78,6 +80,7 @@ SHORT_DEFAULTS = {
     "ip_defaults": IPS,
 }
 _NAMES = "odradek.cli.configs.names"
+# The last: a password may have commas and line breaks.
 _SCRAM = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
 
 
@@ -98,6 +101,7 @@ class ConfigsTool(Tool):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words of the command line."""
+        # click hands on the values of each option, but not which of two options came first.
         ctx.meta[_NAMES] = list(_names_in_order(args))
         return super().parse_args(ctx, args)
 
@@ -105,6 +109,7 @@ class ConfigsTool(Tool):
 def _names_in_order(words: Sequence[str]) -> Iterator[str]:
     for at, word in enumerate(words):
         option, equals, value = word.partition("=")
+        # One dash will do, too, as for Kafka's parser (joptsimple).
         name = option.lstrip("-")
         if name == option:
             continue
@@ -209,6 +214,7 @@ def _check(options: Mapping[str, Any], entities: Entities) -> None:
         raise OdradekError("Only 'users' and 'clients' entity types may be specified together")
     if len(entities.names) > len(types):
         raise OdradekError("More entity names specified than entity types")
+    # The first type stands for both: users and clients are alike in what follows.
     _check_names(options, entities)
     if not alters:
         return
@@ -249,6 +255,7 @@ def _added(options: Mapping[str, Any]) -> dict[str, str]:
     """The configs to set: `a=1,b=[2,3]`, or those of a file."""
     added = read_properties(options["add_config_file"])
     if options["add_config"]:
+        # Commas within brackets do not part: behind one that parts, a bracket opens before the next closes.
         for pair in re.split(r",(?=[^\]]*(?:\[|$))", options["add_config"]):
             name, equals, value = pair.partition("=")
             if not equals or ("=" in value and "[" not in value):
@@ -315,6 +322,7 @@ def _alter_user(admin: Admin, entities: Entities, added: Mapping[str, str], dele
     credentials = {mechanism: _credential(mechanism, text) for mechanism, text in added.items()}
     if deleted:
         admin.alter_user_scram_credentials({(user, mechanism): None for mechanism in deleted})
+    # A request for each: a mechanism may have a count of iterations of its own.
     for mechanism, (iterations, password) in credentials.items():
         admin.alter_user_scram_credentials({(user, mechanism): password}, iterations=iterations)
 
@@ -324,6 +332,7 @@ def _credential(mechanism: str, text: str) -> tuple[int, str]:
     if match is None:
         # Not the value: it may be a password.
         raise OdradekError(f"Invalid credential property {mechanism}: it is not [iterations=N,]password=…")
+    # -1 is Kafka's word for the default.
     iterations = int(match[1]) if match[1] not in (None, "", "-1") else MIN_ITERATIONS
     if iterations < MIN_ITERATIONS:
         raise OdradekError(
@@ -373,7 +382,7 @@ def _alter_resource(
     except KafkaError as error:
         if error.code.name != "UNSUPPORTED_VERSION" or kind not in (TOPICS, BROKERS):
             raise
-        # Before 2.3 all configs are given at once; values that are not shown cannot be given.
+        # Before 2.3 (KIP-339) all configs are given at once; values that are not shown cannot be given.
         values = {key: entry.value for key, entry in own.items()} | changes
         hidden = [key for key, value in values.items() if value is None and key not in deleted]
         if hidden:
@@ -396,6 +405,7 @@ def _describe(admin: Admin, entities: Entities, *, shows_all: bool) -> Iterator[
         return
     for entity, values in _quotas(admin, entities).items():
         yield f"Quota configs for {_in_words(entity)} are {_quota_values(values)}"
+    # Only a user has credentials, the default of users does not.
     if kind == USERS and CLIENTS not in entities.types and "" not in entities.names:
         yield from _credential_lines(admin, entities.names)
 
@@ -404,6 +414,7 @@ def _all_of(admin: Admin, kind: str) -> list[str]:
     if kind == TOPICS:
         return sorted(admin.describe_topics())
     if kind == BROKERS:
+        # The default of all brokers is an entity, too, without a name.
         return [*(str(node.id) for node in admin.describe_cluster().nodes), ""]
     raise OdradekError(f"name the entity: --entity-name, for {kind}")
 
@@ -435,6 +446,7 @@ def _configs(admin: Admin, kind: str, name: str) -> dict[str, ConfigEntry]:
 def _own_configs(admin: Admin, kind: str, name: str) -> dict[str, ConfigEntry]:
     """The configs that are set for this very entity."""
     source = RESOURCES[kind][1]
+    # The default of all brokers has a source of its own.
     if kind == BROKERS and not name:
         source = DEFAULT_BROKER_SOURCE
     entries = _configs(admin, kind, name)
@@ -442,6 +454,7 @@ def _own_configs(admin: Admin, kind: str, name: str) -> dict[str, ConfigEntry]:
 
 
 def _quotas(admin: Admin, entities: Entities) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
+    # In `Admin`'s words: None is the default, `...` any entity of the type.
     names: list[Any] = [name or None for name in entities.names]
     names += [...] * (len(entities.types) - len(names))
     components = {QUOTA_TYPES[kind][0]: name for kind, name in zip(entities.types, names, strict=True)}
@@ -468,6 +481,7 @@ def _credential_lines(admin: Admin, users: Sequence[str]) -> Iterator[str]:
     except ResourceNotFoundError:
         return  # as with Kafka's tool, who has none is not mentioned
     except KafkaError as error:
+        # Brokers before 2.7 (KIP-554) have told the quotas, and are not asked for more.
         if error.code.name != "UNSUPPORTED_VERSION":
             raise
         return

@@ -104,7 +104,7 @@ def command(
         group_id=group,
     )
     if partition is None and not configs.get("group_id"):
-        # As Kafka's: a group of one's own, that leaves no offsets behind.
+        # As Kafka's `ConsoleConsumerOptions`: a group of this run's own, that leaves no offsets behind.
         configs["group_id"] = f"console-consumer-{uuid.uuid4().int % 100_000}"
         configs.setdefault("enable_auto_commit", False)
     printer = Printer(formatter, max_messages, timeout_ms, skip_message_on_error)
@@ -220,11 +220,13 @@ def look_first(configs: Mapping[str, Any], topic: str | None, partition: int | N
         for name, value in configs.items()
         if name in names or is_security_config(name.replace("_", "."))
     }
+    # All topics: a topic that is not there is no error then, and with `--include` there is none to ask for.
     with Admin(**same) as admin:
         topics = admin.describe_topics()
     if topic is None:
         return
     if topic not in topics:
+        # No error, as with Kafka's tool: a consumer may be started before its producer.
         click.echo(f"WARNING: topic '{topic}' does not exist; waiting for it", err=True)
         return
     ids = {p.partition for p in topics[topic].partitions}
@@ -269,6 +271,7 @@ class Printer:
         last = time.monotonic()
         with self.signals:
             while self.signals.ended_by is None and (most is None or self.count < most):
+                # No more than is to be printed: what is left over would have to be read again.
                 room = {} if most is None else {"max_records": most - self.count}
                 records = consumer.poll(timeout_ms=min(limit_ms or POLL_MS, POLL_MS), **room)
                 if records:
@@ -294,12 +297,14 @@ class Printer:
             out.flush()
             done = written
         finally:
-            # Without a flush it is not known what has come through: all of it counts as not written.
+            # Without a flush it is not known what has come through: all of it counts as not written. Kafka:
+            # `ConsumerWrapper.resetUnconsumedOffsets`.
             self.count += done
             first: dict[tuple[str, int], int] = {}
             for record in records[done:]:
                 first.setdefault((record.topic, record.partition), record.offset)
             for at, offset in first.items():
+                # A rebalance may have taken the partition away; its next owner reads from the commit on.
                 if at in consumer.assignment():
                     consumer.seek(at, offset)
 

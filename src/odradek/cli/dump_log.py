@@ -43,6 +43,7 @@ from odradek.records.batch import Record
 from odradek.records.control import ControlType, parse_control_type, parse_end_marker
 
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+#: Kafka's default of `--max-bytes`, `Integer.MAX_VALUE`: larger than any segment.
 UNLIMITED = 2**31 - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 
@@ -58,7 +59,9 @@ class Dump:
         self.skip_metadata = skip_metadata
         self.as_json = as_json
         self.complaints: list[str] = []
+        """What is wrong with indexes and offsets. It is said at the end, and is no failure, as in Kafka."""
         self.failed = False
+        """Whether a file could not be read to its end; never taken back."""
 
     def say(self, text: str, **data: Any) -> None:
         """Print a line, or the object that says the same."""
@@ -68,7 +71,7 @@ class Dump:
             click.echo(json.dumps(data, ensure_ascii=False))
 
     def fail(self, text: str) -> None:
-        """A file could not be read to its end."""
+        """Tell that a file could not be read to its end."""
         click.echo(text, err=True)
         self.failed = True
 
@@ -78,6 +81,7 @@ class Dump:
         """Print a segment's batches, and their records if asked to."""
         self.say(f"Log starting offset: {base_offset(path)}")
         end = 0
+        # Through all batches, not within each. The gaps of a compacted log are told all the same.
         last_offset = -1
         gaps = []
         try:
@@ -95,6 +99,7 @@ class Dump:
             self.fail(f"{path}: {error}")
             return
         size = min(path.stat().st_size, max_bytes)
+        # With a limit the last batch is cut by the limit, not by a crash.
         if size > end and max_bytes == UNLIMITED:
             self.say(
                 f"Found {size - end} invalid bytes at the end of {path.name}",
@@ -104,7 +109,7 @@ class Dump:
             )
         if gaps:
             self.complaints.append(f"Non-consecutive offsets in {path.absolute()}")
-            # Kafka's tool lists what it found last first.
+            # Kafka's tool puts each pair in front of those before it.
             self.complaints += [f"  {first} is followed by {second}" for first, second in reversed(gaps)]
 
     def record(self, view: BatchView, record_view: RecordView) -> None:
@@ -124,6 +129,7 @@ class Dump:
             f"keySize: {data['keySize']}",
             f"valueSize: {data['valueSize']}",
         ]
+        # Only messages of magic 0 and 1 have a CRC each.
         if crc is None:
             headers = [[name, None if value is None else value.hex()] for name, value in record.headers]
             data |= {"sequence": sequence, "headers": headers}
@@ -139,6 +145,7 @@ class Dump:
             marker = _marker(record)
             data |= marker
             words += [f"{name}: {value}" for name, value in marker.items()]
+        # The line alone: an object has everything, and who reads it takes what he wants.
         if self.skip_metadata:
             words = []
         if self.decoder is not None and not view.control:
@@ -178,6 +185,7 @@ class Dump:
             self.complaints.append(f"Mismatches in :{path.absolute()}")
             self.complaints += [
                 f"  Index offset: {index}, log offset: {log}"
+                # As above; the entries of a time index are in order in Kafka's tool.
                 for index, log in reversed(index_check.mismatches)
             ]
 
@@ -272,6 +280,7 @@ class Dump:
 
 def _batch_line(view: BatchView) -> str:
     """Kafka's line for a batch."""
+    # The header of an older message has one offset, and nothing of producers.
     if view.magic < 2:
         head = f"offset: {view.last_offset}"
     else:
@@ -294,11 +303,13 @@ def _marker(record: Record) -> dict[str, object]:
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         marker = parse_end_marker(record.key, record.value)
         return {"endTxnMarker": marker.control_type.name, "coordinatorEpoch": marker.coordinator_epoch}
+    # The type stands behind the key's version, two bytes each (`ControlRecordType`).
     number = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
     return {"controlType": f"{kind.name}({number})"}
 
 
 def _optional_long(value: int | None) -> str:
+    # As Java prints it: scripts look for the words.
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -353,6 +364,7 @@ def command(
     if not names:
         raise click.BadParameter("it names no file", param_hint="--files")
     dump = Dump(
+        # Who decodes records wants to see them: Kafka's `DumpLogSegmentsOptions.isDeepIteration`.
         deep=deep_iteration or decoder is not None,
         decoder=decoder,
         skip_metadata=skip_record_metadata,
@@ -362,6 +374,7 @@ def command(
         dump.say(f"Dumping {Path(name)}", type="file", file=name)
         with _failures_told(dump, Path(name)):
             _dump_file(dump, Path(name), index_sanity_check, verify_index_only, max_message_size, max_bytes)
+    # Behind all files, where they are seen: a dump may have millions of lines.
     for line in dump.complaints:
         click.echo(line, err=True)
     if dump.failed:
@@ -384,7 +397,7 @@ def _dump_file(
     dump: Dump, path: Path, sanity: bool, verify_only: bool, max_message_size: int, max_bytes: int
 ) -> None:
     if path.suffix in SUFFIXES:
-        # Before anything is opened: what looks at an index may make one.
+        # First of all, so that a missing index is told: opening it for a look would make an empty one.
         path.open("rb").close()
     match path.suffix:
         case ".log":

@@ -54,15 +54,18 @@ class Latencies:
     kept_ms: array[float] = field(default_factory=lambda: array("d"))
     lock: threading.Lock = field(default_factory=threading.Lock)
     _window: tuple[int, int, float] = (0, 0, 0.0)
+    """Count, bytes and sum when `window` was called last: the window is what has been added since."""
     _window_max_ms: float = 0.0
+    """The highest latency since then: a maximum cannot be told from two totals."""
 
     def record(self, latency_ms: float, size: int, error: BaseException | None) -> None:
-        """One record is done."""
+        """Count one record that was acknowledged, or was not delivered."""
         with self.lock:
             if error is not None:
                 self.failures += 1
                 self.first_error = self.first_error or error
                 return
+            # As Kafka's tool samples: memory does not grow with the run.
             if self.count % (self.expected // MOST_LATENCIES + 1) == 0:
                 self.kept_ms.append(latency_ms)
             self.count += 1
@@ -229,6 +232,7 @@ class Run:
                 click.echo(self.done.window(now - shown))
                 shown = now
             if self.throughput > 0:
+                # Less than a sleep can be right about is left to the records that follow.
                 ahead = (sent + 1) / self.throughput - (time.perf_counter() - self._began)
                 if ahead > 0.001:
                     time.sleep(ahead)
@@ -302,6 +306,7 @@ class Progress:
 
 def _payloads(size: int | None, file: str | None, delimiter: str, count: int) -> Iterator[bytes]:
     """Values: random capital letters as Kafka's tool sends, parts of a file, or numbers that count up."""
+    # The same values in each run, so that runs can be compared; Kafka's tool has the seed 0 as well.
     rng = random.Random(0)
     if size is not None:
         return _forever([bytes(rng.randrange(65, 91) for _ in range(size))], rng)

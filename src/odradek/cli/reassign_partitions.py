@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+#: Between two requests to move replicas that have not come to their brokers yet.
 _ASK_AGAIN_S = 0.1
 #: What an action takes besides --bootstrap-server and --command-config; the first are required.
 _TAKES = {
@@ -121,6 +122,7 @@ def command(bootstrap_server: str, config_file: str | None, **words: Any) -> Non
             _generate(admin, topics, words["broker_list"], by_rack=not words["disable_rack_aware"])
             return
         plan = work.read_plan(words["plan_file"])
+        # Not by a default of the option: that it was given has to be seen, for actions that do not take it.
         patience_s = (10_000 if words["timeout"] is None else words["timeout"]) / 1000
         if action == "verify":
             _verify(admin, plan, keep_throttles=words["preserve_throttles"])
@@ -175,6 +177,7 @@ def _list(admin: Admin) -> None:
 def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: bool) -> None:
     from odradek.cluster.controller.assignment import assign_replicas
 
+    # Brokers of the list that are not there are passed over below, as in Kafka's tool.
     try:
         wanted = [int(word) for word in broker_list.split(",")]
     except ValueError as error:
@@ -186,6 +189,7 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
         raise OdradekError(f"Broker list contains duplicate entries: {work.numbers(twice)}")
     nodes = [node for node in admin.describe_cluster().nodes if node.id in wanted]
     racks = {node.id: node.rack if by_rack else None for node in nodes}
+    # Kafka: `RackAwareMode.Enforced`. Replicas cannot be spread over racks of which some are unknown.
     if len({rack is None for rack in racks.values()}) > 1:
         raise OdradekError(
             "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
@@ -196,6 +200,7 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
     for name, topic in admin.describe_topics(topics).items():
         rows = {partition.partition: tuple(partition.replicas) for partition in topic.partitions}
         present |= {TopicPartition(name, index): row for index, row in rows.items()}
+        # The partitions of a topic may have different factors; the first one's counts for all.
         placed = assign_replicas(racks, len(rows), len(rows[min(rows)]))
         proposed |= {TopicPartition(name, index): row for index, row in placed.items()}
     click.echo(f"Current partition replica assignment\n{work.as_plan(present)}\n")
@@ -203,7 +208,8 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
 
 
 def _throttle(admin: Admin, moves: work.Moves, rate: int) -> None:
-    """Bound the copies of some moves between brokers, in bytes a second."""
+    """Bound the copies of some moves between brokers, in bytes a second (KIP-73)."""
+    # Which replicas first: a rate without them is for nobody, they without a rate are not throttled.
     admin.incremental_alter_configs(
         {("topic", topic): configs for topic, configs in moves.throttled_replicas().items()}
     )
@@ -213,10 +219,10 @@ def _throttle(admin: Admin, moves: work.Moves, rate: int) -> None:
 
 
 def _throttle_log_dirs(admin: Admin, plan: work.Plan, rate: int) -> None:
-    """Bound the copies between the folders of each broker in a plan, in bytes a second."""
+    """Bound the copies between the folders of each broker in a plan, in bytes a second (KIP-113)."""
     brokers = sorted({replica.broker_id for replica in plan.log_dirs})
-    one_rate = {work.LOG_DIRS_RATE: str(rate)}
-    admin.incremental_alter_configs({("broker", str(broker)): one_rate for broker in brokers})
+    log_dirs_rate = {work.LOG_DIRS_RATE: str(rate)}
+    admin.incremental_alter_configs({("broker", str(broker)): log_dirs_rate for broker in brokers})
     click.echo(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
 
@@ -232,6 +238,7 @@ def _execute(
     under_way = admin.list_partition_reassignments()
     if under_way and not additional:
         raise OdradekError(_EXISTING)
+    # Everything is checked before a throttle is set, which nobody would remove again.
     _check_brokers(admin, {broker for row in plan.replicas.values() for broker in row})
     present = _present(admin, plan.replicas)
     missing = plan.replicas.keys() - present.keys()
@@ -245,6 +252,7 @@ def _execute(
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     rate, log_dirs_rate = rates
+    # Before the moves begin: their first records would be copied without a bound.
     if rate is not None or log_dirs_rate is not None:
         click.echo(_VERIFY_PERIODICALLY)
     if rate is not None:
@@ -255,6 +263,7 @@ def _execute(
         admin.alter_partition_reassignments(plan.replicas)
     except KafkaError as error:
         raise OdradekError(f"Error reassigning partition(s):\n{_each(error)}") from error
+    # Folders come last: a replica that is new to its broker can be moved there once it has been made.
     started = plan.replicas
     click.echo(
         f"Successfully started partition reassignment{work.plural(len(started))} for {work.names(started)}"
@@ -273,6 +282,7 @@ def _verify(admin: Admin, plan: work.Plan, *, keep_throttles: bool) -> None:
     for replica, target_dir in sorted(plan.log_dirs.items(), key=_by_broker):
         click.echo(work.place_line(replica, target_dir, places[replica]))
     moving = any(place.future is not None for place in places.values())
+    # Others' moves count, too: the rates are those of whole brokers, and may be needed by them.
     if not under_way and not moving and not keep_throttles:
         _clear_throttles(admin, plan)
 
@@ -280,6 +290,7 @@ def _verify(admin: Admin, plan: work.Plan, *, keep_throttles: bool) -> None:
 def _cancel(admin: Admin, plan: work.Plan, patience_s: float, *, keep_throttles: bool) -> None:
     active = admin.list_partition_reassignments(plan.replicas)
     if active:
+        # None as the target takes a reassignment back (KIP-455).
         try:
             admin.alter_partition_reassignments(dict.fromkeys(active))
         except KafkaError as error:
@@ -288,6 +299,7 @@ def _cancel(admin: Admin, plan: work.Plan, patience_s: float, *, keep_throttles:
         click.echo(f"Successfully cancelled partition reassignment{some} for: {work.names(active)}")
     else:
         click.echo("None of the specified partition reassignments are active.")
+    # A move between folders has no way back but a move to the folder in which the replica still is.
     back = {
         replica: place.present
         for replica, place in _places(admin, plan.log_dirs).items()
@@ -317,6 +329,7 @@ def _check_brokers(admin: Admin, brokers: set[int]) -> None:
 
 def _present(admin: Admin, partitions: Iterable[TopicPartition]) -> work.Assignment:
     """The replicas that these partitions have, as far as there are such partitions."""
+    # Topic after topic: a request for several fails as a whole if one of them is gone.
     wanted = set(partitions)
     present: work.Assignment = {}
     for name in sorted({tp.topic for tp in wanted}):
@@ -356,6 +369,7 @@ def _move_between_folders(admin: Admin, wanted: work.LogDirs, patience_s: float)
         try:
             admin.alter_replica_log_dirs(left)
         except KafkaError as error:
+            # Without an error for each replica nothing is known to have begun.
             errors = getattr(error, "errors", None)
             if not errors:
                 raise
@@ -378,8 +392,9 @@ def _move_between_folders(admin: Admin, wanted: work.LogDirs, patience_s: float)
 
 
 def _clear_throttles(admin: Admin, plan: work.Plan) -> None:
-    """Of all brokers: who has been copied from nobody knows any more."""
+    """Remove the throttles of all brokers: nobody knows any more which of them replicas were copied from."""
     brokers = {node.id for node in admin.describe_cluster().nodes}
+    # A broker that is down would come back with its throttle.
     brokers |= {broker for row in plan.replicas.values() for broker in row}
     some = work.plural(len(brokers))
     click.echo(f"Clearing broker-level throttles on broker{some} {work.numbers(sorted(brokers))}")

@@ -28,6 +28,7 @@ ACTIONS = ("list", "create", "delete", "alter", "describe")
 DEFAULT_CONFIG = 5
 #: DescribeConfigs' number for the resource type "topic".
 TOPIC = 2
+#: A factor is an int16 in CreateTopics.
 MOST_REPLICAS = 2**15 - 1
 
 #: Option → the actions that it belongs to, where that is not all of them.
@@ -101,6 +102,7 @@ def _check(options: Mapping[str, Any]) -> str:
     action = actions[0]
     if action in {"create", "delete", "alter"} and not options["topic"]:
         raise click.UsageError('Missing required argument "[topic]"')
+    # Kafka's tool could do this with ZooKeeper; scripts of those days are told where it went.
     if (action == "alter" and options["configs"]) or options["delete_config"]:
         raise click.UsageError(ALTER_CONFIGS)
     for name, where in BELONGS_TO.items():
@@ -162,6 +164,7 @@ def _chosen(
     """The topics that `--topic` or `--topic-id` means, all of them without; by name."""
     from odradek.wire.primitives import uuid_to_text
 
+    # All of them, as `--topic` may be a regular expression.
     described = admin.describe_topics()
     by_id = options["topic_id"]
     if by_id:
@@ -184,6 +187,7 @@ def _list(admin: Admin, options: Mapping[str, Any]) -> None:
 
 
 def _create(admin: Admin, topic: Any, *, if_not_exists: bool) -> None:
+    # Kafka: `Topic.hasCollisionChars`. In the names of metrics a period becomes an underscore.
     if "." in topic.name or "_" in topic.name:
         click.echo(
             "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
@@ -266,6 +270,7 @@ def description(
         yield _headline(topic, overrides)
     if options["topics_with_overrides"]:
         return
+    # The value that holds for the topic, which may be the broker's.
     least = int(configs["min.insync.replicas"].value or 1)
     for partition in sorted(topic.partitions, key=lambda p: p.partition):
         if shows_all or any(options[f] and test(partition, least, live) for f, test in FILTERS.items()):

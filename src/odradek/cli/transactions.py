@@ -49,7 +49,7 @@ HANGING = [
     "LastTimestamp",
     "Duration(min)",
 ]
-#: A cluster can have very many partitions, and each of them very many producers.
+#: A cluster can have very many partitions, and each of them very many producers. Kafka: `MAX_BATCH_SIZE`.
 PARTITIONS_AT_ONCE = 500
 MINUTE_MS = 60_000
 
@@ -104,6 +104,7 @@ def describe(ctx: click.Context, transactional_id: str) -> None:
     what = f"Failed to describe transaction state of transactional-id `{transactional_id}`"
     with _admin(ctx) as admin, _told_as(what):
         transaction = admin.describe_transactions([transactional_id])[transactional_id]
+    # None while nothing is open; Kafka's tool prints that word.
     began = transaction.start_time_ms
     row = [
         str(transaction.coordinator_id),
@@ -185,7 +186,8 @@ def abort(
             producer_id, producer_epoch = producer.producer_id, producer.producer_epoch
             coordinator_epoch = producer.coordinator_epoch
         assert producer_id is not None and producer_epoch is not None
-        # A producer that hangs in its first transaction has seen no coordinator; 0 is never too new.
+        # No marker has told the log of a coordinator where the first transaction of a producer id hangs. An
+        # epoch of 0 is never too new.
         spec = AbortTransactionSpec(tp, producer_id, producer_epoch, max(0, coordinator_epoch or 0))
         with _told_as(
             f"Failed to abort transaction AbortTransactionSpec(topicPartition={tp}, "
@@ -196,6 +198,7 @@ def abort(
 
 
 def _open_at(admin: Admin, tp: TopicPartition, start_offset: int) -> ProducerState:
+    # By the first offset, as DescribeProducers (KIP-664) names no transactional ids.
     with _told_as(f"Failed to validate producer state for partition {tp}"):
         producers = admin.describe_producers([tp])[tp]
     for producer in producers:
@@ -217,6 +220,7 @@ def find_hanging(
     ctx: click.Context, broker_id: int | None, minutes: int, topic: str | None, partition: int | None
 ) -> None:
     """Find open transactions that their coordinators know nothing of."""
+    # Each replica of the cluster would be asked for all of its producers.
     if topic is None and broker_id is None:
         raise click.UsageError(
             "The `find-hanging` command requires either --topic or --broker-id "
@@ -232,7 +236,9 @@ def find_hanging(
                 described = admin.describe_producers(some, broker_id=broker_id)
             candidates += open_for_longer(described, _now_ms(), minutes * MINUTE_MS)
         ids = _transactional_ids(admin, {candidate.producer.producer_id for candidate in candidates})
-        hanging_ones = hanging(candidates, ids, _descriptions(admin, ids.values()))
+        # The coordinators last: what they have ended meanwhile is no longer among what they describe, and
+        # what they describe is not hanging.
+        hung = hanging(candidates, ids, _descriptions(admin, ids.values()))
     now_ms = _now_ms()
     rows = [
         [
@@ -245,11 +251,12 @@ def find_hanging(
             str(producer.last_timestamp),
             str((now_ms - producer.last_timestamp) // MINUTE_MS),
         ]
-        for tp, producer in hanging_ones
+        for tp, producer in hung
     ]
     echo_lines(pretty(HANGING, rows))
 
 
+# Kafka's spelling, unlike that of its other subcommands.
 @command.command("forceTerminateTransaction", cls=Tool)
 @click.option("--transactionalId", "transactional_id", required=True, help="The transactional id.")
 @click.pass_context
@@ -266,6 +273,7 @@ def open_for_longer(
     described: Mapping[TopicPartition, Iterable[ProducerState]], now_ms: int, limit_ms: int
 ) -> list[OpenTransaction]:
     """The open transactions whose last record is more than `limit_ms` old; sorted."""
+    # By the last record, as a replica does not know when a transaction began.
     return sorted(
         OpenTransaction(tp, producer)
         for tp, producers in described.items()
@@ -321,6 +329,7 @@ def _transactional_ids(admin: Admin, producer_ids: Collection[int]) -> dict[int,
         return {}
     with _told_as(f"Failed to list transactions for {len(producer_ids)} producers"):
         listed = admin.list_transactions(producer_ids=sorted(producer_ids))
+    # As in Kafka's tool, listings that were not asked for are left out.
     return {
         listing.producer_id: listing.transactional_id
         for listings in listed.values()
@@ -331,6 +340,7 @@ def _transactional_ids(admin: Admin, producer_ids: Collection[int]) -> dict[int,
 
 def _descriptions(admin: Admin, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
     described: dict[str, TransactionDescription] = {}
+    # One after the other: an id that has expired would be the error of all.
     for name in sorted(transactional_ids):
         with _told_as(f"Failed to describe {len(transactional_ids)} transactions"):
             try:
