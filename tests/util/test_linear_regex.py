@@ -58,6 +58,7 @@ REFUSED = [
     "[z-a]", "\\", "[[:alpha:]]", r"\xZZ", r"\x{110000}", "(?", "(?x)a", "(" * 200 + ")" * 200,
     "(((a{100}){100}){100})", "(((){1000}){1000}){1000}", r"[a\p]", "a{1}{2}",
     "[" + "a" * 2_000 + "]",
+    r"\x{41", r"[\x{41", r"\x{", r"\x{}", r"\x4", r"\x{4_1}", r"\x{0x41}", r"\x+1",
 ]  # fmt: skip
 
 
@@ -65,6 +66,15 @@ REFUSED = [
 def test_what_is_no_pattern(pattern: str) -> None:
     with pytest.raises(PatternError):
         LinearPattern(pattern)
+
+
+@given(st.text(r"\x{}[]()?:<>P^$|*+-,.QEisU0149a", max_size=12))
+def test_any_text_is_a_pattern_or_refused(pattern: str) -> None:
+    try:
+        compiled = LinearPattern(pattern)
+    except PatternError:
+        return
+    compiled.matches("a1")
 
 
 def test_what_keeps_others_busy() -> None:

@@ -12,6 +12,8 @@ are not told, and Unicode classes are not known.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +60,7 @@ _CLASSES: dict[str, _Test] = {
     "w": _is_word,
     "s": lambda char: char in "\t\n\f\r ",
 }
+_HEXADECIMAL = re.compile(r"([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,8})\}")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _LOOKS: dict[str, _Look] = {
     "A": lambda _, at: at == 0,
@@ -245,15 +248,12 @@ class _Parser:
         if char in _CONTROLS:
             return _CONTROLS[char]
         if char == "x":
-            if self.accept("{"):
-                end = self.pattern.find("}", self.at)
-                digits, self.at = self.pattern[self.at : end], end + 1
-            else:
-                digits, self.at = self.pattern[self.at : self.at + 2], self.at + 2
-            try:
-                return chr(int(digits, 16))
-            except (ValueError, OverflowError):
-                raise self.fail("a character's number is wrong") from None
+            digits = _HEXADECIMAL.match(self.pattern, self.at)
+            number = int(digits[1] or digits[2], 16) if digits is not None else -1
+            if digits is None or number > sys.maxunicode:
+                raise self.fail("a character's number is wrong")
+            self.at = digits.end()
+            return chr(number)
         if char.isalnum() and char.isascii():
             raise self.fail(f"\\{char} is not known")
         return char
