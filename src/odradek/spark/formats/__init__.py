@@ -7,7 +7,7 @@ again.
     tree.py               Spark's types as a tree of columns that decoders fill, and arrays of it
     avro_plan.py, protobuf_plan.py   a writer's schema laid over the tree
     decoding.py           a binary array in, a typed one out, and what is malformed
-    shape.py, dead_letters.py, headers.py   the table's rows of one task
+    shape.py, dead_letters.py   the table's rows of one task
     encoding.py, json_encoding.py, avro_encoding.py, protobuf_encoding.py   rows into bytes
 
 The loops are compiled: `_tree`, `_json`, `_avro`, `_protobuf`. Their twins in Python (`_py….py`)

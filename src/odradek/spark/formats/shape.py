@@ -12,7 +12,6 @@ from odradek.spark.formats.columns import CORRUPT, CORRUPT_TYPE, HEADERS_MAP_TYP
 from odradek.spark.formats.dead_letters import DeadLetters
 from odradek.spark.formats.decoding import Problem, arrow_type, make_decoder
 from odradek.spark.formats.errors import MalformedRecordError
-from odradek.spark.formats.headers import as_map
 from odradek.spark.formats.options import DROPMALFORMED, FAILFAST
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class TypedShape(AbstractContextManager["TypedShape"]):
         if source == "partition":
             return pa.repeat(scalars.int32(self._tp.partition), rows.num_rows)
         if source == "headers" and self._read.headers_map:
-            return as_map(rows.column("headers"), arrow_type(HEADERS_MAP_TYPE))
+            return _headers_as_map(rows.column("headers"), arrow_type(HEADERS_MAP_TYPE))
         array = rows.column(source)
         return array if array.type == wanted else array.cast(wanted)
 
@@ -136,3 +135,41 @@ def _corrupt(rows: pa.RecordBatch, problems: Problems) -> pa.Array:
         reason = "; ".join(f"{side}: {problem.reason}" for side, problem in whys)
         corrupt[number] = {"key": keys[number].as_py(), "value": values[number].as_py(), "reason": reason}
     return pa.array(corrupt, kind)
+
+
+def _headers_as_map(headers: pa.Array, map_type: Any) -> pa.Array:
+    """A list of (key, value) for each row as a map of `map_type` (string to binary).
+
+    Of a name that is there several times the last counts, as with Kafka's `Headers.lastHeader`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = headers.values.field("key")
+    offsets = headers.offsets
+    rows = pc.list_parent_indices(headers)
+    at = offsets[0].as_py() if len(offsets) else 0
+    inside = headers.values.slice(at, len(rows))
+    if _repeat_a_name(rows, inside.field("key")):
+        return pa.array([_last_of_each_name(row) for row in headers.to_pylist()], map_type)
+    entries = pa.StructArray.from_arrays(
+        [names, headers.values.field("value")], fields=[map_type.key_field, map_type.item_field]
+    )
+    buffers = headers.buffers()[:2]
+    return pa.Array.from_buffers(
+        map_type, len(headers), buffers, headers.null_count, headers.offset, children=[entries]
+    )
+
+
+def _repeat_a_name(rows: pa.Array, names: pa.Array) -> bool:
+    """Return whether any row has a name twice."""
+    import pyarrow as pa
+
+    pairs = pa.table({"row": rows, "name": names})
+    return pairs.group_by(["row", "name"]).aggregate([]).num_rows < pairs.num_rows
+
+
+def _last_of_each_name(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+    if headers is None:
+        return None
+    return list({header["key"]: header["value"] for header in headers}.items())
