@@ -6,20 +6,24 @@ refused, since nobody would tell the source where a restarted query stands.
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from odradek.client.types import OffsetAndMetadata, TopicPartition
+from odradek.errors import OdradekError
+from odradek.spark.connections import connecting
 from odradek.spark.offsets import SourceOffset, from_spark, to_spark
 from odradek.spark.options import SourceOptions
-from odradek.spark.reading.group_offsets import GroupOffsets
 from odradek.spark.reading.joined import read_task, tasks_of
 from odradek.spark.reading.offset_reader import OffsetReader
 from odradek.spark.reading.stream_planner import StreamPlanner
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.client import Admin
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -38,6 +42,46 @@ except ImportError:  # pyspark 4.1
 
 
 logger = logging.getLogger(__name__)
+
+_TIMEOUT_MS = 10_000
+"""A batch is not held up for longer than this."""
+
+
+class GroupOffsets:
+    """Commits the offsets of finished batches to a group, so that lag shows where people look for it.
+
+    The group is the one that `commitOffsetsToGroup` or `kafka.group.id` names; without one nothing is
+    committed. The truth is Spark's checkpoint; nothing here reads the group. Hence a commit that fails is a
+    line in the log, not the end of the query.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._admin: Admin | None = None
+        self._committed: Mapping[TopicPartition, int] = {}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit `offsets`, if there is a group to commit them to, and unless they were committed last."""
+        group_id = self._options.group_id
+        if group_id is None or offsets == self._committed:
+            return
+        try:
+            if self._admin is None:
+                from odradek.client import Admin
+
+                timeouts = {"default.api.timeout.ms": _TIMEOUT_MS, "request.timeout.ms": _TIMEOUT_MS}
+                self._admin = Admin({**connecting(self._options.client), **timeouts})
+            commits = {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()}
+            self._admin.alter_group_offsets(group_id, commits)
+            self._committed = dict(offsets)
+        except (OdradekError, OSError) as error:
+            logger.warning("offsets were not committed to group %s: %s", group_id, error)
+            self.close()
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
