@@ -20,7 +20,7 @@ from odradek.spark.writing.decisions import (
     task_begins,
     to_chunks,
 )
-from odradek.spark.writing.slots import Slots
+from odradek.spark.writing.task_transaction import Slots
 
 A, B, C, D = (Transaction(f"q:w:{number}", 7, number) for number in range(4))
 DECIDED = Decision(5, "old", 3, (Participant(0, A, 10), Participant(2, B, 20)))

@@ -20,7 +20,7 @@ from odradek.errors import OdradekError
 from odradek.spark.errors import FencedDriverError
 from odradek.spark.writing.decisions import Decision, Report, Transaction
 from odradek.spark.writing.exactly_once import Batch, abort_batch, commit_batch, write_task
-from odradek.spark.writing.slots import Slots
+from odradek.spark.writing.task_transaction import Slots
 from waiting import WITHIN_S, joined
 
 NAME = "q"
