@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
-from odradek.log.message_format import record_magic
+from odradek.records.batch import MAGIC_V2
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES
 
 UNLIMITED = 2**63 - 1
@@ -116,3 +118,41 @@ _OF_THE_BROKER = {"producer_id_expiration_ms", "inter_broker_protocol_version", 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     field.name: _BY_TYPE[str(field.type)] for field in fields(LogConfig) if field.name not in _OF_THE_BROKER
 }
+
+
+_RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
+_LATEST = 1 << 16
+"""The internal version where none is given: the release as it came out."""
+
+
+def _parse(release: str) -> tuple[int, int, int, int]:
+    """Raises `ValueError`."""
+    match = _RELEASE.fullmatch(release.strip())
+    if match is None:
+        raise ValueError(f"Version {release} is not a valid version")
+    major, minor, patch, internal = (int(part) if part is not None else None for part in match.groups())
+    assert major is not None and minor is not None
+    # From 1.0 on the third number says nothing of the format.
+    return major, minor, (patch or 0) if major == 0 else 0, _LATEST if internal is None else internal
+
+
+@lru_cache(maxsize=256)
+def magic_of_release(release: str) -> int:
+    """The newest magic that a release such as `0.10.2`, `2.8-IV1` writes. Raises `ValueError`."""
+    parsed = _parse(release)
+    if parsed < (0, 10, 0, 0):
+        return 0
+    return 1 if parsed < (0, 11, 0, 0) else MAGIC_V2
+
+
+@lru_cache(maxsize=256)
+def record_magic(message_format_version: str, inter_broker_protocol_version: str) -> int:
+    """The magic that a topic's records are stored in: 0, 1 or 2. Raises `ValueError`.
+
+    Since Kafka 3.0 (KIP-724) `message.format.version` is ignored when `inter.broker.protocol.version` is
+    3.0-IV1 or later: then everything new is written in magic 2. Below that the topic's release counts, and
+    no more than the brokers'.
+    """
+    if _parse(inter_broker_protocol_version) >= (3, 0, 0, 1):
+        return MAGIC_V2
+    return min(magic_of_release(message_format_version), magic_of_release(inter_broker_protocol_version))

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.errors import InvalidRecordError, OffsetOutOfRangeError, UnsupportedForMessageFormatError
 from odradek.log import LogConfig, LogDamagedError, RealFileSystem
-from odradek.log.message_format import magic_of_release, record_magic
+from odradek.log.config import magic_of_release, record_magic
 from odradek.log.startup.loading import open_partition_log
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import Record, TimestampType
