@@ -9,7 +9,7 @@ import pytest
 
 from odradek.broker.sasl.starting import _decoys
 from odradek.broker.sasl.token_keeper import _Kept
-from odradek.cluster.access.scram_decoys import load_decoy_key
+from odradek.cluster.access.scram import load_decoy_key
 from odradek.cluster.paths import SCRAM_DECOYS
 from odradek.cluster.store.memory import MemoryStore
 from odradek.cluster.store.zookeeper_access import CREATOR_ALL, acl_of

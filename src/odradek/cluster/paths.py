@@ -24,7 +24,7 @@ LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 CONSUMERS = "/consumers"
 SCRAM_DECOYS = "/odradek/scram_decoys"
-"""Not Kafka's: see `odradek.cluster.access.scram_decoys`."""
+"""Not Kafka's: see `odradek.cluster.access.scram`."""
 
 DEFAULT_ENTITY = "<default>"
 """The name of a config entity that stands for all that have none of their own."""

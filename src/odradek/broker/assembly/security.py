@@ -45,7 +45,7 @@ async def open_security(
         await _load("delegation tokens", tokens, undo, membership)
     decoy_key = b""
     if any(one.security_protocol.startswith("SASL") for one in config.listener_endpoints):
-        from odradek.cluster.access.scram_decoys import load_decoy_key
+        from odradek.cluster.access.scram import load_decoy_key
 
         decoy_key = await membership.ask_until_answered(load_decoy_key)
     return acls, tokens, decoy_key

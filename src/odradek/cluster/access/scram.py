@@ -1,12 +1,18 @@
-"""SCRAM credentials (RFC 5802) as they are kept: configs of `users/<name>`, one per mechanism.
+"""SCRAM credentials (RFC 5802) as they are kept, and the key of what hides which there are.
 
+Credentials are configs of `users/<name>`, one per mechanism:
 `salt=…,stored_key=…,server_key=…,iterations=…`, the first three in base64. No password can be read from them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import secrets
+from contextlib import suppress
 from enum import IntEnum
 
+from odradek.cluster.paths import SCRAM_DECOYS
+from odradek.cluster.store.store import MetadataStore, NodeExists, NoNode, ensure_path, parent_of
 from odradek.sasl.scram_credentials import HASHES, ScramCredential
 
 
@@ -45,3 +51,25 @@ def iterations_of(credential: str) -> int:
         ValueError: it is none.
     """
     return ScramCredential.from_text(credential).iterations
+
+
+def load_decoy_key(store: MetadataStore) -> bytes:
+    """Return the key that all brokers of a cluster make SCRAM's decoys with (`odradek.sasl.scram_decoys`).
+
+    It stands in the metadata store beside the credentials, and is as secret as they are: who reads it can
+    tell which users there are, whom they can read there as well. Kafka's brokers pass the node over.
+
+    Returns:
+        32 bytes, of whatever the node holds, which is made by the first broker that asks.
+
+    Raises:
+        StoreError: the store cannot be read or written.
+    """
+    try:
+        data, _ = store.get(SCRAM_DECOYS)
+    except NoNode:
+        ensure_path(store, parent_of(SCRAM_DECOYS))
+        with suppress(NodeExists):  # another broker was there first
+            store.create(SCRAM_DECOYS, secrets.token_hex(32).encode())
+        data, _ = store.get(SCRAM_DECOYS)
+    return hashlib.sha256(data or b"").digest()
