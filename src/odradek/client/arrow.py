@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odradek.client.core.batches import SerializedRecord
 from odradek.client.core.delivery import BatchOutcome, check_may_wait, wait_for_outcomes
-from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.errors import (
     ClientTimeoutError,
     IllegalArgumentError,

@@ -19,9 +19,8 @@ from odradek.client.aio.producer_engine import (
     wait_for_partition,
 )
 from odradek.client.config import ProducerConfig, build
-from odradek.client.core.batches import Callback
+from odradek.client.core.batches import Callback, SerializedRecord
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
-from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,

@@ -15,7 +15,7 @@ from odradek.client.aio.sender import Sender
 from odradek.client.aio.transactions import Transactions, no_transactions
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.batches import Callback, record_size
+from odradek.client.core.batches import Callback, SerializedRecord, record_size
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, settles_here, wait_for_outcomes
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
@@ -24,7 +24,6 @@ from odradek.client.core.metadata import MetadataCache
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import Sequences
-from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.errors import (
     BufferExhaustedError,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.client.core.batch_splitting import split_batch
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
@@ -227,3 +227,16 @@ def record_size(key: Any, value: Any, headers: Any) -> int:
     for name, payload in headers:
         size += 10 + len(name.encode()) + (len(payload) if payload is not None else 0)
     return size
+
+
+class SerializedRecord(NamedTuple):
+    """A record in bytes, between its serializers and its batch. `partition` is None until it is chosen."""
+
+    topic: str
+    partition: int | None
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    size: int
+    callback: Callback | None

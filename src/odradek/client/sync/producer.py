@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery, Built
-    from odradek.client.core.serialized_record import SerializedRecord
+    from odradek.client.core.batches import SerializedRecord
 
 
 T = TypeVar("T")
