@@ -6,7 +6,7 @@ import pytest
 
 from odradek.cluster.store.store import BadArguments, EventType, WatchEvent
 from odradek.cluster.store.zookeeper_access import CREATOR_ALL, WORLD_ALL, WORLD_READ, ConnectString, acl_of
-from odradek.cluster.store.zookeeper_watches import Look, WatchedNode
+from odradek.cluster.store.zookeeper_watchers import Look, WatchedNode
 
 
 @pytest.mark.parametrize(

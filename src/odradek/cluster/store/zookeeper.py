@@ -51,8 +51,7 @@ from odradek.cluster.store.store import (
     ensure_path,
 )
 from odradek.cluster.store.zookeeper_access import Auth, ConnectString, SaslAuth, acl_of
-from odradek.cluster.store.zookeeper_watchers import ZooKeeperWatchers
-from odradek.cluster.store.zookeeper_watches import Look
+from odradek.cluster.store.zookeeper_watchers import Look, ZooKeeperWatchers
 
 logger = logging.getLogger(__name__)
 
