@@ -281,7 +281,7 @@ def _common(ours: range, theirs: range) -> range:
 
 def _limited(registered: Handler, release: Release) -> Handler | None:
     """A handler as a release of Kafka has it: its versions, its answers; None when it has none of ours."""
-    from odradek.broker.kafka_versions.limits import aged, aged_error
+    from odradek.broker.kafka_versions.answers import aged, aged_error
 
     key = int(registered.api_key)
     versions = _common(registered.versions, release.answered.get(key, range(0)))

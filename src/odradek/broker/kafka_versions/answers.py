@@ -1,7 +1,8 @@
 """The differences between a release's answers and ours, put into ours before they leave.
 
-Everything here changes a response that a handler has made; the rules that go by the request's version are in
-the handlers themselves. Sources: docs/kafka_versions.md.
+`aged` and `aged_error` are put around handlers, when a broker first needs one; a broker without a release has
+none of this in its way. Everything here changes a response that a handler has made; the rules that go by the
+request's version are in the handlers themselves. Sources: docs/kafka_versions.md.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker.event_loop.slices import Steps, is_in_steps
 from odradek.broker.kafka_versions.release import Release
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import then
+from odradek.util.promise import Promise, promised
 from odradek.wire.api import ApiKey
 from odradek.wire.structs import Struct
 
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import ErrorResponse, Handled, HandlerFunction, Refused
 
 Adapter = Callable[[Release, "RequestContext", Any], None]
 """Changes a response in place."""
@@ -109,3 +114,35 @@ _ADAPTERS: Mapping[int, Adapter] = {
     ApiKey.METADATA: _metadata,
     ApiKey.DELETE_TOPICS: _delete_topics,
 }
+
+
+def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:
+    """A handler whose answers are those of a release, see `adapt`."""
+
+    def aged_in_steps(context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
+        return aged_response(context, (yield from steps))
+
+    def handle(context: RequestContext, request: Any) -> Handled[Any]:
+        response: Any = function(context, request)
+        if is_in_steps(response):
+            return aged_in_steps(context, response)
+        return aged_response(context, response)
+
+    def aged_response(context: RequestContext, response: Any) -> Any:
+        if isinstance(response, Promise):
+            return promised(then(response, lambda later: adapt(release, api_key, context, later)))
+        return adapt(release, api_key, context, response)
+
+    return handle
+
+
+def aged_error(make: ErrorResponse | None, release: Release) -> ErrorResponse | None:
+    """Wrap a handler's error response: its codes become those that the release knows."""
+    if make is None:
+        return None
+
+    def make_aged(refused: Refused[Any]) -> Any:
+        error = ErrorCode(older_code(refused.error, release.last_error_code))
+        return make(refused._replace(error=error))
+
+    return make_aged
