@@ -34,7 +34,7 @@ async def open_security(
     """
     acls = tokens = None
     if config.authorizer_class_name:
-        from odradek.broker.authorizer.opening import make_authorizer
+        from odradek.broker.authorizer.acl_keeper import make_authorizer
 
         acls = make_authorizer(config, controller, clock)
         await _load("ACLs", acls, undo, membership)
