@@ -1,10 +1,14 @@
-"""Responses that say one error of everything in a request, made piece by piece when that is much."""
+"""Responses that tell of errors: one of everything in a request, made piece by piece when that is much, and
+messages that are cut where they are too long for the wire.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
+
+from odradek.wire.structs import Struct
 
 if TYPE_CHECKING:
     from odradek.broker.event_loop.slices import Steps
@@ -84,3 +88,32 @@ def _pieces(items: list[Any]) -> Iterator[list[Any]]:
                 piece, size = [], 0
     if piece:
         yield piece
+
+
+MAX_MESSAGE_BYTES = 1024
+"""The length to which a message is cut that no version can carry; only people read it."""
+
+_MAX_STRING_BYTES = 32767
+
+
+def shorten_messages(value: Any) -> bool:
+    """Cut the `error_message` fields of a response, and of every struct in it, that are too long to be sent.
+
+    Returns:
+        Whether there were any.
+    """
+    if isinstance(value, list):
+        return sum(map(shorten_messages, value)) > 0
+    if not isinstance(value, Struct):
+        return False
+    found = False
+    for field in value.FIELDS:
+        content = getattr(value, field.name)
+        if isinstance(content, str):
+            if field.name.endswith("error_message") and len(content.encode()) > _MAX_STRING_BYTES:
+                cut = content.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
+                setattr(value, field.name, cut + "…")
+                found = True
+        else:
+            found |= shorten_messages(content)
+    return found

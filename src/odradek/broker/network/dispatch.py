@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from odradek.broker.apis.error_responses import error_in_steps
+from odradek.broker.apis.error_responses import error_in_steps, shorten_messages
 from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_apart
 from odradek.broker.kafka_versions import before_groups
@@ -538,8 +538,6 @@ class Dispatcher:
             return route.encode(response, head, 0)
         except InvalidMessageError:
             # Error messages quote what was asked for, which may be as long as any text can be.
-            from odradek.broker.apis.long_messages import shorten_messages
-
             if not shorten_messages(response):
                 raise
             return route.encode(response, head, 0)

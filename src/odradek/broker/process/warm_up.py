@@ -41,7 +41,6 @@ BESIDES_HANDLERS = (
     "odradek.broker.transactions.markers",
     "odradek.broker.transactions.runtime",
     "odradek.broker.metrics.telemetry",
-    "odradek.broker.apis.long_messages",
     "odradek.log.segments.segment_scan",
     "odradek.wire.encoder",
 )
