@@ -19,7 +19,7 @@ import pytest
 from odradek.broker.network import outbox, sending
 from odradek.broker.network.connection import MAX_UNANSWERED, WRITE_HIGH_WATER, Connection
 from odradek.broker.network.limits import NetworkLimits
-from odradek.broker.network.send_parts import send_parts
+from odradek.broker.network.outbox import send_parts
 from odradek.broker.network.server import Listener
 from odradek.log.storage.files import FileRange
 from odradek.log.storage.real_files import RealFileSystem

@@ -14,11 +14,17 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.conversion.lazy_records import LazyRecords
-from odradek.broker.network.send_parts import MOST_PARTS, send_parts
+from odradek.broker.network._pysending import MOST_PARTS
 from odradek.log.storage.files import FileRange
+from odradek.util.compiled import choose
+
+if TYPE_CHECKING:
+    from odradek.broker.network._pysending import send_parts
+else:
+    send_parts = choose("odradek.broker.network._sending", "odradek.broker.network._pysending")[0].send_parts
 
 TURN_BYTES = 4 * 1024 * 1024
 """What one connection may send before others get their turn; the socket's buffer is usually full before."""
