@@ -6,8 +6,9 @@ Kafka: `ControllerContext`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Protocol
 
-from odradek.cluster.controller.controller_config import ControllerConfig
+from odradek.cluster.configs.config_def import ConfigValue
 from odradek.cluster.controller.event_queue import EventQueue, ImmediateQueue
 from odradek.cluster.controller.random_source import RandomSource, SystemRandomSource, random_uuid
 from odradek.cluster.image import BrokerImage, ClusterImage, PartitionImage
@@ -16,6 +17,34 @@ from odradek.cluster.store.store import MetadataStore
 from odradek.errors import NotControllerError, UnknownTopicOrPartitionError
 from odradek.util.clock import Clock
 from odradek.wire.primitives import ZERO_UUID
+
+
+class ControllerConfig(Protocol):
+    """The broker's configs that the controller needs; `broker.config.BrokerConfig` has them."""
+
+    @property
+    def num_partitions(self) -> int:
+        """`num.partitions`."""
+        ...
+
+    @property
+    def default_replication_factor(self) -> int:
+        """`default.replication.factor`."""
+        ...
+
+    @property
+    def delete_topic_enable(self) -> bool:
+        """`delete.topic.enable`."""
+        ...
+
+    @property
+    def inter_broker_protocol_version(self) -> str:
+        """`inter.broker.protocol.version`."""
+        ...
+
+    def topic_defaults(self) -> Mapping[str, ConfigValue]:
+        """The values of topic configs that are not overridden, by topic config name."""
+        ...
 
 
 class ControllerContext:

@@ -22,8 +22,7 @@ from contextlib import suppress
 from odradek.cluster import loading, nodes, paths
 from odradek.cluster.controller.config_changes import ConfigChanges
 from odradek.cluster.controller.controller import Controller
-from odradek.cluster.controller.controller_config import ControllerConfig
-from odradek.cluster.controller.controller_context import ControllerContext
+from odradek.cluster.controller.controller_context import ControllerConfig, ControllerContext
 from odradek.cluster.controller.controller_election import ControllerElection
 from odradek.cluster.controller.decisions import Decision, Remove, Write
 from odradek.cluster.controller.image_publisher import ImagePublisher
