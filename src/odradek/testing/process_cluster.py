@@ -28,8 +28,7 @@ from odradek.cluster.store.store_server import StoreServer
 from odradek.errors import OdradekError
 from odradek.testing.cluster import check_size, cluster_defaults, wait_until
 from odradek.testing.in_block import InBlock
-from odradek.testing.secured_store import write_security
-from odradek.testing.security import Security, configs_of_client
+from odradek.testing.security import Security, configs_of_client, write_security
 from odradek.util.properties import escaped_value
 
 if TYPE_CHECKING:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.sasl.new_users import add_scram_users
+from odradek.cluster.nodes import decode_config, encode_config
+from odradek.cluster.paths import entity_config, sanitize
+from odradek.cluster.store.store import NoNode, StoreError, ensure_path
 from odradek.sasl.jaas import quote
 from odradek.sasl.mechanisms import PLAIN
 from odradek.sasl.scram_credentials import HASHES, ScramCredential
 from odradek.sasl.scram_words import NewUser
+from odradek.util.acl import AccessControlEntry, ResourcePattern
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
+    from odradek.cluster.store.store import MetadataStore
     from odradek.testing.certificates import CertificateAuthority, Issued
     from odradek.util.acl import AclBinding
 
@@ -242,3 +248,39 @@ def configs_of_client(
     if security is not None:
         configs |= security.client_configs(user, mechanism)
     return configs
+
+
+def write_security(store: MetadataStore, security: Security) -> None:
+    """Write the users' SCRAM credentials, unless they are there, and the ACLs, before any broker runs.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    users: dict[str, dict[str, str]] = defaultdict(dict)
+    for user in security.scram_users():
+        users[user.name][user.mechanism] = user.credential.to_text()
+    for name, made in users.items():
+        path = entity_config(f"users/{sanitize(name)}")
+        ensure_path(store, path)
+        present = _configs(store, path)
+        store.set(path, encode_config(made | present))
+    entries: dict[ResourcePattern, set[AccessControlEntry]] = defaultdict(set)
+    for binding in security.acls:
+        entries[binding.pattern].add(binding.entry)
+    if not entries:
+        return
+    # Here, as most tests have no ACLs.
+    from odradek.cluster.access.acls import AclChange, change_acls, create_acl_paths
+
+    create_acl_paths(store)
+    changes = [AclChange(pattern, frozenset(added).union) for pattern, added in entries.items()]
+    for result in change_acls(store, changes, {}).values():
+        if isinstance(result, StoreError):
+            raise result
+
+
+def _configs(store: MetadataStore, path: str) -> dict[str, str]:
+    try:
+        return decode_config(path, store.get(path)[0])
+    except NoNode:
+        return {}
