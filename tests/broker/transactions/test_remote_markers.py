@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.transactions import remote_markers
-from odradek.broker.transactions.remote_markers import RemoteMarkers
+from odradek.broker.transactions import marker_sender
+from odradek.broker.transactions.marker_sender import RemoteMarkers
 from odradek.coordinators.transactions.markers import TransactionMarkers
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.write_txn_markers import (
@@ -233,8 +233,8 @@ async def test_an_unknown_error_code_is_an_unknown_error() -> None:
 
 
 def test_a_request_and_what_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_markers, "MAX_PARTITIONS_PER_REQUEST", 2)
-    monkeypatch.setattr(remote_markers, "MAX_PARTITIONS_WAITING", 4)
+    monkeypatch.setattr(marker_sender, "MAX_PARTITIONS_PER_REQUEST", 2)
+    monkeypatch.setattr(marker_sender, "MAX_PARTITIONS_WAITING", 4)
 
     async def main() -> None:
         world = World()

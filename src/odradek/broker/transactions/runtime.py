@@ -20,9 +20,8 @@ from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.coordination.shell import CoordinatorShell
 from odradek.broker.metrics.metrics import VerificationMetrics
-from odradek.broker.transactions.marker_sender import LocalMarkers, MarkerSender
+from odradek.broker.transactions.marker_sender import LocalMarkers, MarkerSender, RemoteMarkers
 from odradek.broker.transactions.remote_coordinator import RemoteCoordinator
-from odradek.broker.transactions.remote_markers import RemoteMarkers
 from odradek.cluster import paths
 from odradek.cluster.store.store import StoreError
 from odradek.coordinators.partitioner import partition_for
