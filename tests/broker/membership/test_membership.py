@@ -385,7 +385,7 @@ def test_a_controller_that_refuses_this_broker_alone_is_not_removed_again_and_ag
         turn_is_over = asyncio.Event()
         loop = asyncio.get_running_loop()
         controller.event_queue.post(lambda: loop.call_soon_threadsafe(turn_is_over.set))
-        await turn_is_over.wait()
+        await until(turn_is_over.is_set)
         assert removed == [9]
         # It was away, and is here again: this is another life, and another death.
         told(0, controller=0)
