@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.aio.cluster import Cluster
-from odradek.client.aio.group_requests import COORDINATOR, fetch_committed, find_coordinator
+from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
 from odradek.client.core.group_offsets import commit_request
 from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
 from odradek.client.types import (

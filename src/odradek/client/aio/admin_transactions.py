@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
-from odradek.client.aio.group_requests import COORDINATOR, find_coordinator
+from odradek.client.aio.group_link import COORDINATOR, find_coordinator
 from odradek.client.aio.offsets import by_leader
 from odradek.client.types import (
     AbortTransactionSpec,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
-from odradek.client.aio.group_link import GroupLink
-from odradek.client.aio.group_requests import fetch_committed
+from odradek.client.aio.group_link import GroupLink, fetch_committed
 from odradek.client.aio.offsets import retry
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.group_offsets import commit_request

@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.connection import Connection
-from odradek.client.aio.group_requests import COORDINATOR
+from odradek.client.aio.group_link import COORDINATOR
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
