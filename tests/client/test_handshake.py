@@ -16,8 +16,15 @@ from odradek.client.core.handshake import (
     after_hang_up,
     known_brokers,
 )
-from odradek.client.core.releases import BROUGHT_BY, KAFKA_0_8_2, KAFKA_0_9_0, brought_by
-from odradek.client.core.versions import SPOKEN, V0_8_2, V0_9_0
+from odradek.client.core.versions import (
+    BROUGHT_BY,
+    KAFKA_0_8_2,
+    KAFKA_0_9_0,
+    SPOKEN,
+    V0_8_2,
+    V0_9_0,
+    brought_by,
+)
 from odradek.client.errors import ConfigError, UnsupportedByBrokerError
 from odradek.errors import ErrorCode
 from odradek.wire.api import ApiKey

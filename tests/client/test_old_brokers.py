@@ -15,8 +15,7 @@ from odradek.client.blocking import BlockingConnection
 from odradek.client.config import ConsumerConfig, build
 from odradek.client.core.fetched import end_of_fetched
 from odradek.client.core.handshake import KnownBrokers
-from odradek.client.core.releases import KAFKA_0_8_2
-from odradek.client.core.versions import V0_8_2, V0_9_0
+from odradek.client.core.versions import KAFKA_0_8_2, V0_8_2, V0_9_0
 from odradek.client.errors import ConnectionFailedError, UnsupportedByBrokerError
 from odradek.errors import CorruptRecordError, RecordTooLargeError, UnknownTopicOrPartitionError
 from odradek.records.builder import build_batch

@@ -9,7 +9,7 @@ import pytest
 
 from client.scripted import HangUp, ScriptedBroker
 from odradek.client import Producer, SimpleConsumer, TopicPartition
-from odradek.client.core.releases import KAFKA_0_8_2
+from odradek.client.core.versions import KAFKA_0_8_2
 from odradek.client.errors import ConnectionFailedError, UnsupportedByBrokerError
 from odradek.client.simple import EARLIEST, LATEST, find_leader, find_new_leader, read_partition
 from odradek.client.types import Node

@@ -28,7 +28,7 @@ from odradek.util.interruptible import Bell
 
 if TYPE_CHECKING:
     from odradek.client.config import ProducerConfig
-    from odradek.client.core.known_topics import KnownTopic
+    from odradek.client.core.metadata import KnownTopic
 
 _CHUNK_ROWS = 100_000
 _BATCH_BYTES = 512 * 1024

@@ -16,7 +16,7 @@ from odradek.client.blocking_select import answering
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
-from odradek.client.core.known_topics import KnownTopic, KnownTopics
+from odradek.client.core.metadata import KnownTopic, KnownTopics
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sending import SenderState
 from odradek.client.core.sequences import Sequences

@@ -19,8 +19,7 @@ from odradek.client.core.batches import Callback, SerializedRecord, record_size
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, settles_here, wait_for_outcomes
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
-from odradek.client.core.known_topics import KnownTopic, KnownTopics
-from odradek.client.core.metadata import MetadataCache
+from odradek.client.core.metadata import KnownTopic, KnownTopics, MetadataCache
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import Sequences
