@@ -20,8 +20,8 @@ from odradek.errors import KafkaError, KafkaStorageError
 from odradek.log.config import LogConfig
 from odradek.log.folders.checkpointing import Checkpoints
 from odradek.log.folders.data_directories import DataDirectories
-from odradek.log.folders.identity import Identity
 from odradek.log.folders.log_loader import LogLoader
+from odradek.log.folders.meta_properties import Identity
 from odradek.log.folders.moves import Moves
 from odradek.log.folders.offline_logs import OfflineLogs
 from odradek.log.folders.placement import Placement
