@@ -1,4 +1,4 @@
 """The broker configs, each declared once: name, type, default, limits, what it is for.
 
-The order counts: DescribeConfigs goes by it (`odradek.broker.config.listing`).
+The order counts: DescribeConfigs goes by it (`odradek.broker.config.description`).
 """
