@@ -156,7 +156,7 @@ def _auth_of_file(config: BrokerConfig, *, wants_ticket: bool) -> Auth | None:
         config: the broker's.
         wants_ticket: whether it is to be Kerberos: by the ticket of the cache where the file has no key.
     """
-    from odradek.broker.sasl.jaas_file import modules_in_file
+    from odradek.broker.sasl.settings import modules_in_file
     from odradek.cluster.store.zookeeper_access import SaslAuth
     from odradek.sasl.gssapi import GssapiLogin
     from odradek.sasl.mechanisms import SaslError

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.listener_overrides import listener_config
-from odradek.broker.sasl.jaas_file import modules_in_file
 from odradek.cluster.configs.config_def import ConfigError
-from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas
+from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
 from odradek.sasl.mechanisms import GSSAPI, MODULE_OF, PLAIN, SaslError, ServerMechanism
 from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import FindCredential, ScramServer
@@ -181,3 +181,21 @@ def _split_rules(text: str) -> list[str]:
         else:
             parts[-1] += character
     return [rule.strip() for rule in parts if rule.strip()]
+
+
+def modules_in_file(config: BrokerConfig, *contexts: str) -> list[LoginModule]:
+    """Return the login modules of the first of these contexts that the file has; none without a file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    path = config.odradek_jaas_config_file
+    if not path:
+        return []
+    try:
+        found = parse_jaas_file(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"odradek.jaas.config.file: {path} cannot be read: {error}") from error
+    except JaasError as error:
+        raise ConfigError(f"odradek.jaas.config.file: {path}: {error}") from error
+    return next((found[context] for context in contexts if found.get(context)), [])
