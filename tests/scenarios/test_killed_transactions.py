@@ -16,8 +16,7 @@ from odradek.testing.checker import Recorder, Send
 from odradek.testing.checker.history import Event, Record
 from odradek.testing.workload.journal import LocalJournal, Notes, RemoteJournal, apply
 from odradek.testing.workload.plan import Plan
-from odradek.testing.workload.round import run_round
-from odradek.testing.workload.verdict import wrong_copies
+from odradek.testing.workload.round import run_round, wrong_copies
 
 
 @pytest.mark.slow

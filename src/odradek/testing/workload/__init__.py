@@ -4,7 +4,7 @@
 seed: producers that commit, abort and die in between (`writers`), members of a group that copy what they read
 inside of transactions (`copiers`), readers (`readers`); some of the clients live in a process that is killed
 (`hosts`), as is the broker. What they were told goes through a `journal` into a history for
-`odradek.testing.checker`; `verdict` adds what a history does not show: each record copied exactly once, and
+`odradek.testing.checker`; `Verdict` adds what a history does not show: each record copied exactly once, and
 no transaction left open.
 
     python -m odradek.testing.workload --minutes 60
