@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.errors import ProtocolError
+from odradek.wire.fields import parse_versions
 from odradek.wire.primitives import (
     ZERO_UUID,
     encode_uvarint,
@@ -16,7 +17,6 @@ from odradek.wire.primitives import (
     uuid_from_text,
     uuid_to_text,
 )
-from odradek.wire.versions import parse_versions
 
 
 @given(st.integers(0, 2**32 - 1), st.binary(max_size=3))

@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 
 from odradek.errors.base import ProtocolError
-from odradek.wire.fields import Field
+from odradek.wire.fields import Field, parse_versions
 from odradek.wire.structs import Struct, VersionedStruct
-from odradek.wire.versions import parse_versions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
