@@ -1,4 +1,4 @@
-"""A broker as a process: signals, the event loop, the garbage collector, the exit code."""
+"""A broker as a process: open files, signals, the event loop, the garbage collector, the exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.event_loop.loop_timers import Periodic
-from odradek.broker.process import collector, descriptors, lifeline
+from odradek.broker.process import collector, lifeline
 from odradek.broker.process.logging import flood
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals, look_past_the_stop
 from odradek.broker.process.warm_up import WarmUp
@@ -28,6 +28,12 @@ logger = logging.getLogger(__name__)
 
 _COUNTS_INTERVAL_MS = 60_000
 """How often it is looked for lines that were only counted."""
+
+_MOST_OPEN_FILES = 1_048_576
+"""More than this nobody needs, and some systems' hard limit is a number of ten digits."""
+
+_WHERE_THE_HARD_LIMIT_IS_NONE = 10_240
+"""macOS grants no more, whatever the hard limit says."""
 
 
 def run(
@@ -51,7 +57,7 @@ def run(
         The exit code: 0 after a stop in good order, 1 when it could not start or could not go on (the reason
         is on standard error).
     """
-    descriptors.raise_limit()
+    _raise_limit_of_open_files()
     signals = StopSignals()
     signals.interrupt_the_start()
     try:
@@ -167,3 +173,28 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
         return factory
     return None
+
+
+def _raise_limit_of_open_files() -> None:
+    """Raise the soft limit to the hard one, as a JVM does; harmless where that cannot be.
+
+    `odradek.log.storage.real_files` keeps at most half of them for logs, and gives some back when there are
+    none left. Connections may have all but a reserve: segments roll, checkpoints are written and modules
+    imported at any time, whoever connects.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    for wanted in (
+        _MOST_OPEN_FILES if hard == unlimited else min(hard, _MOST_OPEN_FILES),
+        _WHERE_THE_HARD_LIMIT_IS_NONE,
+    ):
+        if soft == unlimited or soft >= wanted:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            logger.debug("open files: limit raised from=%d to=%d", soft, wanted)
+            return
