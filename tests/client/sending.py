@@ -10,7 +10,7 @@ from odradek.client.core.metadata import MetadataCache
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sending import SenderState
 from odradek.client.core.stuck_partitions import StuckPartitions
-from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.types import TopicPartition
 from odradek.wire.messages.metadata import (

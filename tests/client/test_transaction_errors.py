@@ -8,7 +8,7 @@ import pytest
 
 from client.transaction_bench import GROUP, A, B, Bench, S
 from odradek.client.core.transactions.requests import CoordinatorKind, TxnRequest
-from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import CommitFailedError, UnsupportedByBrokerError
 from odradek.client.types import OffsetAndMetadata

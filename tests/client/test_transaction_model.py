@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from client.transaction_model import ModelCoordinator, versions
 from odradek.client.core.transactions.requests import TxnRequest
-from odradek.client.core.transactions.states import MOVES, TxnState
+from odradek.client.core.transactions.state_machine import MOVES, TxnState
 from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition

@@ -9,7 +9,7 @@ import pytest
 
 from client.transaction_bench import GROUP, A, B, Bench, S
 from client.transaction_model import versions
-from odradek.client.core.transactions.states import MOVES, TxnState
+from odradek.client.core.transactions.state_machine import MOVES, TxnState
 from odradek.client.core.versions import NodeVersions, v2_if_known
 from odradek.client.errors import CommitFailedError, IllegalStateError, UnsupportedByBrokerError
 from odradek.client.types import OffsetAndMetadata, PreparedTxnState

@@ -11,7 +11,7 @@ import odradek
 from client.transaction_cases import *  # noqa: F403
 from client.transaction_cases import pa, read, rows
 from odradek.client import TransactionalWriter
-from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.errors import (
     ConfigError,
     IllegalStateError,

@@ -6,7 +6,7 @@ from typing import Any
 
 from client.transaction_model import ModelCoordinator, versions
 from odradek.client.core.transactions.requests import TxnRequest
-from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.types import ConsumerGroupMetadata, TopicPartition

@@ -17,7 +17,7 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.transactions.requests import TxnRequest, build
-from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.versions import v2_if_known

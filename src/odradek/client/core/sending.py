@@ -30,7 +30,7 @@ from odradek.client.core.produce import (
 from odradek.client.core.record_accumulator import Readiness, RecordAccumulator
 from odradek.client.core.stuck_partitions import StuckPartitions
 from odradek.client.core.transactions.requests import at_most
-from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
 from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import DeliveryTimeoutError, TransactionAbortedError, UnsupportedByBrokerError

@@ -1,10 +1,21 @@
 """The state of a transactional producer, and what errors do to it.
 
+States and moves are those of Kafka's TransactionManager, and PREPARED of KIP-939. An error that concerns the
+transaction alone leads to ABORTABLE_ERROR, from where only an abort leads on. FATAL_ERROR may be reached from
+everywhere and never left: what the producer knows of itself is no longer true, and a new one has to be made.
+
+    UNINITIALIZED → INITIALIZING → READY → IN_TRANSACTION → COMMITTING → READY
+                                                │     └→ PREPARED → COMMITTING | ABORTING
+                                                └→ ABORTABLE_ERROR → ABORTING → READY
+
 Errors come from three sides: answers to the transaction's requests, batches that failed, and the application,
 which could not even queue what it meant to send.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
 
 from odradek.client.core.transactions.errors import (
     FATAL_IN_PRODUCE,
@@ -15,10 +26,50 @@ from odradek.client.core.transactions.errors import (
 )
 from odradek.client.core.transactions.queue import RequestQueue
 from odradek.client.core.transactions.requests import TxnRequest
-from odradek.client.core.transactions.states import MOVES, TxnState
 from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import CommitFailedError, IllegalStateError
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+
+
+class TxnState(Enum):
+    """The states of a transactional producer."""
+
+    UNINITIALIZED = auto()
+    """Without producer id."""
+    INITIALIZING = auto()
+    """A producer id is asked for, or a higher epoch."""
+    READY = auto()
+    """Between transactions."""
+    IN_TRANSACTION = auto()
+    """Records and offsets may be sent."""
+    PREPARED = auto()
+    """All is in the logs; only how it ends is open."""
+    COMMITTING = auto()
+    """EndTxn(commit) is due or on its way."""
+    ABORTING = auto()
+    """EndTxn(abort) is due or on its way."""
+    ABORTABLE_ERROR = auto()
+    """The transaction cannot be committed any more."""
+    FATAL_ERROR = auto()
+    """Nothing goes any more."""
+
+
+_S = TxnState
+
+#: state → the states that may follow.
+MOVES: Mapping[TxnState, frozenset[TxnState]] = {
+    _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.PREPARED, _S.FATAL_ERROR}),
+    _S.INITIALIZING: frozenset({_S.READY, _S.PREPARED, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
+    _S.READY: frozenset({_S.IN_TRANSACTION, _S.FATAL_ERROR}),
+    _S.IN_TRANSACTION: frozenset(
+        {_S.PREPARED, _S.COMMITTING, _S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}
+    ),
+    _S.PREPARED: frozenset({_S.COMMITTING, _S.ABORTING, _S.FATAL_ERROR}),
+    _S.COMMITTING: frozenset({_S.READY, _S.UNINITIALIZED, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
+    _S.ABORTING: frozenset({_S.READY, _S.UNINITIALIZED, _S.INITIALIZING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
+    _S.ABORTABLE_ERROR: frozenset({_S.ABORTABLE_ERROR, _S.ABORTING, _S.UNINITIALIZED, _S.FATAL_ERROR}),
+    _S.FATAL_ERROR: frozenset({_S.FATAL_ERROR}),
+}
 
 
 class TransactionStateMachine:
@@ -28,7 +79,7 @@ class TransactionStateMachine:
         transactional_id: the producer's name over its restarts.
 
     Attributes:
-        state: one of the table of `transaction_states`.
+        state: it changes by `MOVES` alone.
         last_error: why, where that is an error; else None.
         v2: whether transactions are KIP-890's.
         can_bump: whether the coordinator raises the epoch on request (KIP-360).

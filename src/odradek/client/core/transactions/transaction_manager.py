@@ -2,7 +2,7 @@
 
 KIP-98; KIP-360 (a producer that goes on after an error raises its epoch); KIP-447 (offsets prove the
 consumer's generation); KIP-890 (partitions join by themselves, every transaction has an epoch); KIP-939 (two
-phases). The module `states` has the states, `errors` the meaning of errors, `state_machine` what they do;
+phases). The module `state_machine` has the states and what errors do to them, `errors` the meaning of errors;
 `queue` keeps the requests that are due.
 
 Nothing here sends, waits or reads a clock. A shell asks `next_request`, sends it, and hands the answer to
@@ -25,8 +25,7 @@ from odradek.client.core.transactions.requests import (
     TxnRequest,
     partition_errors,
 )
-from odradek.client.core.transactions.state_machine import TransactionStateMachine
-from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.state_machine import TransactionStateMachine, TxnState
 from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import IllegalStateError, TransactionAbortedError
 from odradek.client.types import (
@@ -53,7 +52,7 @@ class TransactionManager(TransactionStateMachine):
         two_phase_commit: the coordinator must never abort one by itself (KIP-939).
 
     Attributes:
-        state: the producer's state; it changes by `states.MOVES` alone.
+        state: the producer's state; it changes by `state_machine.MOVES` alone.
         v2: whether transactions are KIP-890's. It does not change within a transaction.
         producer_id, producer_epoch: the identity under which records are sent; -1 until initialised. Within a
             transaction it does not change.
