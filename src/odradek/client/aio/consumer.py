@@ -255,7 +255,9 @@ class AsyncConsumer:
     async def commit_async(
         self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """As `commit`, without waiting; `callback(offsets, error)` is called in the end."""
+        """As `commit`, without waiting; `callback(offsets, error)` is called in the end. A commit that the
+        coordinator cannot take now is given up when a later one begins, which it would undo.
+        """
         engine = await self._started()
         engine.group_needed().commits.commit_in_background(engine.offsets_to_commit(offsets), callback)
 

@@ -106,6 +106,8 @@ class ConsumerEngine:
         # When the next automatic commit is due; 0: at once.
         self._next_commit_ms = 0.0
         self._commit_timer: asyncio.TimerHandle | None = None
+        # The last automatic commit; while it is under way no other begins.
+        self._auto_commit_task: asyncio.Task[None] | None = None
         self._commit_later()
         # `FetchBuffer.used` when the fetcher was told last: while they differ there is room for more.
         self._used_seen = 0
@@ -326,7 +328,9 @@ class ConsumerEngine:
         offsets = self.positions.consumed()
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return  # no member at present: Kafka's client does not commit without a generation, either
-        self.group.commits.commit_in_background(offsets, self._committed)
+        # A second one would only have the first give up, as long as the coordinator takes none.
+        if self._auto_commit_task is None or self._auto_commit_task.done():
+            self._auto_commit_task = self.group.commits.commit_in_background(offsets, self._committed)
 
     def _committed(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
@@ -20,6 +20,10 @@ from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.errors.codes import to_code
 
 logger = logging.getLogger("odradek.client.consumer")
+
+
+class _Overtaken(Exception):
+    """A commit is not tried again, as a later one has begun."""
 
 
 class GroupCommits:
@@ -49,6 +53,8 @@ class GroupCommits:
         self._positions = positions
         self._changed = changed
         self._background: set[asyncio.Task[Any]] = set()
+        # How many commits of offsets have begun, in the background or not: the number of the last.
+        self._begun = 0
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
         """Commit and wait, retrying what can be retried.
@@ -58,13 +64,17 @@ class GroupCommits:
             KafkaError: what the coordinator says.
         """
         if offsets:
-            await retry(
-                self._cluster,
-                f"group {self.group_id}: commit",
-                timeout_ms,
-                lambda: self._commit_once(offsets),
-                also=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
-            )
+            self._begun += 1
+            await self._retry(lambda: self._commit_once(offsets), timeout_ms)
+
+    async def _retry(self, step: Callable[[], Awaitable[None]], timeout_ms: float) -> None:
+        await retry(
+            self._cluster,
+            f"group {self.group_id}: commit",
+            timeout_ms,
+            step,
+            also=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
+        )
 
     async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         generation = Generation(-1, "")
@@ -107,13 +117,24 @@ class GroupCommits:
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         done: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any] | None,
-    ) -> None:
-        """Commit without waiting; `done(offsets, error)` is called in the end."""
+    ) -> asyncio.Task[None]:
+        """Commit without waiting; `done(offsets, error)` is called in the end.
+
+        A commit that is refused for now is tried again until a later commit begins, or the group rebalances:
+        its offsets would take back what was committed since. (Kafka's ConsumerCoordinator.commitOffsetsAsync
+        never tries again, for the same reason.)
+
+        Returns: the task, which ends with the commit.
+        """
+        if offsets:
+            self._begun += 1
+        number, generation = self._begun, self.member.generation
 
         async def run() -> None:
             error: Exception | None = None
             try:
-                await self.commit(offsets, self._config.request_timeout_ms)
+                if offsets:
+                    await self._commit_in_order(offsets, number, generation)
             except ClosedError as problem:
                 error = problem
             except OdradekError as problem:
@@ -129,6 +150,33 @@ class GroupCommits:
         self._background.add(task)
         # `spawn` logs an error that `run` does not tell of.
         task.add_done_callback(self._background.discard)
+        return task
+
+    async def _commit_in_order(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], number: int, generation: Generation
+    ) -> None:
+        refusal: KafkaError | None = None
+
+        async def step() -> None:
+            nonlocal refusal
+            if refusal is not None and self._begun != number:
+                raise _Overtaken
+            if refusal is not None and self.member.generation != generation:
+                raise CommitFailedError(
+                    f"group {self.group_id!r}: nothing was committed: the group has rebalanced since; the "
+                    "partitions may belong to another member by now"
+                ) from refusal
+            try:
+                await self._commit_once(offsets)
+            except KafkaError as problem:
+                refusal = problem
+                raise
+
+        try:
+            await self._retry(step, self._config.request_timeout_ms)
+        except _Overtaken:
+            assert refusal is not None
+            raise refusal from None
 
     async def background_done(self) -> None:
         """Wait for commits under way."""

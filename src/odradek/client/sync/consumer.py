@@ -332,7 +332,9 @@ class Consumer:
     def commit_async(
         self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
     ) -> None:
-        """As `commit`, without waiting; `callback(offsets, error)` is called from the background thread."""
+        """As `commit`, without waiting; `callback(offsets, error)` is called from the background thread. A
+        commit that the coordinator cannot take now is given up when a later one begins, which it would undo.
+        """
         engine = self._engine
         with self._thread.entering("commit_async", changes=True):
             self._thread.check()
