@@ -8,7 +8,7 @@ from client.transaction_bench import GROUP, A, B, Bench, S
 from odradek.client.core.transactions.requests import CoordinatorKind
 from odradek.client.errors import TransactionAbortedError
 from odradek.client.types import OffsetAndMetadata
-from odradek.errors import ErrorCode
+from odradek.errors import ErrorCode, UnknownServerError
 from odradek.wire.api import ApiKey
 
 
@@ -54,6 +54,24 @@ def test_a_partition_that_cannot_be_added_does_not_hold_up_the_abort() -> None:
     bench.seen.clear()
     bench.done(bench.manager.abort())
     assert bench.apis == [ApiKey.END_TXN]
+
+
+def test_a_partition_that_an_answer_leaves_out_has_not_joined() -> None:
+    """Records sent to it would be outside the transaction, if the coordinator did not add it."""
+    bench = Bench().started()
+    bench.manager.add_partition(A)
+    adding = bench.ask()
+    assert adding is not None
+    _, response = bench.model.answer(bench.manager, adding)
+    response.results_by_topic_v3_and_below.clear()
+    bench.manager.answered(adding, response)
+    assert not bench.manager.may_send(A)
+    with pytest.raises(UnknownServerError, match="t-0"):
+        bench.manager.commit()
+    # The coordinator may have begun the transaction all the same.
+    bench.seen.clear()
+    bench.done(bench.manager.abort())
+    assert ApiKey.END_TXN in bench.apis
 
 
 @pytest.mark.parametrize("begun", [True, False])

@@ -434,7 +434,9 @@ class TransactionManager(TransactionStateMachine):
 
     def _partitions_added(self, request: TxnRequest, response: Any) -> None:
         refused: list[tuple[TopicPartition, ErrorCode]] = []
+        unanswered = set(request.partitions)
         for tp, code in partition_errors(request.api, response):
+            unanswered.discard(tp)
             if code == ErrorCode.NONE:
                 continue
             if (
@@ -445,6 +447,10 @@ class TransactionManager(TransactionStateMachine):
                 return
             refused.append((tp, code))
         self._pending.difference_update(request.partitions)
+        if unanswered:
+            # Nobody has said that they have joined. The coordinator may have begun the transaction.
+            refused += ((tp, ErrorCode.UNKNOWN_SERVER_ERROR) for tp in sorted(unanswered))
+            self._maybe_started = True
         if refused:
             # Partitions that were not attempted are so because of the others, which have the reason.
             code = next((c for _, c in refused if c != ErrorCode.OPERATION_NOT_ATTEMPTED), refused[0][1])
