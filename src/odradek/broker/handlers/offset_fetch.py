@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 repeats = Repeats(logger)
 
-FIRST_VERSION_WITH_ERROR_ON_TOP = 2
-FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
+FIRST_VERSION_WITH_ERROR_ON_TOP = 2  # KIP-88
+FIRST_VERSION_WITH_SEVERAL_GROUPS = 8  # KIP-709
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 PARTITIONS_AT_ONCE = 250
@@ -74,6 +74,7 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Steps[Offset
     answers: list[OffsetFetchResponseGroup] = []
     times = yield from count_each(groups, attrgetter("group_id"))
     for group in groups:
+        # Refused before the coordinator is asked: a request could name one large group a thousand times.
         if times[group.group_id] > 1:
             answers.append(fetch_error(group.group_id, ErrorCode.INVALID_REQUEST))
         else:
@@ -339,6 +340,7 @@ def _read(
     except KafkaError as error:
         return error.code
     except StoreError as error:
+        # Kafka's too: what ZooKeeper raises is no error of the protocol (`Errors.forException`).
         repeats.log(
             logging.WARNING, topic, "stored offsets not read group=%s topic=%s: %s", group_id, topic, error
         )

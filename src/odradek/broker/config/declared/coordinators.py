@@ -151,6 +151,7 @@ class TransactionConfigs(Declarations, section=TRANSACTIONS):
     transaction_state_log_replication_factor = short(
         "3", HIGH, at_least(1), doc="Replicas of the topic of transactions; 1 in a broker that is alone."
     )
+    # An id's partition, and so its coordinator, is its hash by this number.
     transaction_state_log_num_partitions = integer(
         "50", HIGH, at_least(1), doc="Partitions of the topic of transactions; not to be changed later."
     )
@@ -182,6 +183,7 @@ class TransactionConfigs(Declarations, section=TRANSACTIONS):
         at_least(1),
         doc="After how long without use a transactional id is forgotten, in ms.",
     )
+    # An open transaction holds up all read_committed consumers of its partitions for so long.
     transaction_max_timeout_ms = integer(
         "900000", HIGH, at_least(1), doc="Longest timeout that a transaction may ask for, in ms."
     )
@@ -229,6 +231,7 @@ class QuorumConfigs(Declarations, section=KRAFT):
     controller_quorum_auto_join_enable = boolean(
         "false", LOW, doc="Whether a KRaft controller joins the voters by itself."
     )
+    # KIP-1219, since 4.3: over a slow network a new controller never got the whole of a larger piece.
     controller_quorum_fetch_snapshot_max_bytes = integer(
         "1048576", LOW, at_least(1), doc="Most bytes of one answer with a part of a snapshot."
     )
