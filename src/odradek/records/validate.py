@@ -9,9 +9,9 @@ Accept quickly, explain slowly: a single call (`accept_batch`) takes a batch tha
 call does not take is walked through again, check by check, to raise the error of the first check that fails.
 Batches that only coordinators write go the second way, too.
 
-Stricter than Kafka, on purpose: bytes after the batch, sizes below -1 and offset deltas that are not 0, 1,
-2 … are refused, not trimmed, read as null, or rewritten: each of them is a client's bug that would lose
-or move records.
+Stricter than Kafka, on purpose: bytes after the batch, sizes below -1, offset deltas that are not 0, 1, 2 …
+and delete horizons are refused, where Kafka trims, reads null, rewrites and believes. Each of them is a
+client's bug that would lose or move records.
 """
 
 from __future__ import annotations
@@ -367,7 +367,8 @@ def _check_fields_of_client(header: BatchHeader) -> None:
     # A marker that a client wrote would end transactions that are not its own.
     if header.is_control:
         raise InvalidRecordError("clients are not allowed to write control records")
-    # It stands where the base timestamp does, so every time in the batch would be another (KIP-534).
+    # Its base timestamp would count as the horizon (KIP-534): the cleaner would take tombstones for old
+    # before consumers have seen them. Kafka does not look at the bit here.
     if header.delete_horizon_ms is not None:
         raise InvalidRecordError("clients are not allowed to set a delete horizon")
     # Without a sequence nobody could tell that it was sent twice.

@@ -332,8 +332,7 @@ class AppendableLog(TruncatableLog):
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
-        # Usually noted by `Leadership.make_leader`; this is for an epoch that the disk refused then, and for
-        # what is in memory alone after an error.
+        # Usually noted by `Leadership.make_leader` already; this is for an epoch that the disk refused then.
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
             self.assign_epoch(leader_epoch, base_offset)
 
