@@ -53,6 +53,7 @@ NO_SEQUENCE: Final = -1
 
 MIN_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD
 """The least length that a header has."""
+# Of a message of magic 0 without key and value. Not from `message_set`, which stands above this module.
 _V0_MIN_LENGTH = 14
 
 HEADER_STRUCT = struct.Struct(">qiibIhiqqqhii")
@@ -112,6 +113,7 @@ class BatchHeader(NamedTuple):
         CORRUPT_MESSAGE for any other magic, a length that cannot hold a header, or too few bytes.
         """
         if len(buffer) - offset < HEADER_BYTES:
+            # First what is wrong with the bytes that are there, which says more than that some are missing.
             _check_prefix(buffer, offset)
             raise CorruptRecordError(
                 f"{len(buffer) - offset} bytes cannot hold the header of a record batch",
@@ -142,12 +144,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec_id(self) -> int:
-        """The codec's number, also when it is none that is known (5 to 7)."""
+        """The codec's number, also a number that no codec has (5 to 7)."""
         return self.attributes & CODEC_MASK
 
     @property
     def codec(self) -> Codec:
-        """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE when it is none that is known."""
+        """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE for a number that no codec has."""
         return Codec.of(self.attributes & CODEC_MASK)
 
     @property
@@ -187,6 +189,7 @@ class BatchHeader(NamedTuple):
 
 def increment_sequence(sequence: int, increment: int) -> int:
     """`sequence` + `increment` as producers count: 0 follows 2^31-1."""
+    # Kafka: `DefaultRecordBatch.incrementSequence`.
     return (sequence + increment) & 0x7FFF_FFFF
 
 
@@ -225,6 +228,7 @@ def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader,
             return
         yield header, view[offset:batch_end]
         offset = batch_end
+    # The rest is cut off, but may show already that it is no batch.
     _check_prefix(view, offset)
 
 
@@ -279,6 +283,7 @@ def iter_records(
 
 def batch_records(header: BatchHeader, batch: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> list[Record]:
     """The records of one whole batch; raises as `iter_records` does, the CRC aside."""
+    # An empty batch of the cleaner's says nothing of a codec that could unpack it.
     if header.record_count == 0:
         return []
     append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -84,6 +84,8 @@ def finish_batch(
 
 def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Iterable[Header] = ()) -> int:
     """At most how many bytes a record takes in a batch, before compression."""
+    # Three more varints than Kafka's estimate counts: the lengths of key and value, and the number of
+    # headers.
     size = MAX_RECORD_OVERHEAD + 15
     if key is not None:
         size += len(key)
@@ -190,6 +192,7 @@ class BatchBuilder:
             delta = offset_delta
         if not NO_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
             raise ValueError(f"invalid timestamp {timestamp}")
+        # Not the smallest: the deltas are varints with a sign, and the first is known when it is written.
         base = self._base_timestamp
         if base is None:
             base = self._base_timestamp = timestamp
@@ -220,6 +223,8 @@ class BatchBuilder:
             ValueError: The batch is empty and no `last_offset_delta` is given, or it claims a transaction
                 or a sequence without a producer id.
         """
+        # As Kafka's `MemoryRecordsBuilder.writeDefaultBatchHeader`: a broker would refuse the batch, or could
+        # not tell it from another.
         if self.producer_id == NO_PRODUCER_ID:
             if self.transactional:
                 raise ValueError("a transactional batch needs a producer id")
@@ -241,6 +246,7 @@ class BatchBuilder:
         if self.delete_horizon_ms is not None:
             attributes |= DELETE_HORIZON_BIT
         batch = self._batch
+        # Nothing is nothing in every codec, and readers know it (`records_section`).
         if self.codec is not Codec.NONE and self._count:
             batch = compress_records(batch, self.codec, self.level)
         finish_batch(

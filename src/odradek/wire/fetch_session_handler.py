@@ -112,18 +112,22 @@ class FetchSessionHandler:
                 error_name(response.error_code),
             )
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                # There is none that the next fetch could close.
+                # There is no session that the next fetch could close. After any other error there may be, and
+                # it would be kept until the broker needs its room.
                 self.session_id = 0
             self.epoch = INITIAL_EPOCH
             return None
         answers, problem = self._response_data(response)
         if self.epoch <= 0:
+            # In a session that began so, the partition that is missing would never be fetched again: the next
+            # requests name only what changes.
             if problem is None and len(answers) < len(self.partitions):
                 problem = f"only {len(answers)} of {len(self.partitions)} partitions"
             self.session_id = response.session_id if problem is None else 0
             self.epoch = INITIAL_EPOCH if self.session_id == 0 else 1
         elif problem is not None:
             self.epoch = INITIAL_EPOCH
+        # The broker has closed it, to make room for others.
         elif response.session_id == 0:
             self.session_id = 0
             self.epoch = INITIAL_EPOCH
@@ -132,6 +136,7 @@ class FetchSessionHandler:
             self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
         if problem is None:
             return answers
+        # A broker that throttles answers at once, with nothing: no news (KIP-219).
         if answers or not response.throttle_time_ms:
             logger.info("broker %d answers a fetch about %s", self.node, problem)
         return None
@@ -150,6 +155,7 @@ class FetchSessionHandler:
                 return answers, f"the topic {topic.topic_id.hex()}, which it was not asked for"
             for data in topic.partitions:
                 key = (name, data.partition_index)
+                # Records of a partition that nobody asked for have no offset that they could be held to.
                 if key not in self.partitions:
                     return answers, f"{name}-{data.partition_index}, which it was not asked for"
                 answers[key] = data
@@ -230,7 +236,7 @@ class FetchRequestBuilder:
         session, wanted = self._session, self._next
         message.topics = _topics(self._named, self._by_id)
         if self._version >= _FIRST_WITH_SESSIONS:
-            # A topic that was made anew under its name is another one.
+            # A topic that was made anew under its name is another topic (KIP-516).
             gone = [
                 (key, partition.topic_id)
                 for key, partition in self._known.items()
@@ -238,6 +244,7 @@ class FetchRequestBuilder:
             ]
             message.session_id, message.session_epoch = session.session_id, session.epoch
             message.forgotten_topics_data = _forgotten(gone, self._by_id)
+        # Before it is known whether the broker hears it: where it does not, the next fetch is a full one.
         session.partitions, session.uses_ids = wanted, self._by_id
 
 

@@ -56,6 +56,7 @@ class ReceiveBuffers:
     def take(self, wanted: int, at_least: int) -> bytearray:
         """A buffer of `wanted` bytes if there is a spare one, else of `at_least`; both may be exceeded."""
         spare = self.spare
+        # The last that came back first: its memory is most likely still in the processor's caches.
         for slot in range(len(spare) - 1, -1, -1):
             if len(spare[slot]) >= wanted:
                 return spare.pop(slot)
@@ -65,7 +66,7 @@ class ReceiveBuffers:
         """Keep a buffer that nobody uses any more, if it is not too large to lie around."""
         if len(buffer) <= SPARE_BYTES:
             if len(self.spare) >= SPARE_BUFFERS:
-                # Those of a size that is no longer wanted make room.
+                # The buffer that has been spare for longest is of a size that is not wanted any more.
                 del self.spare[0]
             self.spare.append(buffer)
 
@@ -98,7 +99,7 @@ class FrameReceiver:
         """The buffer of the large frame that was handed out last, unless somebody keeps it."""
 
     def limit(self, max_size: int) -> None:
-        """Take no frames of more than `max_size` bytes from now on; one that has begun is taken."""
+        """Take no frames of more than `max_size` bytes from now on; a frame that has begun is taken."""
         self._max_size = max_size
 
     @property
@@ -149,6 +150,7 @@ class FrameReceiver:
             size: int = _unpack_size(shared, position)[0]
             stop = position + 4 + size
             if stop > end or size < 0:
+                # As soon as the size is there: nobody waits for the bytes of a frame that is refused.
                 self._check(size)
                 if stop - position >= LARGE_BYTES:
                     self._begin_large(shared[position + 4 : end], size)
@@ -156,6 +158,7 @@ class FrameReceiver:
                 break
             frames.append(shared[position + 4 : stop])
             position = stop
+            # Also of a frame that is whole already, as with Kafka: the limit is not of what has come at once.
             if size > self._max_size:
                 self._check(size)
         self._held = bytes(shared[position:end]) if position < end else b""
@@ -174,7 +177,7 @@ class FrameReceiver:
         return bytes(frame)
 
     def take_back(self) -> None:
-        """The frames that were lent are used up, but for those that somebody owns by now."""
+        """Take back the frames that were lent, but for those that somebody owns by now."""
         lent, self.lent = self.lent, None
         if lent is not None:
             self._buffers.give_back(lent)
@@ -195,6 +198,7 @@ class FrameReceiver:
 
     def _begin_large(self, arrived: memoryview, size: int) -> None:
         count = len(arrived)
+        # Twice of what has come, not of what was announced: a peer that sends nothing more holds little.
         self.large = large = self._buffers.take(size, min(size, max(2 * count, 4096)))
         large[:count] = arrived
         self._held = b""

@@ -63,7 +63,8 @@ class ReadableLog:
         self.segments = SegmentList()
         self.epochs = LeaderEpochs(files, directory / LEADER_EPOCHS)
         self.producers = ProducerState()
-        # log_start_offset <= high_watermark <= log_end_offset.
+        # log_start_offset <= high_watermark <= log_end_offset. The start only moves up, but for a log that is
+        # cut to nothing; the end also moves back, by a truncation.
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -129,6 +130,7 @@ class ReadableLog:
         Raises as `read`.
         """
         end = self.log_end_offset
+        # The end itself is in range: there the next record will be, and a consumer waits for it.
         if not self.log_start_offset <= offset <= end:
             raise OffsetOutOfRangeError(
                 f"offset {offset} of {self.topic}-{self.partition} is not within "
@@ -138,6 +140,7 @@ class ReadableLog:
             return b""
         segments = self.segments
         segment = segments.active
+        # Nearly all reads are near the end, and spare the search for the segment.
         if offset >= segment.base_offset:
             slot = count = 0
             # None spares the segment a search for a bound that it does not reach.
@@ -195,6 +198,7 @@ class ReadableLog:
     def earliest(self) -> OffsetForTimestamp:
         """The first offset, and the epoch it was written in."""
         first = self.epochs.earliest
+        # A log that was written without epochs at first has its earliest epoch behind its start.
         known = first is not None and first.start_offset <= self.log_start_offset
         return OffsetForTimestamp(
             self.log_start_offset, NO_TIMESTAMP, first.epoch if known and first is not None else -1
@@ -247,7 +251,7 @@ class ReadableLog:
             raise self.storage_error("searching by time", error, reading=True) from error
 
     def candidate_behind(self, candidate: Candidate) -> Candidate | None:
-        """The next one, where it did not hold the record. Raises as `offset_for_timestamp`."""
+        """The next candidate, where this one did not hold the record. Raises as `offset_for_timestamp`."""
         return self.candidate_not_older(candidate.timestamp, candidate.last_offset + 1)
 
     def offsets_before(self, timestamp: int, most: int, now_ms: int) -> list[int]:

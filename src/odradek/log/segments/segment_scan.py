@@ -50,7 +50,9 @@ class SegmentScan:
     path: Path
     base_offset: int
     size: int
+    # At most `size`, and equal to it exactly where there is no problem.
     valid_bytes: int = 0
+    # Behind the last batch that is valid; the base offset without any.
     next_offset: int = 0
     problem: str | None = None
     torn: bool = False
@@ -92,6 +94,7 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
         start = position - block_at
         magic = MAGIC_V2
         if position + HEADER_BYTES > block_end:
+            # From the batch on, so that its header is in one piece.
             if block_end < size:
                 block_at, start, block = position, 0, memoryview(file.pread(SCAN_BLOCK, position))
                 block_end = block_at + len(block)
@@ -137,6 +140,7 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
         if max_timestamp > largest:
             largest = max_timestamp
             scan.max_timestamp = TimestampOffset(max_timestamp, last_offset)
+        # As appends do it, a batch at a time: the index comes out as it was, or with more entries.
         if position - last_index_entry > index_interval:
             scan.offset_entries += OffsetIndex.layout.pack(last_offset - base_offset, position)
             if largest > last_time_entry:
@@ -175,6 +179,7 @@ def _message_at(
         return None
     offset, length, crc, magic, attributes = HEAD.unpack_from(block, start)
     size = length + LOG_OVERHEAD
+    # The offset is not under the CRC, and neither is the length: both are held to what can be.
     if length < MIN_LENGTH[magic]:
         scan.problem = f"no batch begins there (magic {magic}, length {length})"
     elif not max(next_offset, scan.base_offset) <= offset <= scan.base_offset + MAX_RELATIVE_OFFSET:
@@ -215,6 +220,7 @@ def _header_problem(
         return f"no batch begins there (magic {magic})"
     if length + LOG_OVERHEAD < HEADER_BYTES:
         return f"the batch there has length {length}"
+    # A gap is no problem here: `missing_segments` knows whether this log may have any.
     if offset < next_offset:
         return f"the batch there begins with offset {offset}, not at or above {next_offset}"
     if last_offset_delta < 0 or offset + last_offset_delta - base_offset > MAX_RELATIVE_OFFSET:

@@ -30,7 +30,7 @@ class DamagedLog:
     """One partition: its folder, the reason, and what is known of it.
 
     Attributes: `was_clean`: whether it was closed at its last stop; `known`: what that stop has written down;
-    `elsewhere`: the same partition in other data folders, of which nobody knows which one counts.
+    `elsewhere`: the same partition in other data folders, of which nobody knows which folder counts.
     """
 
     topic: str
@@ -45,7 +45,7 @@ class DamagedLog:
     elsewhere: tuple[DamagedLog, ...] = ()
 
     def parts(self) -> Iterator[DamagedLog]:
-        """This one, and the same partition in other data folders."""
+        """This log, and the same partition in other data folders."""
         yield self
         yield from self.elsewhere
 
@@ -126,6 +126,7 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
     def require_none(self, key: TopicPartition, *, is_new: bool) -> None:
         """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log may not be made, as there is one, or was."""
         said = self._not_there.get(key)
+        # A topic of that name that was just made: what the checkpoints say is of a deleted one.
         if is_new:
             self._not_there.pop(key, None)
             if key in self._gone:

@@ -50,7 +50,7 @@ class FoundLog:
     known: Known | None = None
 
     def damaged(self, reason: str) -> DamagedLog:
-        """Return the log as a damaged one, where it cannot be opened."""
+        """Return what is known of the log as that of a damaged log, where it cannot be opened."""
         return DamagedLog(
             self.topic,
             self.partition,
@@ -67,7 +67,7 @@ class FoundLog:
     def believable_log_start(self) -> int:
         """The log's start, if it can be: no log starts above its end and its high watermark.
 
-        Believing another one would cost everything that is there.
+        To believe another start would cost all records that are there.
         """
         end, start = self.plan.end_offset, self.log_start_offset
         if end is None or start <= end or start <= self.high_watermark:
@@ -147,6 +147,7 @@ def look(
         OSError: The data folder cannot be read.
     """
     path, view = directory.path, FolderView()
+    # A stop writes the file when all logs are closed; this start removes it when it begins to write.
     directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
     said_of = _read_checkpoints(files, path, view, was_clean=directory.was_clean)
     for key, folder in _partition_folders(files, path, view, superseded):
@@ -233,6 +234,7 @@ def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
     try:
         return read_offsets(files, path)
     except CorruptCheckpointError as error:
+        # Each of them may be lost: 0 as a recovery point has the whole log read through.
         logger.warning("going on without %s: %s", path.name, error)
         return {}
 

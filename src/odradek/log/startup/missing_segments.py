@@ -73,6 +73,7 @@ def changed_segments(contents: FolderContents, known: Known) -> list[int]:
                 f"{contents.directory / OFFSET_GAPS}",
                 position=0 if name is None else sizes[name],
             )
+        # More than was written: somebody else has appended, or a copy went wrong. No record is lost by that.
         if sizes[name] > size:
             logger.warning("%s has %d bytes, and had %d when the broker stopped", path, sizes[name], size)
             changed.append(base)
@@ -102,6 +103,7 @@ def check_gaps(
         if end > following:
             remedy = "Nothing was changed. Move one of the two away."
             raise LogDamagedError(path, 0, f"it goes on to offset {end}, where a later segment is", remedy)
+        # Looked for only at a gap, since it reads segments: nearly all logs have none.
         if gapless and end < following:
             gapless = not _was_compacted(files, contents, [base, following, *bases])
         if gapless and end < following:
@@ -162,6 +164,7 @@ def _was_compacted(files: FileSystem, contents: FolderContents, bases: list[int]
     A topic's own configs are not known yet, and a replica of Kafka's that was copied from a compacted one has
     no cleaner's checkpoint.
     """
+    # Bounded, as a start must not read a log of terabytes: a cleaner leaves gaps in nearly every segment.
     left = MOST_LOOKED_THROUGH
     for base in bases:
         left -= contents.sizes[contents.segments[base]]
@@ -184,7 +187,7 @@ def _has_gaps(files: FileSystem, contents: FolderContents, base: int, until: int
                 return True
             expected = step.last_offset + 1
     except BrokenBatchError:
-        # What comes before it is as good as any.
+        # The batches before it tell as much.
         pass
     finally:
         segment.release()

@@ -32,7 +32,9 @@ class RealDirectoryLock:
         self._fd = fd
         self._boot = _boot_id()
         _, noted = _read_lock(fd)
+        # An empty id is no boot: a system that does not tell may have lost what was not synced.
         self.same_boot = bool(noted) and noted == self._boot
+        # The boot that was noted stays until `note_boot`: this start may still find that something was lost.
         self._write(noted)
 
     def note_boot(self) -> None:
@@ -69,20 +71,21 @@ class RealFileSystem:
         import resource
 
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        # The other half is for connections, of which a client can open any number.
         self._max_open = max(64, limit // 2) if max_open is None else max_open
         self._first_reserved = limit - _RESERVED if limit > 0 else sys.maxsize
         self._opened: OrderedDict[int, RealFile] = OrderedDict()
-        """The files that hold a descriptor, the longest-open first; one that is closed opens itself again."""
+        """The files that hold a descriptor, the longest-open first; a closed file opens itself again."""
 
     def remember(self, file: RealFile) -> None:
-        """Count an opened file, closing the one that has been open for longest if they are too many."""
+        """Count an opened file, closing the file that has been open for longest if they are too many."""
         self._opened[id(file)] = file
         if len(self._opened) > self._max_open:
             _, oldest = self._opened.popitem(last=False)
             oldest.close()
 
     def forget(self, file: RealFile) -> None:
-        """A file was closed."""
+        """Count a file that was closed no more."""
         self._opened.pop(id(file), None)
 
     def descriptor(self, path: Path, flags: int) -> int:
@@ -104,11 +107,13 @@ class RealFileSystem:
             return fd
 
     def _give_some_up(self) -> None:
+        # A quarter at a time: single files would have the system asked in vain for each.
         for _ in range((len(self._opened) + 3) // 4):
             self._opened.popitem(last=False)[1].close()
 
     def open(self, path: Path, *, create: bool = False) -> RealFile:
         """See `FileSystem.open`."""
+        # Not inherited by the cleaner's process, which would keep the room of deleted segments.
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         file = RealFile(self, path, self.descriptor(path, flags))
         self.remember(file)
@@ -133,6 +138,7 @@ class RealFileSystem:
             temporary.unlink(missing_ok=True)
             raise
         if sync:
+            # The new name, too: without it the old content would be back after a power failure.
             self.fsync_dir(path.parent)
 
     def exists(self, path: Path) -> bool:
@@ -211,11 +217,14 @@ class RealFileSystem:
         try:
             directory.rmdir()
         except OSError:
+            # Somebody has put a folder into it, or removes it at the same time.
             if directory.exists():
                 shutil.rmtree(directory)
 
     def fsync(self, path: Path) -> None:
         """See `FileSystem.fsync`."""
+        # By a descriptor of its own, so that another thread may sync while the log is used: `fsync` is of the
+        # file, whoever has written to it.
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -251,6 +260,7 @@ class RealFileSystem:
         except OSError as error:
             holder = _holder_pid(fd)
             os.close(fd)
+            # EACCES is what some systems say of a record lock that is taken (fcntl(2)).
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise LockHeldError(path, holder) from None
             raise

@@ -54,7 +54,7 @@ class ValidMessages(NamedTuple):
     max_timestamp: int
     max_timestamp_index: int
     consecutive: bool
-    """Return whether the offsets count from 0, so that a wrapper of magic 1 can be appended as it is."""
+    """Whether the offsets count from 0, so that a wrapper of magic 1 can be appended as it is."""
 
 
 def validate_message_set(
@@ -87,7 +87,9 @@ def validate_message_set(
         )
     if not view:
         return ValidMessages(0, Codec.NONE, view, view, 0, NO_TIMESTAMP, -1, True)
+    # All must have the magic of the first (`LogValidator.validateBatch`).
     first = MessageHeader.parse(view)
+    # With LogAppendTime the sender's timestamps are replaced, so none is too old or too new (KIP-32).
     earliest, latest = 0, INT64_MAX
     if timestamp_type is TimestampType.CREATE_TIME:
         earliest = max(now_ms - timestamp_before_max_ms, 0)
@@ -101,10 +103,12 @@ def validate_message_set(
         flat,
         first.magic,
         bool(codec),
+        # The wrapper's size counts. What is in it is bounded by `max_decompressed_bytes`.
         _INT32_MAX if codec else max_message_bytes,
         earliest,
         latest,
         compacted,
+        # Uncompressed messages are batches of one to Kafka, which stops at the first that it refuses.
         MAX_RECORD_ERRORS if codec else 1,
     )
     if problem:
@@ -113,6 +117,7 @@ def validate_message_set(
         raise_for_message(problem, index)
     if codec:
         consecutive = _check_inner_offsets(first, flat, count, consecutive)
+        # The wrapper's bit decides for all of its messages.
         if first.magic and first.attributes & TIMESTAMP_TYPE_BIT:
             _raise_refused([(0, APPEND_TIME, max_timestamp)], earliest, latest)
     if refused:
@@ -123,8 +128,8 @@ def validate_message_set(
 def _check_inner_offsets(wrapper: MessageHeader, flat: memoryview, count: int, consecutive: bool) -> bool:
     """Return whether the offsets in a wrapper count from 0, and fit it.
 
-    Those that contradict it are a client's bug that Kafka refuses, too. Nearly always they count from 0, and
-    need no second look.
+    Offsets that contradict the wrapper's are a client's bug that Kafka refuses, too. Nearly always they count
+    from 0, and need no second look.
     """
     if count and consecutive and not (wrapper.magic and wrapper.offset not in (0, count - 1)):
         return True
@@ -135,6 +140,7 @@ def _check_inner_offsets(wrapper: MessageHeader, flat: memoryview, count: int, c
 def _check_wrapper(header: MessageHeader, view: memoryview, max_message_bytes: int) -> Codec:
     codec = header.codec
     messages = 0
+    # All of the set, though one message is right: what is behind the wrapper decides which error it is.
     for each, raw in iter_messages(view):
         if each.size > max_message_bytes:
             raise RecordTooLargeError(
