@@ -97,8 +97,10 @@ def init_producer_id(
         timeout_ms = NEVER_MS
     now_ms = env.clock.now_ms()
     before = shard.transactions.get(transactional_id)
+    # An id that has expired is like a new one: its producer goes on under another producer id.
     if before is None:
         before = new_transaction(transactional_id, env.new_producer_id(), timeout_ms, now_ms)
+    # Decided, but not told to all partitions: a new epoch would fence the markers that are on their way.
     elif before.state in PREPARED:
         return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
     elif expected is not None and not _is_of(before, expected):
@@ -115,7 +117,8 @@ def init_producer_id(
         # The producer tries again until the abort is complete, and gets an epoch above this one then.
         again = ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
         return shard.fence(before, again, for_another=expected is None)
-    # Who names the epoch before this one repeats a request whose answer was lost: it is given the same again.
+    # A producer that names the epoch before this one repeats a request whose answer was lost, and gets that
+    # answer again.
     if is_exhausted(before.epoch) and (expected is None or expected.epoch == before.epoch):
         after = rotate(before, env.new_producer_id(), timeout_ms, expected is not None, now_ms)
     else:
@@ -200,6 +203,7 @@ def add(
     before = _checked(shard, transactional_id, producer_id, epoch)
     result = dict.fromkeys(wanted, ErrorCode.NONE)
     if before.state is _S.ONGOING:
+        # Known already, so nothing is written: a producer that was not answered asks again.
         if wanted <= before.partitions:
             return Outcome(response=result)
         if len(before.partitions) + len(wanted) > MAX_PARTITIONS:
@@ -280,6 +284,8 @@ def end(
     if before.state in PREPARED:
         return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
     if before.state in AT_REST:
+        # Nothing is open. The outcome that was, asked for again, is answered as it was; an abort of nothing
+        # is allowed to V2 clients, who cannot know whether anything was written (KIP-890).
         same = before.state is (_S.COMPLETE_COMMIT if commit else _S.COMPLETE_ABORT)
         if same and (repeated or not is_v2):
             return Outcome(response=ProducerResult(ErrorCode.NONE, *before.client))

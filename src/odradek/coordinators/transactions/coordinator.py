@@ -112,7 +112,7 @@ class TransactionCoordinator:
         self._timers = timers
         self._new_producer_id = new_producer_id
         self._send = send
-        # Of the `load` under way: the runtime calls `_new_shard` with the partition alone.
+        # Of the `load` under way: the runtime calls `_new_shard` with the partition alone, before it returns.
         self._loading_epoch = -1
         self.load_times: deque[float] = deque(maxlen=_LOAD_TIMES_KEPT)
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
@@ -176,6 +176,7 @@ class TransactionCoordinator:
             reply: gets the producer's id and epoch.
             two_phase, keep_prepared: of KIP-939 (v6); see `commands.init_producer_id`.
         """
+        # Nothing is remembered of an idempotent producer, so any broker can answer it (KIP-98).
         if transactional_id is None:
             try:
                 reply.answer(ProducerResult(ErrorCode.NONE, self._new_producer_id(), 0))
@@ -253,6 +254,7 @@ class TransactionCoordinator:
         command: Callable[[TransactionShard], Outcome],
         reply: Reply[ProducerResult] | Reply[PartitionErrors],
     ) -> None:
+        # Null is a producer without transactions; the empty id would be one that all bad clients share.
         if not transactional_id:
             reply.fail(ErrorCode.INVALID_REQUEST)
             return
@@ -331,6 +333,7 @@ class TransactionCoordinator:
         if any(self.runtime.state(partition) is ShardState.LOADING for partition in partitions):
             raise CoordinatorLoadInProgressError
         ids, names, now_ms = set(producer_ids), list(states), self._clock.now_ms()
+        # Names that no state has are told apart, so that a client of a newer release knows (KIP-664).
         wanted = {STATE_BY_TITLE[name] for name in names if name in STATE_BY_TITLE}
         listed = [
             transaction

@@ -5,9 +5,9 @@ Durable state, changed by `replay` alone: `transactions`, and of those `ongoing`
 and forgotten in a crash: a producer that then repeats a request whose answer was lost is fenced, as by Kafka.
 Volatile state: `owed`, rebuilt from the prepared transactions when the partition has been loaded.
 
-Timeouts are counted by the monotonic clock, from when a transaction began here: a wall clock that is set
-forward ends none early, one that is set back none late. The log has the beginning by the wall clock, as
-Kafka's; what is loaded has lasted as long as that says, and is counted on from there.
+Timeouts are counted by the monotonic clock, from when a transaction began here: by a wall clock that is set
+forward or back no transaction ends early or late. The log has the beginning by the wall clock, as Kafka's. A
+transaction that is loaded has lasted as long as that says, and is counted on from there.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class TransactionShard:
     # Replay
 
     def replay_bytes(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> None:
-        """Apply a record as it stands in the log; one with an unknown key version is left alone.
+        """Apply a record as it stands in the log; a record with an unknown key version is left alone.
 
         Raises:
             ProtocolError: the record is not what its key says.
@@ -122,6 +122,7 @@ class TransactionShard:
         """Apply a record; see `replay_bytes`."""
         assert isinstance(key, TransactionLogKey)
         transactional_id = key.transactional_id
+        # A further record of the same transaction (a partition was added) does not begin its time anew.
         began_ms = self.ongoing.pop(transactional_id, None)
         if value is None:
             self.transactions.pop(transactional_id, None)
@@ -143,6 +144,7 @@ class TransactionShard:
 
     def on_loaded(self) -> Outcome:
         """Everything is replayed: what was decided is completed, what is ongoing may go on or time out."""
+        # Nobody knows which markers the former leader has written; the same marker twice does no harm.
         for transaction in self.transactions.values():
             if transaction.state in PREPARED:
                 self._owe(transaction)
@@ -168,6 +170,7 @@ class TransactionShard:
             if after.state in PREPARED:
                 self._owe(after)
 
+        # At the level of now: a lowered one has to be readable by the releases that it was lowered for.
         record = transaction_record(after, self.env.config.transaction_version)
         return Outcome([record], response, on_appended=appended)
 
@@ -280,6 +283,7 @@ class TransactionShard:
         for partition in markers.partitions & owed:
             error = results.get(partition, ErrorCode.NETWORK_EXCEPTION)
             effect = effect_of(error)
+            # The partition has a newer producer or coordinator epoch: who wrote that takes care of the rest.
             if effect is Effect.CANCEL:
                 logger.warning("%s: markers are given up: %s", markers.transactional_id, error.name)
                 self._nothing_owed(markers.transactional_id)
@@ -304,6 +308,7 @@ class TransactionShard:
 
         def failed(error: ErrorCode) -> None:
             logger.warning("%s: its completion could not be written: %s", transactional_id, error.name)
+            # No partition is left to be told: this tries the completion alone again.
             self._give_out_later(transactional_id, frozenset())
 
         record = transaction_record(after, self.env.config.transaction_version)
@@ -319,7 +324,7 @@ class TransactionShard:
     # Time
 
     def timed_out(self, transaction: Transaction) -> bool:
-        """Return whether it has been ongoing for longer than its producer allowed."""
+        """Return whether a transaction has been ongoing for longer than its producer allowed."""
         began_ms = self.ongoing.get(transaction.transactional_id)
         return (
             began_ms is not None
@@ -340,6 +345,7 @@ class TransactionShard:
             return lambda: self.abort_timed_out(transactional_id)
 
         self._schedule_aborts()
+        # A list first: each abort takes its transaction out of `ongoing`.
         for transactional_id in [
             ongoing_id for ongoing_id in self.ongoing if self.timed_out(self.transactions[ongoing_id])
         ]:
@@ -352,8 +358,10 @@ class TransactionShard:
         records = [
             tombstone(transaction.transactional_id)
             for transaction in self.transactions.values()
+            # Only at rest: of a transaction that is open or decided somebody still has to know the end.
             if transaction.state in AT_REST and transaction.updated_ms <= horizon
         ]
+        # Each tombstone is true by itself, and all may be too many for one batch.
         return Outcome(records, on_failed=_expiry_failed, atomic=False) if records else NOTHING
 
     def _schedule_aborts(self) -> None:
