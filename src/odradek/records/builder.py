@@ -84,8 +84,7 @@ def finish_batch(
 
 def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Iterable[Header] = ()) -> int:
     """At most how many bytes a record takes in a batch, before compression."""
-    # Three more varints than Kafka's estimate counts: the lengths of key and value, and the number of
-    # headers.
+    # And three varints of five bytes at most: the lengths of key and value, the number of headers.
     size = MAX_RECORD_OVERHEAD + 15
     if key is not None:
         size += len(key)

@@ -71,6 +71,7 @@ def truncation_for(
     if leader_end < 0:
         # As all did before KIP-101: what is below the high watermark the leader has as well.
         return Truncation(min(high_watermark, log_end_offset), True)
+    # With nothing of its own to compare, the log can only go by the leader's end (as before KIP-279).
     if leader_epoch < 0 or own is None:
         return Truncation(min(leader_end, log_end_offset), True)
     own_epoch, own_end = own
@@ -161,6 +162,7 @@ class Following(Leadership):
         if wanted is not None:
             log.append_entries(wanted.records, wanted.entries, now_ms=now_ms)
             self.appended_bytes += len(wanted.records)
+        # The leader's high watermark may be ahead: this answer need not bring all that is below it.
         committed = min(leader_high_watermark, log.log_end_offset)
         moved = committed > log.high_watermark
         if moved:
@@ -237,6 +239,7 @@ class Following(Leadership):
 
     def _cut(self, offset: int, reason: str) -> None:
         log = self.log
+        # As after an unclean election: the operator is told what it has cost.
         if offset < log.high_watermark:
             logger.warning(
                 "%s-%d loses records below its high watermark %d, from %d on: %s",

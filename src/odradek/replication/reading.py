@@ -48,7 +48,7 @@ class Isolation(IntEnum):
 
 
 class Reader(NamedTuple):
-    """The one who fetches; made by `reader_of`.
+    """Whoever fetches; made by `reader_of`.
 
     Attributes:
         replica_id: the broker id of a follower, -1 for a consumer.
@@ -64,6 +64,7 @@ class Reader(NamedTuple):
 @lru_cache(maxsize=64)
 def reader_of(replica_id: int, isolation_level: int, version: int) -> Reader:
     """Return who sends a Fetch of this version with these fields."""
+    # A follower copies what its leader has, and no other replica is that (`FetchParams.fetchOnlyLeader`).
     if replica_id >= 0:
         return Reader(replica_id, int(Isolation.LOG_END), True)
     committed = isolation_level == Isolation.READ_COMMITTED
@@ -160,6 +161,7 @@ def read_partition(
         data.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
     elif offset < end and (max_bytes > 0 or min_one_batch):
         aborted = log.aborted_transactions(offset, end) if committed else None
+        # Read as bytes, not sent from the file: only the records tell which of the transactions reach them.
         if aborted:
             records = log.slice(offset, max_bytes, end, min_one_batch)
             data.aborted_transactions = _within(aborted, records)
@@ -196,6 +198,7 @@ def note_follower(
     """
     partition.check_leader_epoch(wanted.current_leader_epoch)
     partition.require_leader()
+    # Noted, it would let the high watermark rise over records that this follower does not have.
     if wanted.fetch_offset > partition.log.log_end_offset:
         return
     if wanted.last_fetched_epoch != NO_EPOCH and _diverging_epoch(partition, wanted) is not None:

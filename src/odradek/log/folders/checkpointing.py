@@ -75,6 +75,7 @@ class Checkpoints:
         self.exclusive: AbstractContextManager[object] = nullcontext()
         self.coming: Callable[[], Iterable[Move]] = tuple
         self.gone: set[TopicPartition] = set()
+        # Of jobs; each has the number that it was begun with, so that an older job is known by it.
         self._count = 0
         self._said: dict[Path, Offsets] = {}
         """The offsets in each file that was written here; a file that is being written again is not in it, so
@@ -158,6 +159,7 @@ class Checkpoints:
         }
 
     def _add(self, entries: list[tuple[Path, Offsets]], path: Path, offsets: Offsets) -> None:
+        # An idle broker writes nothing; Kafka's writes its checkpoints in any case.
         if self._said.get(path) != offsets:
             self._said.pop(path, None)
             entries.append((path, offsets))
@@ -166,6 +168,7 @@ class Checkpoints:
         """See `CheckpointJob.run`."""
         with self.exclusive:
             for path, offsets in job.entries:
+                # A job that waited for its thread must not put older offsets over newer.
                 if self._newest.get(path, 0) > job.number or path.parent in job.errors:
                     continue
                 try:
@@ -184,6 +187,7 @@ class Checkpoints:
                 self._said[path] = offsets
         for path, error in job.errors.items():
             self._directories.note_error(path, error)
+        # All files that were written anew leave them out. A partition of that name may be there again.
         if not job.errors:
             self.gone -= job.forgets - self._logs.keys()
         return not job.errors
@@ -201,7 +205,7 @@ def _log_starts(logs: Here) -> Offsets:
     return {
         key: log.log_start_offset
         for key, log in logs.items()
-        # One that could not be begun anew after all was dropped has no segment.
+        # A log that could not be begun anew after all was dropped has no segment.
         if log.segments and log.log_start_offset > log.segments[0].base_offset
     }
 

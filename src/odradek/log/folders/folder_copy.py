@@ -56,6 +56,7 @@ class Settled:
     def still_true(self, log: PartitionLog) -> bool:
         """Return whether only appends have come since."""
         return (
+            # A truncation is not asked for: `is_void` tells of it.
             log.segments.active is self.active
             and log.log_start_offset == self.log_start_offset
             and log.epochs.writes == self.epoch_writes
@@ -120,6 +121,7 @@ class FolderCopy:
         """Make the folder, or empty it."""
         files = self._files
         files.make_dirs(self.directory)
+        # Files of an earlier try may be of a log that was cut since.
         for name, size in files.entries(self.directory).items():
             if size < 0:
                 files.remove_tree(self.directory / name)
@@ -153,6 +155,7 @@ class FolderCopy:
         def run() -> None:
             if self._files.copy(source, target, position, size) != size:
                 raise OSError(errno.EIO, "the file is shorter than it was written", str(source))
+            # Slice by slice, so that little is left to be synced when the log waits for the swap.
             self._files.fsync(target)
             held.size = position + size
             self.bytes_copied += size

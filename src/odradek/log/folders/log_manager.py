@@ -76,6 +76,8 @@ class LogManager:
         self._clock = clock
         self.defaults = defaults or LogConfig()
         self.on_failure: FailureListener | None = None
+        # Shared with all parts below, which read it. Only `_take`, `taken_out` and a failing folder change
+        # it.
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.producer_bounds = ProducerBounds(lambda: (log.producers for log in self._logs.values()))
         self.damaged = DamagedLogs(files, self.directories.note_error)
@@ -118,6 +120,8 @@ class LogManager:
         return self.directories.online
 
     def _on_write_error(self, log: ReadableLog, error: OSError) -> None:
+        # A full disk may have room again; a failed sync is the log's last whatever the error
+        # (docs/decisions/a-failed-sync-is-the-last.md).
         sync_failed = isinstance(log, PartitionLog) and log.syncing.failed
         self.directories.note_error(log.directory.parent, error, sync_failed=sync_failed)
 
@@ -160,6 +164,7 @@ class LogManager:
         Raises `LogDamagedError` (with `refuses_damage`; else the log is `damaged`, as is one that is in two
         folders) or another `DataDirectoryError`, the logs being as they were.
         """
+        # Nothing is written before all folders have been looked at: a start that is refused changes nothing.
         views = self._loader.look(dict(topic_configs or {}), self.defaults)
         self.identity.begin()
         self._loader.open(views)
@@ -172,6 +177,7 @@ class LogManager:
         log.producers.bounds = self.producer_bounds
 
     def _checkpoint_cut(self, log: PartitionLog) -> None:
+        # Without it the log is not cut: the next start would take the cut for lost records.
         error = self.checkpoints.write_all().errors.get(log.directory.parent)
         if error is not None:
             raise error
@@ -279,6 +285,7 @@ class LogManager:
         """Drop segments that are due, in all logs; how many. Their files go with `removals`."""
         dropped = 0
         for log in self.all():
+            # In a swap segments go by two names: one that is dropped now could come back with it.
             if log.syncing.swap is None:
                 with suppress(KafkaError):
                     dropped += log.apply_retention(now_ms)

@@ -53,7 +53,9 @@ class Moves:
         self._files = files
         self._checkpoints = checkpoints
         checkpoints.coming = self.coming
+        # At most one move of a partition; `end` takes it out, also where it has swapped.
         self._by_key: dict[TopicPartition, Move] = {}
+        # In the order of their coming, so that the oldest goes where there are `MOST_PREFERRED`.
         self._preferred: dict[TopicPartition, Path] = {}
         self.unfinished: dict[TopicPartition, Path] = {}
 
@@ -62,7 +64,7 @@ class Moves:
         return self._by_key.get(key)
 
     def all(self) -> list[Move]:
-        """Those under way, in the order in which they were begun."""
+        """The moves under way, in the order in which they were begun."""
         return list(self._by_key.values())
 
     # Beginning and ending.
@@ -150,7 +152,7 @@ class Moves:
         return path in self._directories.online
 
     def on_failed(self, path: Path) -> None:
-        """A data folder has failed."""
+        """Give up the moves from and to a data folder that has failed."""
         for key, move in list(self._by_key.items()):
             if path in (move.parent, move.source.parent) and not move.has_swapped:
                 # The copy stays: it may be all that is left of the log.
@@ -228,6 +230,8 @@ class Moves:
         if MOVED_FROM not in item.plan.contents.sizes:
             return
         source = self._moved_from(item.plan.directory)
+        # While its data folder is offline the old folder may be there: without the file it would count as
+        # much.
         if source is None or source.parent not in self._directories.paths or self._is_online(source.parent):
             self._files.remove(item.plan.directory / MOVED_FROM)
 

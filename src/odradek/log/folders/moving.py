@@ -86,6 +86,7 @@ class Move:
         self._on_old_failed = on_old_failed
         self._retired = self.source.parent / delete_dir(log.topic, log.partition, uuid4())
         self._copy = FolderCopy(log, directory)
+        # Grows where a log is written to faster than it is copied, so that the swap comes at last.
         self._tail = TAIL_BYTES
         self._missed = 0
 
@@ -115,7 +116,7 @@ class Move:
                 writes; or what comes behind the swap has failed.
         """
         log = self.log
-        # What the cleaner is putting in is put in first, it puts in no more from now on.
+        # A segment that the cleaner is swapping in is swapped in first; none may be from now on.
         try:
             log.syncing.finish_swap()
         except OSError as error:
@@ -154,6 +155,8 @@ class Move:
             yield piece
             if settled is None or self.is_over:
                 return False
+            # The new data folder's checkpoints speak of the log before it is there under its name: a start
+            # that finds it has to know its recovery point and its start.
             self.is_settling = True
             try:
                 yield self._checkpoint()
@@ -179,6 +182,7 @@ class Move:
             self._tail = min(2 * self._tail, LONGEST_TAIL_BYTES)
             return False
         place = self.parent / partition_dir(*self.key)
+        # A rename would replace an empty folder, and fail with a full one, in a way that says neither.
         if files.exists(place):
             raise OSError(errno.EEXIST, "there is a folder of that name", str(place))
         try:
@@ -210,6 +214,7 @@ class Move:
         """Get the old folder out of the way."""
         log, files = self.log, self._files
         here = log.directory
+        # The new name first: with both names lost the log would be gone.
         try:
             yield lambda: files.fsync_dir(self.parent)
         except OSError as error:

@@ -1,7 +1,7 @@
 """Producer state on the disk: `<offset>.snapshot` (docs/log_format.md, "Producer snapshots").
 
-One is written when a segment is rolled and at a clean stop, so that a start need not read the whole log. A
-snapshot that does not check out is removed and an older one taken: the log has everything it says.
+A snapshot is written when a segment is rolled and at a clean stop, so that a start need not read the whole
+log. A snapshot that is damaged is removed, and an older one is used: the log has all that it said.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshotError(f"it has {len(fields)} producers, it says {count}")
     entries = []
     for producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn in fields:
+        # Of the five batches the format has the last alone; `recall_recent_batches` reads the others.
         last = BatchMetadata(last_sequence, last_offset, delta, timestamp) if last_offset >= 0 else None
         entries.append(
             ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, max(txn, NO_OFFSET), last)
@@ -155,6 +156,7 @@ class ProducerSnapshots:
                 self.remove(offset)
                 continue
             for entry in entries:
+                # As if it had expired while the broker was down (`ProducerStateManager.loadFromSnapshot`).
                 if not is_expired(entry, now_ms, expiration_ms):
                     state.load(entry)
             state.end_offset = self._newest = offset
@@ -164,6 +166,7 @@ class ProducerSnapshots:
     def take(self, state: ProducerState, *, sync: bool) -> Path | None:
         """Write a snapshot of the state; None if there is one for its offset already."""
         offset = state.end_offset
+        # Nothing has come since the last: its file says the same.
         if offset <= self._newest:
             return None
         path = self.path(offset)

@@ -1,12 +1,12 @@
 """A file of fixed-size entries in rising order, reserved at its full size while it is written to.
 
-What the offset index and the time index have in common (docs/log_format.md, "Index files"). The index of the
+It has what the offset index and the time index share (docs/log_format.md, "Index files"). The index of the
 active segment has `segment.index.bytes` reserved (a sparse file of zeros) and is trimmed to its entries when
 its segment is no longer written to. Nothing is kept in memory: a search reads about as many small pieces of
 the page cache as it has steps.
 
-An index may be taken up without being looked at (`defer`): a start with many segments opens no index, the
-first use of one does.
+An index may be taken up without being looked at (`defer`): a start with many segments opens no index; that is
+left to the first use.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ class IndexFile:
     def replace_all(self, content: bytes) -> None:
         """Write these entries in place of all there are, and trim."""
         file = self._file()
+        # First, so that a write that fails leaves an index without entries, not one with wrong entries.
         self.entries = 0
         file.truncate(0)
         if content:
@@ -152,7 +153,7 @@ class IndexFile:
                 high = middle
         if low == high:
             return low - 1, self.entry(low - 1) if low else None
-        # The entry before those that are left may be the one.
+        # The answer may be the entry before those that are left.
         first = max(0, low - 1)
         unpack, width = self.layout.unpack_from, self.entry_bytes
         data = self._file().pread((high - first) * width, first * width)
@@ -170,6 +171,7 @@ class IndexFile:
         """Keep the first `count` entries; the rest becomes zeros, of the size reserved."""
         file = self._file()
         self.entries = min(self.entries, count)
+        # Shorter and longer again, which fills it with zeros: where it is not trimmed, they end the entries.
         file.truncate(self.entries * self.entry_bytes)
         file.truncate(self.max_entries * self.entry_bytes)
 

@@ -32,6 +32,7 @@ def check_index_sizes(sizes: Mapping[str, int], base_offset: int) -> None:
     """Raise `CorruptIndexError` where an index is missing, or has a size that none can have."""
     stem = numbered(base_offset, "")
     size, time_size = sizes.get(stem + INDEX_SUFFIX), sizes.get(stem + TIME_INDEX_SUFFIX)
+    # The usual case first: a start asks this of each segment of each log.
     if (
         size is not None
         and time_size is not None
@@ -155,6 +156,7 @@ class SegmentFiles:
     def create(self, now_ms: int, preallocate_bytes: int = 0) -> None:
         """Make the files of a new segment, taking the place of any that were left over."""
         self._handle = self._files.open(self.path, create=True)
+        # A file of that name is what a roll that failed has left.
         self._handle.truncate(0)
         if preallocate_bytes:
             self._handle.truncate(preallocate_bytes)
@@ -196,18 +198,20 @@ class SegmentFiles:
             handle.close()
 
     def move_to(self, directory: Path) -> None:
-        """The files are in another folder from now on, with the same content as far as it counts."""
+        """Go on with the files in another folder, with the same content as far as it counts."""
         self.release()
         self._directory = directory
         self._path = None
         for index in (self._offset_index, self._time_index, self._txn_index):
             if index is not None:
                 index.path = directory / index.path.name
+        # Only `size` bytes were copied.
         self._unclean_end = False
 
     def _trim(self) -> None:
         self.offset_index.trim()
         self.time_index.trim()
+        # Preallocated zeros, and what a failed write has left: a start would take both for a torn tail.
         if self._file().size() != self.size:
             self._file().truncate(self.size)
         self._unclean_end = False
@@ -221,7 +225,7 @@ class SegmentFiles:
         self._unclean_end = False
 
     def become_active(self) -> None:
-        """The segment will be written to."""
+        """Get ready to be written to."""
         self.offset_index.reserve()
         self.time_index.reserve()
 

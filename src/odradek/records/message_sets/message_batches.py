@@ -131,6 +131,7 @@ def _wrapper_at_once(
     inner = inner_messages(header, message, max_size)
     kind = header.timestamp_type
     append_time = kind is TimestampType.LOG_APPEND_TIME
+    # However long: its messages are unpacked already, and bounded by `max_size`.
     out = bytearray(HEADER_BYTES)
     end, count, first, last, base, largest = message_kernel.take_messages(
         inner,
@@ -149,6 +150,7 @@ def _wrapper_at_once(
     shift = header.offset - last if header.magic and header.offset else 0
     if header.magic and header.offset and header.offset < last:
         return None
+    # The one sum that would wrap around; the slow road has the offset that Kafka's reader gives.
     if first + shift < -(2**63):
         return None
     return _finished(out, kind, count, first + shift, last + shift, base, largest)
@@ -197,7 +199,7 @@ class _Gathered:
         self.kind = TimestampType.NO_TIMESTAMP_TYPE
 
     def fits(self, record: Record) -> bool:
-        """Return whether a batch can go on with it: offsets grow, and a broker's time is one for all."""
+        """Return whether a batch can go on with a record: offsets grow, and a broker sets a single time."""
         return self.count == 0 or (
             self.last < record.offset <= self.base + _MAX_DELTA
             and record.timestamp_type is self.kind
@@ -206,7 +208,7 @@ class _Gathered:
         )
 
     def add(self, record: Record) -> None:
-        """Write it behind the others."""
+        """Write a record behind the others."""
         offset, timestamp, kind, key, value, _ = record
         if self.count == 0:
             self.base, self.kind = offset, kind
