@@ -48,8 +48,9 @@ def whole_entries(data: Buffer, most: int) -> tuple[int, int, int, int]:
         most: How many bytes the entries may have together.
 
     Returns:
-        The end of the last one that is whole and within `most`, -1 where one is broken; then the size, the
-        first and the last offset of the next entry, as its header says; a size of 0 where that is not there.
+        The end of the last entry that is whole and within `most`, -1 where an entry is broken; then the size,
+        the first and the last offset of the next entry, as its header says; a size of 0 where that is not
+        there.
     """
     position, end = 0, len(data)
     limit = min(most, end)
@@ -96,6 +97,8 @@ def walk(
     size = len(data)
     position = 0
     max_timestamp = -1
+    # `count` bounds the loop by what the header claims, and `scan` by the bytes: a record takes seven at
+    # least.
     refused: list[tuple[int, int, int]] = []
     for index in range(count):
         problem, position, timestamp_delta, offset_delta, _, key_length, *_ = scan(data, position, size)
@@ -103,7 +106,7 @@ def walk(
             return problem, index, max_timestamp, refused
         if offset_delta != index:
             return OFFSET_DELTA, index, max_timestamp, refused
-        # Java's sums wrap around in 64 bits: what was written so is read here as it is there.
+        # Java's sums wrap around in 64 bits, and a record that was written so is read so here too.
         timestamp = base_timestamp + timestamp_delta
         if not INT64_MIN <= timestamp <= INT64_MAX:
             timestamp = wrap64(timestamp)
@@ -227,7 +230,7 @@ def append_record(
             _append_nullable(body, payload)
     else:
         body += b"\x00"
-    # Its length is a varint of 32 bits: readers would take a larger one for a negative.
+    # Its length is a varint of 32 bits: readers would take a larger length for a negative.
     if len(body) > 0x7FFF_FFFF:
         raise ValueError("a record of more than 2^31-1 bytes")
     batch += encode_varint(len(body))

@@ -124,6 +124,7 @@ def scan(data: bytes, position: int, size: int) -> Scan:
         return _BAD_STRUCTURE
     headers_position = position
     if header_count:
+        # A header takes two bytes at least: a larger count cannot be, and would keep the loop busy.
         if header_count < 0 or header_count > end - position:
             return _bad(HEADER_COUNT)
         position = _skip_headers(data, position, end, header_count)

@@ -57,6 +57,7 @@ def accept_batch(
         False for records that unpack to more than `max_unpacked`, None for everything else.
     """
     size = len(buffer)
+    # The cheap checks first. Their order tells nothing: `validate` finds out what is wrong, in Kafka's order.
     if not HEADER_BYTES <= size <= max_bytes:
         return None
     header = BatchHeader._make(HEADER_STRUCT.unpack_from(buffer))

@@ -140,4 +140,5 @@ def _lz4_level(level: int | None) -> int:
         return 1
     if not 1 <= level <= 17:
         raise ValueError(f"lz4 level {level} is not within 1 and 17")
+    # Below 3 this library compresses fast, above 12 it knows no level; Kafka's all mean the slow compressor.
     return max(3, min(level, 12))

@@ -65,6 +65,7 @@ def assign_offsets(
         else:
             max_timestamp = header.max_timestamp
         crc = header.crc
+        # `header` may have the true max timestamp where the bytes have a wrong one.
         (stored,) = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_AT)
         if attributes != header.attributes or max_timestamp != stored:
             crc = _stamp(view[position : position + size], attributes, max_timestamp)

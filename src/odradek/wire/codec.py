@@ -1,7 +1,7 @@
 """One message in one version: decoded from bytes, encoded into them.
 
-`codec_of` gives the compiled codec (`_codec`) where there is one, else the functions that
-`odradek.wire.decoder` and `encoder` generate. The compiled one hands to these all that is not in order.
+`codec_of` gives the compiled codec (`_codec`) where it is installed, else the functions that
+`odradek.wire.decoder` and `encoder` generate. The compiled codec hands to these all that is not in order.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class Field:
             self.json_name = head + "".join(word.capitalize() for word in tail)
 
     def is_default(self, value: Any) -> bool:
-        """Return whether a value is the one that is taken for granted."""
+        """Return whether a value is the default, which is taken for granted."""
         if self.default is not UNSET:
             return bool(value == self.default) and (value is None) == (self.default is None)
         if self.kind == "struct":
@@ -317,7 +317,7 @@ def nested(
     tagged: str = "",
     json: str = "",
 ) -> Any:
-    """One struct in place (not an array of them).
+    """A single struct in place (not an array of them).
 
     Args:
         of: the struct's class.

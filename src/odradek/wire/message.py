@@ -241,6 +241,7 @@ class _PerVersion(dict[int, "Any"]):
         if version not in cls.VERSIONS:
             known = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}" if cls.VERSIONS else "none"
             raise ValueError(f"{cls.__name__} has no version {version} (known: {known})")
+        # Not at import: a process uses few messages, and of these one or two versions.
         made = self[version] = self._make(cls, version)
         return made
 

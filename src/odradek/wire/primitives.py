@@ -50,6 +50,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     value = byte & 0x7F
     shift = 7
     while byte > 0x7F:
+        # Bounded, or a frame of 0x80 bytes would make a number of any size.
         if shift > 28:
             raise ProtocolError(f"varint at byte {position - 5} is longer than 5 bytes")
         byte = buffer[position]
@@ -79,6 +80,7 @@ def read_tag_header(buffer: Buffer, position: int, end: int, previous: int) -> t
     """
     tag, position = read_uvarint(buffer, position)
     size, position = read_uvarint(buffer, position)
+    # KIP-482 wants them in rising order; so none comes twice, and which of the two counts is no question.
     if tag <= previous or tag > _INT32_MAX:
         raise ProtocolError(f"tag {tag} after tag {previous}: tags must ascend")
     limit = position + size
@@ -123,6 +125,7 @@ def join_tags(
     """
     tags = dict(known)
     for tag, content in (unknown or {}).items():
+        # A peer of that version would take the bytes for the declared field.
         if tag in declared:
             raise ValueError(f"unknown tag {tag} is one of the declared tags")
         tags[tag] = content
@@ -152,6 +155,7 @@ def uuid_from_text(text: str) -> bytes:
         uuid = binascii.a2b_base64(text.replace("-", "+").replace("_", "/") + "==")
     except ValueError:
         uuid = b""
+    # Written again and compared: the decoder takes other letters, and bits that no text of Kafka's has.
     if len(uuid) != 16 or uuid_to_text(uuid) != text:
         raise ValueError(f"{text!r} is not a uuid of 22 characters")
     return uuid

@@ -1,7 +1,7 @@
 """From a declaration to the table by which the compiled codec works (`_codec`).
 
 The table of a struct in one version has a row for each field, in the order in which the codec comes to them:
-those in line, the tagged ones, and those that the version does not have, which get their default.
+fields in line, tagged fields, and fields that the version does not have, which get their default.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Struct:
     """A structure: slots, a constructor with keywords and defaults, `==` and `repr`.
 
-    `unknown_tagged_fields` holds those that this release does not know, number to content, or None.
+    `unknown_tagged_fields` holds tagged fields that this release does not know, number to content, or None.
     """
 
     __slots__ = ("unknown_tagged_fields",)
@@ -78,6 +78,7 @@ def struct_fields(
             tagged.append(field)
         else:
             inline.append(field)
+    # In line they stand as they are declared, tagged ones in the order of their numbers (KIP-482).
     tagged.sort(key=lambda field: field.tag or 0)
     return inline, tagged, absent
 
