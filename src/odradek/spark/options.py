@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from odradek.spark.where.conditions import Where
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
+# A batch passes over these, as the connector does; all else that has no meaning is refused.
 STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 ENDS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 SOURCE_OPTIONS = (
@@ -187,6 +188,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         notes += [f"{name} option ignored in batch queries" for name in STREAM_LIMITS if name in given]
     least, most = _offsets_per_trigger(given)
     smallest, largest = _records_per_partition(given)
+    # 0 is a value of its own here, as it is of none of the others.
     retry_interval_ms = given.integer("fetchOffset.retryIntervalMs", 0)
     return SourceOptions(
         client=client,
@@ -236,13 +238,16 @@ def _where(given: Given, streaming: bool) -> "Where | None":
     text = given.text("where")
     if text is None:
         return None
+    # Imported here: a read without conditions does not need it, and starts sooner.
     from odradek.spark.where.parser import parse_where
 
+    # A stream has no `now()`: it would stand still at the stream's start.
     return parse_where(text, None if streaming else time.time_ns() // 1000)
 
 
 def _columns(given: Given) -> tuple[str, ...]:
     """The columns of a topic as it is; which those of a typed read need, `formats.columns` knows."""
+    # Called for what it refuses: mistakes are told at `load()`, not by a task.
     typed_options.source_sides(given)
     if typed_options.wants_types(given):
         return BASE_COLUMNS
@@ -268,6 +273,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     if topic == "":
         raise ValueError("topic must name a topic, got an empty name")
     exactly_once = given.choice("deliveryGuarantee", ("at-least-once", "exactly-once")) == "exactly-once"
+    # Who gives these expects transactions, which there would be none of.
     if not exactly_once:
         for name in ("transactionalIdPrefix", "twoPhaseCommit", "writeId", "writeVersion"):
             if name in given:
@@ -291,6 +297,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
 
 def _id_part(given: Given, name: str) -> str | None:
     text = given.text(name)
+    # The colon parts ids of tasks and further groups from the query's (`coordinators.SEPARATOR`).
     if text == "" or (text is not None and ":" in text):
         raise ValueError(f"{name} must be a name without ':', got {text!r}")
     return text
@@ -299,6 +306,7 @@ def _id_part(given: Given, name: str) -> str | None:
 def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition, ...]]:
     """(topics, pattern, assigned): one of them, the others empty."""
     chosen = [name for name in STRATEGIES if name in given]
+    # The sentences are the connector's: scripts and people look for them.
     if len(chosen) != 1:
         number = "One" if not chosen else "Only one"
         verb = "must" if not chosen else "can"
@@ -321,6 +329,7 @@ def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition,
             )
         from odradek.util.java_regex import JavaPatternError, compile_java
 
+        # Compiled for its errors alone: the text travels to who looks for topics.
         try:
             compile_java(value)
         except JavaPatternError as error:
@@ -335,9 +344,13 @@ def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition,
 
 
 def _limit(given: Given, side: str, default: Limit) -> Limit:
-    """One end of the read; a timestamp for all wins over timestamps by partition, and those over offsets."""
+    """One end of the read; a timestamp for all wins over timestamps by partition, and those over offsets.
+
+    The order is that of the connector's `KafkaSourceProvider.getKafkaOffsetRangeLimit`.
+    """
     timestamp = given.text(f"{side}Timestamp")
     if timestamp is not None:
+        # What Java's `Long.parseLong` takes: no blanks and no underscores, which Python's `int` does.
         if not re.fullmatch(r"[+-]?\d{1,19}", timestamp):
             raise ValueError(f"Expected a single long value, got {timestamp}")
         return AtTimestamp(_time_ms(f"{side}Timestamp", int(timestamp)))
@@ -362,7 +375,8 @@ def _limit(given: Given, side: str, default: Limit) -> Limit:
 
 
 def _time_ms(what: str, time_ms: int) -> int:
-    """Return a time that a broker can be asked for; a negative one asks it for something else."""
+    """Return a time that a broker can be asked for, or raise `ValueError`."""
+    # Negative times ask ListOffsets for the end, the beginning, the newest record, and more.
     if not 0 <= time_ms <= MOST_OFFSET:
         raise ValueError(f"{what} is {time_ms}; it is milliseconds since 1970, from 0 to {MOST_OFFSET}")
     return time_ms
@@ -404,6 +418,7 @@ def _check_order(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartit
         )
     for tp, start in starts.items():
         end = ends[tp]
+        # -1 and -2 stand for offsets that are not known yet.
         if start >= 0 and end >= 0 and start > end:
             raise ValueError(
                 f"The specified start {what} {start} is greater than the end {what} {end} for topic "

@@ -36,7 +36,9 @@ _DEFAULTS = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
+    # Each partition is made, elected and told before the first transaction; nobody needs 50 in a test.
     "transaction.state.log.num.partitions": "5",
+    # A test waits for a follower and for a stop as long as these last.
     "replica.fetch.backoff.ms": "50",
     "controlled.shutdown.retry.backoff.ms": "100",
 }
@@ -76,6 +78,7 @@ def wait_until(
     while True:
         try:
             value = look()
+            # 0 is an answer: the first broker's id.
             if value is not None and value is not False:
                 return value
         except passing as problem:
@@ -129,8 +132,11 @@ class Cluster(InBlock):
         self._session_timeout_ms = session_timeout_ms
         self.server = MemoryServer()
         self._cuts: set[tuple[int, int]] = set()
+        """Pairs of brokers: what the first asks of the second is lost. `heal` empties it and the next two."""
         self._refusals: Counter[tuple[int, int]] = Counter()
+        """By pairs like those of `_refusing`, which alone have any."""
         self._refusing: set[tuple[int, int]] = set()
+        """Pairs of brokers: the second refuses the first's connections."""
         self._config = cluster_defaults(brokers)
         self.security = Security.of(security)
         self._keywords = {**config, "security": self.security}
@@ -165,6 +171,7 @@ class Cluster(InBlock):
                 lambda: add_scram_users(broker.controller, users)
             )
         )
+        # Notices of configs are followed in their order: who knows the last user knows all of them.
         *_, last = users
         entity = f"users/{sanitize(last.name)}"
         self.wait_until(
@@ -173,6 +180,8 @@ class Cluster(InBlock):
 
     def close(self) -> None:
         """Stop all brokers at once, and remove their data unless its folder was named."""
+        # Who is cut off from the controller could not stop in good order. All stop at once, as the leads of
+        # each would move to the next otherwise.
         self.heal()
         threads = [threading.Thread(target=member.end) for member in self.brokers if member.is_running]
         for thread in threads:
@@ -235,6 +244,7 @@ class Cluster(InBlock):
             topic, index: its name and number.
         """
 
+        # In a tuple, as "no such partition" is an answer that ends the wait.
         def look() -> tuple[PartitionImage | None] | None:
             # Who has just ceased to be the controller, or has not begun, knows of nobody.
             image: ClusterImage = self.brokers[self.controller].call(lambda b: b.controller.image)
@@ -252,6 +262,8 @@ class Cluster(InBlock):
             topic, index: the partition.
         """
 
+        # Both have to say so: a broker that is cut off leads until it hears otherwise, and a broker that the
+        # controller has chosen leads when LeaderAndIsr has come.
         def look() -> int | None:
             for broker_id in self.live:
                 replica = self.brokers[broker_id].call(lambda b: b.replicas.find(topic, index))
@@ -316,10 +328,10 @@ class Cluster(InBlock):
         self.wait_until(is_there)
 
     def wait_until(self, look: Callable[[], Any]) -> Any:
-        """Look again and again until something true comes of it, which is returned.
+        """Call `look` again and again until it returns something true, and return that.
 
         Raises:
-            TimeoutError: nothing has in half a minute.
+            TimeoutError: it has not in half a minute.
         """
         return wait_until(look, _WAIT_S, _LOOK_S)
 
@@ -409,11 +421,16 @@ class _Member(Broker):
         self.number = number
         self._cluster = cluster
         self._sessions: list[MemoryStore] = []
+        """All that the broker has opened since they were ended last: it opens another after each expiry."""
         self._paused: threading.Event | None = None
+        """Set by `resume`; None while the loop runs."""
         self._killed = False
         self._cut_off = False
+        """Whether the metadata store is out of reach: no session can be opened."""
         self._timers: list[threading.Timer] = []
+        """They end sessions of brokers that are dead or cut off, as a store does after a while."""
         self._transport: FaultyTransport | None = None
+        """Of the present life; None before the first."""
 
     @property
     def is_running(self) -> bool:
@@ -454,10 +471,12 @@ class _Member(Broker):
         self._port = self.port
 
     def start_again(self) -> None:
+        # Its old registration would be in the way until the session's timeout.
         self.expire()
         self.start()
 
     def end(self) -> None:
+        # A loop that stands still would never hear of it.
         self.resume()
         super().stop()
         self.expire()
@@ -487,6 +506,7 @@ class _Member(Broker):
 
     def expire(self) -> None:
         timers, self._timers = self._timers, []
+        # What they would do later is done now; those that have fired do no harm twice.
         for timer in timers:
             timer.cancel()
             timer.function()
@@ -498,6 +518,7 @@ class _Member(Broker):
         if self._paused is None:
             assert self._loop is not None
             paused = self._paused = threading.Event()
+            # Waited for, so that nothing is done any more when `pause` has returned.
             begun = threading.Event()
 
             def stand_still() -> None:

@@ -34,6 +34,7 @@ from odradek.util.properties import escaped_value
 if TYPE_CHECKING:
     from odradek.client.types import PartitionInfo
 
+# Long, as a machine may be busy with the tests of others; what is quick does not wait.
 START_S = 60.0
 WAIT_S = 60.0
 _LOOK_S = 0.02
@@ -86,9 +87,11 @@ class ProcessCluster(InBlock):
         self._config = cluster_defaults(brokers) | properties_from_keywords(config)
         self._members = [_Process(number, racks[number] if racks else None) for number in range(brokers)]
         self._folder: Path | None = None
+        """None, like the next three, before `start` and after `close`."""
         self._store: EmbeddedStore | None = None
         self._server: StoreServer | None = None
         self._sockets: str | None = None
+        """A folder of its own for the store's socket."""
 
     # ------------------------------------------------------------------ life
 
@@ -110,6 +113,7 @@ class ProcessCluster(InBlock):
             self._store, Path(self._sockets) / _SOCKET, session_timeout_ms=self._session_timeout_ms
         )
         self._server.start()
+        # All at once: one that has data may wait for another before it is ready (docs/cluster.md).
         for member in self._members:
             member.begin(self._command(member), self._log_of(member))
         for member in self._members:
@@ -118,6 +122,7 @@ class ProcessCluster(InBlock):
 
     def _command(self, member: _Process) -> list[str]:
         assert self._folder is not None and self._sockets is not None
+        # What the test says goes before, but for what makes it this broker of this cluster.
         own = {
             "listeners": f"PLAINTEXT://127.0.0.1:{member.port}",
             **self._security_of(member),
@@ -146,6 +151,7 @@ class ProcessCluster(InBlock):
 
     def close(self) -> None:
         """Stop all brokers and the store, and remove the data unless its folder was named."""
+        # A process that is stopped hears of SIGTERM only when it goes on.
         for member in self._members:
             member.send(signal.SIGCONT)
             member.send(signal.SIGTERM)
@@ -207,6 +213,7 @@ class ProcessCluster(InBlock):
         """The id of the controller, once there is one that runs."""
 
         def look() -> int | None:
+            # Who answers may not have heard yet that the controller is dead.
             with self.admin() as admin:
                 node = admin.describe_cluster().controller
             return node.id if node is not None and node.id in self.live else None
@@ -272,11 +279,11 @@ class ProcessCluster(InBlock):
         self.wait_until(lambda: set(self.partition(topic, index).in_sync_replicas) == isr)
 
     def wait_until(self, look: Callable[[], Any]) -> Any:
-        """Look again and again until something true comes of it, which is returned. Errors of brokers that
-        are away or have not been told yet count as not true.
+        """Call `look` again and again until it returns something true, and return that. Errors of brokers
+        that are away or have not been told yet count as not true.
 
         Raises:
-            TimeoutError: nothing has in a minute; the message has the last error.
+            TimeoutError: it has not in a minute; the message has the last error.
         """
         return wait_until(look, WAIT_S, _LOOK_S, (OdradekError,))
 
@@ -284,6 +291,7 @@ class ProcessCluster(InBlock):
         for member in self._members:
             if not member.is_running:
                 raise RuntimeError(f"broker {member.number} has ended:\n{self._end_of_log(member)}")
+            # Each is asked by its own address: brokers know of each other one after the other.
             with self._admin_of(f"127.0.0.1:{member.port}") as admin:
                 if len(admin.describe_cluster().nodes) < len(self.live):
                     return False
@@ -335,8 +343,11 @@ class _Process:
         self.number = number
         self.rack = rack
         self.port = 0
+        """0, a free port, until the first start; kept from then on, so that clients find the broker again."""
         self._process: subprocess.Popen[bytes] | None = None
+        """The newest; it may have ended by itself."""
         self._said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        """The address when the process is ready, and None at the end of its output. Anew for each process."""
         self._log: Path | None = None
         self._reader: threading.Thread | None = None
 
@@ -356,7 +367,8 @@ class _Process:
         self._log = log
         self._said = queue.SimpleQueue()
         with log.open("ab") as output:
-            # Its standard input ends with this process, and it with that.
+            # Its standard input ends with this process, and the broker with that (`lifeline.py`). In a
+            # session of its own it does not get the terminal's Ctrl-C: `close` stops it.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, start_new_session=True
             )
@@ -365,6 +377,7 @@ class _Process:
         self._reader.start()
 
     def _read(self, output: IO[bytes]) -> None:
+        # To the end: a pipe that nobody reads fills, and then the process waits.
         said = self._said
         for line in output:
             text = line.decode(errors="replace").strip()
@@ -385,6 +398,7 @@ class _Process:
 
     def send(self, number: signal.Signals) -> None:
         if self._process is not None and self.is_running:
+            # It may end in between.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
 

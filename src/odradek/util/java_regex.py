@@ -30,6 +30,7 @@ Ranges = list[tuple[int, int]]
 """Characters by number: first and last, ascending, apart from each other."""
 
 _MOST = sys.maxunicode
+# Java's line terminators; `.` takes none of them, and `$` also stands before the last one of the text.
 _LINE_ENDS = "\n\r\x85\u2028\u2029"
 _LETTERS = string.ascii_letters
 _ASCII_CLASSES = {
@@ -105,6 +106,7 @@ def compile_java(pattern: str) -> re.Pattern[str]:
     """
     translated = _Translator(pattern).whole()
     try:
+        # For `\b` and `\B` alone, which are about ASCII since Java 19 (JDK-8264160), as `\w` has ever been.
         return re.compile(translated, re.ASCII)
     except re.error as error:
         raise JavaPatternError(f"{error.msg} in {pattern!r}") from None
@@ -165,7 +167,7 @@ def _cases(char: str, *, unicode: bool) -> set[str]:
 def _written(ranges: Ranges) -> str:
     """Return a class of Python's with exactly these characters."""
     if not ranges:
-        return "(?!)"
+        return "(?!)"  # `[]` is none of Python's classes
     if ranges == [(0, _MOST)]:
         return r"[\x00-\U0010ffff]"
     parts = [f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in ranges]
@@ -179,8 +181,10 @@ class _Translator:
         self._pattern = pattern
         self._at = 0
         self._groups = 0
+        """How many capturing groups have begun: those that a back reference may name."""
         self._names: set[str] = set()
         self._flags: frozenset[str] = frozenset()
+        """The flags that hold here; those of a group end with it."""
 
     def whole(self) -> str:
         text = self._alternatives()
@@ -200,6 +204,7 @@ class _Translator:
         parts: list[str] = []
         while self._peek() not in ("", "|", ")"):
             if self._accept("\\Q"):
+                # What is behind it repeats its last character alone.
                 quoted = self._quoted()
                 parts += [self._literal(char) for char in quoted]
                 if quoted:
@@ -226,6 +231,7 @@ class _Translator:
             self._at = bounds.end()
         else:
             return ""
+        # Lazy or possessive, which Python writes in the same way since 3.11.
         if self._peek() in ("?", "+"):
             self._at += 1
         return self._pattern[start : self._at]
@@ -238,6 +244,7 @@ class _Translator:
             return _written(self._class())
         if char == ".":
             return _written([(0, _MOST)] if "s" in self._flags else _negated(_of(_LINE_ENDS)))
+        # Anchors are put into brackets, since Python repeats no bare anchor.
         if char == "^":
             return "(?m:^)" if "m" in self._flags else r"(?:\A)"
         if char == "$":
@@ -250,6 +257,7 @@ class _Translator:
     def _group(self) -> str:
         self._at -= 1
         before = self._flags
+        # The longest first: `(?<` begins a name, and `(?<=` does not.
         opening = next(
             (
                 opening_text
@@ -307,6 +315,7 @@ class _Translator:
     # --- single characters
 
     def _literal(self, char: str) -> str:
+        # Python's own flag would be about ASCII, or about Unicode, in the whole pattern.
         if "i" in self._flags:
             return _written(_of(_cases(char, unicode="u" in self._flags)))
         return re.escape(char)
@@ -332,12 +341,13 @@ class _Translator:
             self._at = end + 1
             return f"(?P={name})"
         if char in "123456789":
+            # More digits belong to it only as long as there is a group of that number.
             number = char
             while self._peek() in tuple(string.digits) and int(number + self._peek()) <= self._groups:
                 number += self._take()
             if int(number) > self._groups:
                 raise self._wrong(f"group {number} is not there yet")
-            # In brackets: a digit behind it is none of its own.
+            # In brackets: a digit behind it does not belong to the number.
             return f"(?:\\{number})"
         ranges = self._escaped_class(char)
         if ranges is not None:
@@ -365,6 +375,7 @@ class _Translator:
         else:
             name = self._take()
         if name in _ASCII_CLASSES:
+            # Without regard to case, upper and lower case are the same class in Java.
             cased = "i" in self._flags and name in ("Lower", "Upper")
             return _of(_LETTERS if cased else _ASCII_CLASSES[name])
         category = name.removeprefix("Is")
@@ -388,6 +399,7 @@ class _Translator:
         if char in _CONTROLS:
             return _CONTROLS[char]
         if char == "0":
+            # Three digits only if the number fits a byte.
             digits_match = re.compile(r"[0-3]?[0-7]{1,2}", re.ASCII).match(self._pattern, self._at)
             return self._numbered(digits_match, 8, "illegal octal escape sequence")
         if char == "x":
@@ -399,6 +411,7 @@ class _Translator:
             return self._numbered(digits_match, 16, "illegal Unicode escape sequence")
         if char == "c":
             return chr(ord(self._take()) ^ 64)
+        # Java keeps all letters for escapes to come; any other sign stands for itself.
         if char.isascii() and char.isalnum():
             raise self._wrong(f"\\{char} is not understood here, or illegal")
         return char
@@ -423,9 +436,11 @@ class _Translator:
             char = self._peek()
             if not char:
                 raise self._wrong("unclosed character class")
+            # The first sign of a class is a member, a `]` too.
             if char == "]" and (members is not None or result is not None):
                 self._at += 1
                 break
+            # All that stands between two `&&` is one side of the intersection.
             if self._accept("&&"):
                 if members is None or self._peek() == "&":
                     raise self._wrong("a class before && is missing, or there are more than two &")
@@ -446,6 +461,7 @@ class _Translator:
         low: str | Ranges = self._class_char()
         if not isinstance(low, str):
             return low
+        # A `-` before a bracket is a member of its own, as in Java's `Pattern.range`.
         behind = self._pattern[self._at + 1 : self._at + 2]
         if self._peek() != "-" or behind in ("]", "[", ""):
             return self._single(low, low)
@@ -473,6 +489,7 @@ class _Translator:
         if not unicode:
             letters = [char for char in _LETTERS if low <= char <= high]
         else:
+            # No character beyond plane 1 has a case.
             letters = [chr(n) for n in range(ord(low), min(ord(high), 0x1FFFF) + 1)]
         return _union(ranges, _of(case for char in letters for case in _cases(char, unicode=unicode)))
 

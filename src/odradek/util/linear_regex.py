@@ -24,7 +24,9 @@ MAX_CHARACTERS = 2_000
 """RE2 has bounds on all, too: a short pattern could ask for a machine of any size, and a long one is read
 character by character."""
 MAX_DEPTH = 100
+"""The parser calls itself for each group: a pattern of brackets alone could end the thread's stack."""
 _STEPS_KEPT = 10_000
+"""Steps that a pattern remembers; further ones are found out each time."""
 
 
 class PatternError(ValueError):
@@ -58,7 +60,7 @@ def _at_word_boundary(text: str, at: int) -> bool:
 _CLASSES: dict[str, _Test] = {
     "d": lambda char: char in "0123456789",
     "w": _is_word,
-    "s": lambda char: char in "\t\n\f\r ",
+    "s": lambda char: char in "\t\n\f\r ",  # without \v, as in RE2
 }
 _HEXADECIMAL = re.compile(r"([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,8})\}")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
@@ -75,6 +77,7 @@ def _negated(test: _Test) -> _Test:
 
 
 def _folded(test: _Test) -> _Test:
+    # Both ways, as the pattern's letter may be of either case.
     return lambda char: test(char) or test(char.lower()) or test(char.upper())
 
 
@@ -86,8 +89,10 @@ class _Parser:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
+        """Only grows, which is why parsing ends."""
         self.depth = 0
         self.ignore_case = self.dot_all = False
+        """The flags that hold here; a group's end with it."""
 
     def fail(self, why: str) -> PatternError:
         return PatternError(f"{why} at {self.at} in {self.pattern!r}")
@@ -142,6 +147,7 @@ class _Parser:
         times = 0
         while (bounds := self.bounds()) is not None:
             times += 1
+            # RE2 refuses it as well: `a**` may be a mistake, and multiplies what `a{9}{9}` builds.
             if times > 1:
                 raise self.fail("a repetition of a repetition")
             # Which one is tried first makes no difference to whether there is a match.
@@ -158,8 +164,9 @@ class _Parser:
             return None
         low, comma, high = self.pattern[self.at + 1 : end].partition(",")
         if not (low.isascii() and low.isdigit()) or (high and not (high.isascii() and high.isdigit())):
-            # As in RE2 it stands for itself then.
+            # As in RE2 the brace stands for itself then.
             return None
+        # Five digits are beyond `MAX_REPEAT` already, and no work for `int`.
         least = int(low[:5])
         most = least if not comma else (int(high[:5]) if high else None)
         if max(least, most or 0) > MAX_REPEAT or (most is not None and most < least):
@@ -181,6 +188,7 @@ class _Parser:
             return self.char(self.char_class())
         if char == ".":
             return self.char((lambda _: True) if self.dot_all else (lambda other: other != "\n"))
+        # Of the text, not of a line: RE2's flag m is not known here.
         if char == "^":
             return ("look", _LOOKS["A"])
         if char == "$":
@@ -223,6 +231,7 @@ class _Parser:
                 return True
             elif char == ")":
                 return False
+            # U turns greed around, which makes no difference to whether there is a match.
             elif char != "U":
                 raise self.fail(f"(?{char} is not known")
 
@@ -262,6 +271,7 @@ class _Parser:
         negative = self.accept("^")
         tests: list[_Test] = []
         ranges: list[tuple[str, str]] = []
+        # A `]` that comes first is a member.
         first = True
         while first or self.peek() != "]":
             first = False
@@ -308,7 +318,9 @@ class LinearPattern:
 
     def __init__(self, pattern: str) -> None:
         self._nodes: list[_Node] = [_Node("end", [])]
+        """The machine; state 0 is its end."""
         self._steps = 0
+        """How many pieces have been built, those without states included."""
         if len(pattern) > MAX_CHARACTERS:
             raise PatternError(f"the pattern has {len(pattern)} characters, more than {MAX_CHARACTERS}")
         tree = _Parser(pattern).whole()
@@ -322,7 +334,9 @@ class LinearPattern:
             tree = ("and", parts)
         self._start = self._build(tree, 0)
         self._looks = any(node.kind == "look" for node in self._nodes)
+        """Whether a step depends on the place in the text; then none is remembered."""
         self._known: dict[tuple[_States, str], _States] = {}
+        """Steps of the deterministic machine, made as they are needed; `_STEPS_KEPT` at most."""
 
     def _add(self, node: _Node) -> int:
         if len(self._nodes) >= MAX_STATES:
@@ -342,6 +356,7 @@ class LinearPattern:
         if kind == "look":
             return self._add(_Node("look", [then], look=what))
         if kind == "and":
+            # From behind: a piece has to know where it goes on.
             for part in reversed(what):
                 then = self._build(part, then)
             return then
@@ -353,6 +368,7 @@ class LinearPattern:
             self._nodes[loop].to.append(self._build(inner, loop))
             then = loop
         else:
+            # Each further time may be left out, with all that would follow it.
             after = then
             for _ in range(most - least):
                 then = self._add(_Node("split", [self._build(inner, then), after]))

@@ -23,6 +23,7 @@ from odradek.spark.formats._pytree import (
 )
 
 _BLANKS = re.compile(rb"[ \t\r\n]*")
+# Wider than JSON's numbers: strings that hold decimals may be `+1` and `.5`.
 _LOOSE = re.compile(rb"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", re.ASCII)
 _PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 0x6E: "\n", 0x74: "\t", 0x72: "\r", 0x62: "\b", 0x66: "\f"}
@@ -49,6 +50,7 @@ def decode_json(tree: Tree, records: Records, start: int, framed: bool) -> list[
         reader = _Reader(data)
         try:
             if framed:
+                # Confluent's format: a 0 and the schema's id, which JSON does not need to be read.
                 if len(data) < 5 or data[0] != 0:
                     raise MalformedError(kinds.BAD_MAGIC)
                 reader.at = 5
@@ -73,6 +75,7 @@ class _Reader:
         self._data = data
         self.at = 0
         self.column = 0
+        """The column that was filled last: whose value is wrong where the document is."""
 
     def blanks(self) -> None:
         blanks = _BLANKS.match(self._data, self.at)
@@ -103,6 +106,7 @@ class _Reader:
             self.at += 1
             text = self._string()
             return None if node is None else _of_string(node, text)
+        # As it is written: Spark's `from_json` keeps objects in strings as well, but without their blanks.
         if node is not None and node.kind == kinds.STRING:
             begin = self.at
             self._value(None, depth)
@@ -119,6 +123,7 @@ class _Reader:
         text = self._number()
         if node is None:
             return None
+        # Columns without a width are texts and such as have others in them.
         if not node.width or node.kind in (kinds.BOOL, kinds.DATE, kinds.DURATION):
             raise MalformedError(kinds.WRONG_KIND)
         return _of_number(node, text)
@@ -150,6 +155,7 @@ class _Reader:
                 if self._peek() != 0x22:
                     raise MalformedError(kinds.SYNTAX)
                 self.at += 1
+                # Members of a struct are names; keys of a map are a column, and may be what is wrong.
                 if node is not None and node.kind == kinds.MAP:
                     self.column = node.children[0].number
                 name = self._string()
@@ -222,6 +228,8 @@ class _Reader:
         if sign != 0x75:
             raise MalformedError(kinds.SYNTAX)
         code = self._hex()
+        # Beyond the first plane a character is written as a pair of surrogates (RFC 8259, 7); one of them
+        # alone is no character, and has no UTF-8.
         if not 0xD800 <= code < 0xE000:
             return chr(code)
         if code >= 0xDC00:
@@ -248,6 +256,7 @@ class _Reader:
         begin = self.at
         data = self._data
         self.at += data[begin : begin + 1] == b"-"
+        # Behind a leading 0 there are no further digits (RFC 8259, 6).
         if data[self.at : self.at + 1] == b"0":
             self.at += 1
         else:
@@ -305,6 +314,7 @@ def _of_string(node: Node, text: bytes) -> Any:
 
 
 def _base64(text: bytes) -> bytes:
+    # Both alphabets (RFC 4648), and with the padding or without; with it, it has to be right.
     plain = text
     while len(text) - len(plain) < 2 and plain.endswith(b"="):
         plain = plain[:-1]
@@ -329,8 +339,10 @@ def _of_number(node: Node, text: bytes) -> Any:
         raise MalformedError(kinds.BAD_NUMBER)
     below = match[3] or b""
     digits = ((match[2] or b"") + below).lstrip(b"0")
+    # Six digits of an exponent are more than any column has room for, and no work for `int`.
     exponent = int((match[4] or b"").lstrip(b"+-0")[:6] or b"0")
     exponent = -exponent if (match[4] or b"").startswith(b"-") else exponent
+    # 38 digits are the most that a decimal of Spark's has; of the others it counts whether they are zero.
     exponent += max(len(digits) - 38, 0) - len(below)
     exact = not digits[38:].strip(b"0")
     if node.kind in (kinds.DOUBLE, kinds.FLOAT):
@@ -340,6 +352,7 @@ def _of_number(node: Node, text: bytes) -> Any:
     number = -number if match[1] == b"-" else number
     if node.kind == kinds.DECIMAL:
         return _decimal(node, number, exponent)
+    # 1.0 and 1e3 are no whole numbers, for Spark's `from_json` neither.
     if match[4] is not None or b"." in text:
         raise MalformedError(kinds.WRONG_KIND)
     if not exact or exponent or not -(1 << 63) <= number < 1 << 63:
@@ -348,6 +361,7 @@ def _of_number(node: Node, text: bytes) -> Any:
 
 
 def _decimal(node: Node, number: int, exponent: int) -> int:
+    # Far below any scale, and so large that 38 digits cannot hold it: both before a power is computed.
     if number == 0 or exponent < -1000:
         return 0
     if exponent > 76:

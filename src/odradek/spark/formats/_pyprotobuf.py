@@ -78,6 +78,7 @@ def _fits(kind: int, node: Node, repeated: bool) -> bool:
     wanted = types.KIND.get(kind)
     if wanted is not None:
         return node.kind == wanted
+    # Whole numbers, but for those of 64 bits without a sign, which are decimals.
     return node.kind in (kinds.INT32, kinds.INT64) and kind != types.P_ENTRY
 
 
@@ -106,6 +107,7 @@ def decode_protobuf(
                 problems.append((row, kinds.BAD_MAGIC, 0, 0))
                 tree.values.append(None)
                 continue
+            # The bytes as they are: records of one schema and message have the same ones.
             key = data[:length]
             if key not in plans:
                 return row, key, problems
@@ -131,6 +133,7 @@ def _frame(data: bytes) -> int:
     if len(data) < 6 or data[0] != 0:
         return 0
     try:
+        # Confluent's format: how many indexes, then as many, all zigzag; a 0 alone is the first message.
         raw, at = _varint(data, 5)
         left = _zigzag(raw)
         if not 0 <= left <= kinds.DEEPEST:
@@ -144,6 +147,7 @@ def _frame(data: bytes) -> int:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     raw = shift = 0
+    # Ten bytes at most, of which the last has bits that 64 have no room for; protobuf's parsers cut them.
     while shift < 70:
         if at == len(data):
             raise MalformedError(kinds.TRUNCATED)
@@ -179,6 +183,7 @@ def _skip(data: bytes, at: int, number: int, wire: int, depth: int) -> int:
             raise MalformedError(kinds.TOO_DEEP)
         while True:
             tag, at = _varint(data, at)
+            # A field's number has 29 bits, and is not 0.
             if tag >> 32 or not tag >> 3:
                 raise MalformedError(kinds.BAD_TAG)
             if tag & 7 == 4:
@@ -187,6 +192,7 @@ def _skip(data: bytes, at: int, number: int, wire: int, depth: int) -> int:
                 return at
             at = _skip(data, at, tag >> 3, tag & 7, depth + 1)
     else:
+        # The end of a group that has not begun, or one of the two wire types that there are not.
         raise MalformedError(kinds.BAD_TAG)
     if end > len(data):
         raise MalformedError(kinds.TRUNCATED)
@@ -211,7 +217,9 @@ class _Reader:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._merged = 0
+        """Bytes that merging has copied in this record; never more than `_MERGED_BYTES`."""
         self.column = 0
+        """The column that is being filled, for the reason of a malformed record."""
 
     def message(self, data: bytes, number: int, depth: int) -> Any:
         """A message as a row of its struct; an entry as a pair."""
@@ -228,9 +236,12 @@ class _Reader:
                 raise MalformedError(kinds.BAD_TAG)
             field = by_number.get(tag >> 3)
             wire = tag & 7
+            # Repeated numbers may be packed or not, whatever the schema says. A field in another wire type
+            # than its own counts as unknown, as with protobuf's parsers.
             if field is None or not (wire == _wire(field[1]) or (wire == 2 and field[3])):
                 at = _skip(data, at, tag >> 3, wire, depth)
                 continue
+            # From here on the field is known to end within the data.
             end = _skip(data, at, tag >> 3, wire, depth)
             self.column = field[2]
             self._field(field, fields, data[at:end], wire, filled, spans, depth)
@@ -238,6 +249,7 @@ class _Reader:
         for field in fields:
             if filled[field[2]] is _UNSET:
                 filled[field[2]] = self._absent(field, depth)
+        # Columns stand in the order of the table, fields in that of their numbers.
         return tuple(filled[field[2]] for field in sorted(fields, key=lambda entry: entry[2]))
 
     def _field(
@@ -261,6 +273,7 @@ class _Reader:
         if wire != 2:
             target = node.children[0] if repeated else node
             value, _ = self._scalar(field, target, data, 0)
+            # Before the oneof: an unknown number leaves that as it was, too.
             if value is _UNSET:
                 return
             if repeated:
@@ -277,7 +290,8 @@ class _Reader:
                     filled[other[2]] = _UNSET
         if wire == 2:
             if kind >= types.P_MESSAGE:
-                # A message that comes in several pieces is merged, as if they were one text.
+                # A message that comes in several pieces is merged, as if they were one text; not over another
+                # member of its oneof, which has unset it.
                 if filled[column] is not _UNSET:
                     data = spans[column] + data
                     self._merged += len(data)
@@ -315,6 +329,7 @@ class _Reader:
             return _symbol(field, value), at
         if kind == types.P_BOOL:
             return raw != 0, at
+        # What is wider than the field's type is cut to it, as protobuf's parsers do.
         if kind == types.P_SINT32:
             return _whole(kind, node, _signed(_zigzag(raw & 0xFFFFFFFF), 32)), at
         if kind == types.P_SINT64:
@@ -343,6 +358,7 @@ class _Reader:
             tag, at = _varint(data, at)
             if tag >> 32 or not tag >> 3:
                 raise MalformedError(kinds.BAD_TAG)
+            # `seconds` and `nanos` are fields 1 and 2 of both messages, varints. The last of each counts.
             if tag in (8, 16):
                 raw, at = _varint(data, at)
                 if tag == 8:
@@ -351,6 +367,7 @@ class _Reader:
                     nanos = _signed(raw, 32)
             else:
                 at = _skip(data, at, tag >> 3, tag & 7, 0)
+        # Nanoseconds are cut toward zero: those of a negative Duration are negative.
         micros = seconds * 1_000_000 + (nanos // 1000 if nanos >= 0 else -(-nanos // 1000))
         try:
             return in_range(node, micros)
@@ -366,6 +383,7 @@ class _Reader:
         if absent == types.NULL_IF_ABSENT:
             return None
         if kind == types.P_ENUM:
+            # The default of a closed enum is its first symbol; an open one has to have a 0.
             return _symbol(field, symbols[0][0] if closed and symbols else 0)
         if kind >= types.P_STRING:
             return self._part(field, node, b"", depth)

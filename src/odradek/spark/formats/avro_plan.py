@@ -20,6 +20,7 @@ from odradek.spark.formats.tree import Column, Description, numbered
 Step = tuple[int, int, int, int, tuple[int, ...], tuple[bytes | None, ...]]
 """(what, column or -1, a number, another, steps below, constants): see `_pyavro.Plan`."""
 
+# Avro's promotions: what the writer wrote → as what a reader may have it.
 _WIDER = {
     "int": ("int", "long", "float", "double"),
     "long": ("long", "float", "double"),
@@ -77,7 +78,9 @@ class _Planner:
 
     def __init__(self) -> None:
         self.steps: list[Step | None] = []
+        """None for a step that is reserved: its number is known to others before it is made."""
         self._skips: dict[int, int] = {}
+        """The step that passes a type, by the type's `id`: a type in many places is passed by one step."""
 
     def _add(
         self,
@@ -105,6 +108,7 @@ class _Planner:
         known = self._skips.get(id(writer))
         if known is not None:
             return known
+        # Before its parts: a type that contains itself finds its own step there.
         at = self._skips[id(writer)] = self._reserve()
         if writer.type == "record":
             return self._add(
@@ -130,6 +134,7 @@ class _Planner:
     def resolve(self, writer: AvroType, reader: AvroType | None, column: Column) -> int:
         """A step that fills `column` with what `writer` wrote. Raises `ResolutionError`."""
         at = self._reserve()
+        # The writer's union first, as the specification has it: each of its branches meets the reader's.
         if writer.type == "union":
             return self._union(writer, reader, column, at)
         if reader is not None and reader.type == "union":
@@ -170,6 +175,7 @@ class _Planner:
         below = []
         problems = []
         members = union_members(writer)
+        # Types that have no wider one in common: the column is a struct of `member0`, `member1`, …
         apart = reader is None and column.kind == kinds.STRUCT and len(members) > 1 and not widest(members)
         for branch in writer.branches:
             try:
@@ -182,6 +188,7 @@ class _Planner:
             except ResolutionError as problem:
                 problems.append(problem)
                 below.append(self._add(steps.REFUSED))
+        # No record could be read then; while one branch is left, records of that branch can.
         if len(problems) == len(writer.branches):
             raise problems[0]
         return self._add(steps.UNION, column.number, below=tuple(below), at=at)
@@ -189,9 +196,11 @@ class _Planner:
     def _into_union(self, writer: AvroType, reader: AvroType, column: Column, at: int) -> int:
         members = union_members(reader)
         if writer.type == "null":
+            # `members` are the branches but null.
             if len(members) == len(reader.branches):
                 raise ResolutionError("null is not in the reader's union")
             return self._add(steps.NOTHING, column.number, at=at)
+        # The branch of the writer's own type first, then those to which it can be widened, in their order.
         for member in sorted(members, key=lambda branch: not _same(writer, branch)):
             try:
                 if len(members) == 1 or widest(members):
@@ -201,6 +210,7 @@ class _Planner:
                     return at
                 return self._member(writer, member, members.index(member), column, at)
             except ResolutionError:
+                # The error of a record names the field that does not fit, which is what one looks for.
                 if member.type == writer.type == "record":
                     raise
                 continue
@@ -216,6 +226,8 @@ class _Planner:
         )
 
     def _record(self, writer: AvroType, reader: AvroType | None, column: Column, at: int) -> int:
+        # Columns are looked for in the writer's fields, then steps made in the order of these: so they lie
+        # in the bytes. What the writer lacks is filled behind them.
         of_reader = {field.name: field for field in reader.fields} if reader is not None else {}
         wanted: dict[str, Column] = {child.name: child for child in column.below}
         by_writer: dict[str, Column] = {}
@@ -248,6 +260,7 @@ class _Planner:
                     f"field '{name}' has no default, and the writer's record '{writer.name}' lacks it"
                 )
             else:
+                # Encoded once, and decoded for each record like what a writer wrote.
                 value = encode_default(known.type, known.default)
                 inner_step = self.resolve(known.type, known.type, child)
                 below.append(self._add(steps.CONSTANT, child.number, below=(inner_step,), pieces=(value,)))
@@ -271,6 +284,8 @@ def _check(writer: AvroType, reader: AvroType | None, column: Column) -> None:
         fits = reader.type in _WIDER.get(writer.type, (writer.type,))
         if fits and writer.type == "fixed":
             fits = writer.size == reader.size
+        # By the name without its namespace, or by an alias. A record of another name is read by its fields,
+        # as by Avro's `Resolver`.
         if fits and writer.type in ("record", "enum", "fixed") and writer.name and reader.name:
             fits = (
                 writer.short_name
@@ -293,6 +308,7 @@ def _symbols(writer: AvroType, reader: AvroType | None) -> tuple[bytes | None, .
     """Return what each of the writer's symbols becomes; None for those that the reader refuses."""
     kept_symbols: list[bytes | None] = []
     for symbol in writer.symbols:
+        # Without a symbol of its own the reader's default counts, since Avro 1.9.
         known = reader is None or reader.type != "enum" or symbol in reader.symbols
         kept = symbol if known or reader is None else reader.default_symbol
         kept_symbols.append(kept.encode() if kept is not None else None)

@@ -53,7 +53,7 @@ class OffsetReader:
     Args:
         options: what to read.
         sleep: called with seconds between two tries.
-        reader: one that is asked first, of whoever has one; else one is opened.
+        reader: asked first, and not closed here; None: a reader is opened for the first question.
 
     Methods raise `UnknownTopicError` for a topic that does not exist, `KafkaError` when no try succeeded,
     `UnreachableError` if no broker could be reached at the first question.
@@ -69,8 +69,11 @@ class OffsetReader:
         self._sleep = sleep
         self._given = reader
         self._reader = reader
+        """None until the next question; else `_given`, or a reader that this object opened and closes."""
         self._reached = reader is not None
+        """Whether a broker has ever answered; stays True."""
         self._left_out: frozenset[TopicPartition] = frozenset()
+        """The assigned partitions that were missing when they were last looked for, to be told of once."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offset of each of `partitions`; those that no longer exist are left out."""
@@ -98,7 +101,7 @@ class OffsetReader:
         return ends
 
     def resolve(self, limit: Limit, *, starting: bool) -> SourceOffset:
-        """`limit` as offsets, one for every selected partition; `starting`: it is where a read starts.
+        """`limit` as offsets, one for every selected partition; `starting`: a read starts there.
 
         Raises `ValueError` if it names other partitions than are selected, or a time that nothing matches.
         """
@@ -113,6 +116,7 @@ class OffsetReader:
         """
 
         def both() -> tuple[SourceOffset, SourceOffset]:
+            # Looked for once: a partition that is new in between would have an end without a start.
             selected = self._selected()
             return (
                 self._resolve(start, True, selected, without),
@@ -130,7 +134,7 @@ class OffsetReader:
         return self._retried(lambda: _typed(self._client().offsets_for_times(asked)))
 
     def newest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """The largest timestamp (epoch ms) of each partition; raises `KafkaError` before Kafka 3.0."""
+        """The largest timestamp (epoch ms) of each partition; raises `KafkaError` before 3.0 (KIP-734)."""
         wanted = list(partitions)
         return self._retried(lambda: _typed(self._client().newest_timestamps(wanted)))
 
@@ -146,6 +150,7 @@ class OffsetReader:
         Reads one batch of each.
         """
         wanted = {r.tp: r for r in ranges}
+        # A fetch gives at least the first batch of one partition, however small the limit is (KIP-74).
         configs = {**self._options.client, "max.partition.fetch.bytes": "1"}
         types: dict[TopicPartition, int] = {}
         with open_reader(configs) as reader:
@@ -176,6 +181,7 @@ class OffsetReader:
         selected: "_Selected",
         without: Collection[TopicPartition] = (),
     ) -> SourceOffset:
+        # What is missing was named in `assign`, so that it may be named here as well.
         named = [*selected.partitions, *selected.missing]
         if isinstance(limit, AtOffsets):
             _check_same(limit.offsets, named, "startingOffsets" if starting else "endingOffsets")
@@ -203,6 +209,7 @@ class OffsetReader:
         offsets = {}
         for tp, time_ms in times.items():
             offset = matches.get(tp)
+            # All records are older. For an end that is the log's end, as with the connector.
             if offset is None:
                 if starting and not self._options.latest_if_no_match:
                     raise ValueError(
@@ -213,7 +220,7 @@ class OffsetReader:
         return self._fill_in(offsets)
 
     def _fill_in(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
-        """`offsets` with real ones in place of `EARLIEST` and `LATEST`."""
+        """`offsets` with the log's own in place of `EARLIEST` and `LATEST`."""
         ends = self._latest([tp for tp, offset in offsets.items() if offset == LATEST])
         begins = self._earliest([tp for tp, offset in offsets.items() if offset == EARLIEST])
         return {**offsets, **ends, **begins}
@@ -240,6 +247,7 @@ class OffsetReader:
         if missing - self._left_out:
             logger.warning("assign names partitions that do not exist; they are left out: %s", show(missing))
         self._left_out = missing
+        # Brokers before 2.8 have no ids: docs/decisions/topic-ids-in-checkpoints.md says what that costs.
         ids = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != ZERO_UUID}
         return _Selected(
             [tp for tp in options.assigned if tp not in missing] if options.assigned else existing,
@@ -260,6 +268,7 @@ class OffsetReader:
             topics = self._client().look_up_topics(names)
         for name, topic in list(topics.items()):
             if topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                # Nobody has named it: it was deleted while the topics were listed.
                 if options.pattern:
                     del topics[name]
                     continue
@@ -312,7 +321,7 @@ class _Selected(NamedTuple):
 
 
 def _doubts(known: SourceOffset, newer: SourceOffset) -> list[str]:
-    """Return the contradictions between `found` and what was known before."""
+    """Return the contradictions between the `newer` ends and what was known before."""
     recreated = known.recreated(newer)
     doubts = [f"{topic} has another id" for topic in sorted(recreated)]
     for tp, offset in known.offsets.items():

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from odradek.spark.where.conditions import COLUMNS, Condition, Where
 
+# A text ends at the next quote of its kind: what Spark makes of backslashes in it depends on its configs.
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_][A-Za-z_0-9]*|`[^`]*`)|(?P<number>\d+(?:\.\d+)?)"
     r"|(?P<text>'[^']*'|\"[^\"]*\")|(?P<sign><=|>=|<>|!=|==|[=<>(),+\-]))"
@@ -46,6 +47,8 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class _Token(NamedTuple):
+    """A word, a number, a quoted text, a sign, or the end; `position` counts from 0."""
+
     kind: str
     text: str
     position: int
@@ -74,6 +77,7 @@ class _Parser:
         self._now_us = now_us
         self._tokens = self._tokenized()
         self._next = 0
+        """The token that is looked at; never behind the last, which is the end."""
 
     def conjunction(self) -> list[Condition]:
         conditions = self._condition()
@@ -98,6 +102,7 @@ class _Parser:
         token = self._peek()
         if self._takes_sign("("):
             inner = self.conjunction()
+            # For its error, which says what to write instead.
             if self._peek().text.lower() == "or":
                 self.end()
             self._expect_sign(")")
@@ -141,12 +146,14 @@ class _Parser:
             raise self._wrong(self._peek(), "expected a comparison: = != < <= > >=")
         self._next = after
         sign = self._comparison(comparison, column)
+        # `5 < offset` is `offset > 5`.
         return Condition(column, _MIRRORED.get(sign, sign), (value,))
 
     def _is_column(self) -> bool:
         """Return whether a column is next: `timestamp` also begins `timestamp '2026-…'`."""
         token = self._peek()
         following = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        # Words that can only be values, and functions, which a bracket follows.
         if token.kind != "word" or token.text.lower() in ("current_timestamp", "null", "true", "false"):
             return False
         return following.kind != "text" and following.text != "("
@@ -209,6 +216,7 @@ class _Parser:
             self._next += 1
             interval = self._interval()
             time_us += interval if sign.text == "+" else -interval
+        # One less than fits: conditions compare with the microsecond after it (`Condition.bounds`).
         if abs(time_us) > _LARGEST - 1:
             raise self._wrong(at, "the time is too far away to be written in microseconds")
         return time_us
@@ -217,6 +225,7 @@ class _Parser:
         token = self._take()
         word = token.text.lower()
         if token.kind == "word" and word in _NOW:
+            # SQL's `current_timestamp` needs no brackets, `now` does.
             if self._takes_sign("("):
                 self._expect_sign(")")
             elif word == "now":
@@ -271,6 +280,7 @@ class _Parser:
         """Return `interval '1' hour`, or `interval '1 hour 30 minutes'`."""
         token = self._take()
         words = self._unquoted(token).split()
+        # A number alone has its unit behind the quotes.
         if len(words) == 1:
             words.append(self._take().text)
         if not words or len(words) % 2:
@@ -288,6 +298,7 @@ class _Parser:
 
     def _unit_named(self, name: str, token: _Token) -> int:
         unit = name.lower().removesuffix("s")
+        # Spark has calendar intervals for these; their length depends on where they begin.
         if unit in ("month", "year", "quarter"):
             raise self._wrong(token, f"a {unit} has no fixed length. Write days")
         if unit not in _UNITS_US:
@@ -295,6 +306,7 @@ class _Parser:
         return _UNITS_US[unit]
 
     def _unquoted(self, token: _Token) -> str:
+        # Spark reads escapes, or does not (`spark.sql.parser.escapedStringLiterals`).
         if "\\" in token.text:
             raise self._wrong(token, "a text with a backslash is not possible here")
         return token.text[1:-1]

@@ -72,25 +72,27 @@ class Coordinators:
     def __init__(self, configs: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self._configs = configs
         self._clock = clock
-        # When the open transactions of each query were asked for last, by `clock`.
         self._looked: dict[str, float] = {}
+        """When the open transactions of each query were asked for last, by `clock`."""
         self._cluster = BlockingCluster(
             build(ProducerConfig, {python_name(name): value for name, value in configs.items()}),
             allow_auto_create=False,
         )
-        # The broker of each coordinator; forgotten when it has moved or cannot be reached.
-        self._found: dict[tuple[CoordinatorKind, str], int] = {}
+        self._nodes: dict[tuple[CoordinatorKind, str], int] = {}
+        """The broker of each coordinator; forgotten when it has moved or cannot be reached."""
         self._owner: TransactionalWriter | None = None
-        # The query of `_owner` and its newest decision; None while a decision may or may not stand.
+        """Who decides here, by the query's transactional id; None before `take_over` and after any error."""
         self._owned: tuple[str, Decision | None] | None = None
+        """The query of `_owner` and its newest decision; None while a decision may or may not stand."""
 
     # Decisions
 
     def read_decision(self, name: str) -> Decision | None:
-        """The newest decision of a query, as seen by a task: it may be made while this is asked.
+        """The newest decision of a query, as seen by a task: a decision may be made while this is asked.
 
-        One that does not come to its end holds up all tasks, and so the driver that would end it. It is
-        fenced: if it stands, it stays, and if the driver is alive, it takes over anew.
+        A decision that does not come to its end holds up all tasks, and so the driver that would end it.
+        After `_PATIENCE_S` the task fences the driver that makes it: the decision stands if it was committed,
+        and a driver that is alive takes over anew.
         """
         return self._newest(name, time.monotonic() + _PATIENCE_S)
 
@@ -111,14 +113,16 @@ class Coordinators:
             decision = from_chunks(chunks, name)
             if decision is not None:
                 return decision
-            # Its pieces are in several groups, which see the end of the transaction one after the other.
+            # The pieces are in several groups, which see the end of the transaction one after the other.
             retrying.failed(error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, "a decision is being replaced"))
 
     def take_over(self, name: str, *, anew: bool) -> Decision | None:
-        """From now on nobody else decides for this query; whoever did is fenced. The newest decision.
+        """Fence whoever decides for this query, so that from now on only this object does.
 
-        Who took over before, and knows of nobody who did since, is not asked to again unless `anew` says so;
-        if there was somebody, `decide` will fail.
+        Nothing is done if this object took over before, unless `anew` says so. If another driver has taken
+        over since, `decide` will fail.
+
+        Returns: the newest decision.
         """
         mine = self._owned is not None and self._owned[0] == name and self._owner is not None
         if mine and not anew:
@@ -144,6 +148,7 @@ class Coordinators:
         """
         owner = self._owner
         assert owner is not None
+        # Until the commit is answered: an error on the way leaves it open whether the decision stands.
         self._owned = None
         try:
             owner.begin_transaction()
@@ -180,6 +185,7 @@ class Coordinators:
             owner.abandon()
 
     def _owner_configs(self) -> dict[str, str]:
+        # If the driver dies, its decision's transaction shall time out, as it never would under KIP-939.
         left = (BOOTSTRAP_SERVERS, "transaction.two.phase.commit.enable")
         return {name: value for name, value in self._configs.items() if name not in left}
 
@@ -264,6 +270,7 @@ class Coordinators:
                 version,
             )
             code = to_code(connection.receive()[1].error_code)
+            # Ended again in the same way it is no error, so that whoever lost an answer may ask again.
             if code in _GONE:
                 return False
             if code:
@@ -285,7 +292,7 @@ class Coordinators:
             for node in list(self._cluster.metadata.brokers):
                 transactions += self._open_at(self._cluster.connection(node), name + SEPARATOR)
         except KafkaError as problem:
-            # They are looked for again; what was found is found.
+            # The next batch looks for them again; those that were listed are ended now.
             logger.warning("open transactions of %s were not all found: %s", name, problem)
         return transactions
 
@@ -296,6 +303,7 @@ class Coordinators:
     def _open_at(self, connection: BlockingConnection, prefix: str) -> Iterator[Transaction]:
         versions = connection.state.versions
         assert versions is not None
+        # KIP-664, Kafka 3.0.
         if (
             ApiKey.LIST_TRANSACTIONS not in versions.ranges
             or ApiKey.DESCRIBE_TRANSACTIONS not in versions.ranges
@@ -308,6 +316,7 @@ class Coordinators:
             return
         connection.send(DescribeTransactionsRequest(transactional_ids=ids), 0)
         for state in connection.receive()[1].transaction_states:
+            # It may have ended between the two requests, which is what was wanted.
             if not state.error_code and state.transaction_state == "Ongoing":
                 yield Transaction(state.transactional_id, state.producer_id, state.producer_epoch)
 
@@ -319,21 +328,21 @@ class Coordinators:
             try:
                 return ask(self._coordinator(kind, key))
             except ConnectionFailedError as problem:
-                self._found.pop((kind, key), None)
+                self._nodes.pop((kind, key), None)
                 retrying.failed(problem)
             except KafkaError as problem:
                 if problem.code in _MOVED:
-                    self._found.pop((kind, key), None)
+                    self._nodes.pop((kind, key), None)
                 retrying.failed(problem)
 
     def _coordinator(self, kind: CoordinatorKind, key: str) -> BlockingConnection:
-        node = self._found.get((kind, key))
+        node = self._nodes.get((kind, key))
         if node is None:
             connection = self._cluster.any_connection()
             version = connection.pick(ApiKey.FIND_COORDINATOR, at_least=1)
             connection.send(find_coordinator_request(key, int(kind), version), version)
             coordinator = learn_coordinator(self._cluster.metadata, connection.receive()[1])
-            node = self._found[kind, key] = coordinator.id
+            node = self._nodes[kind, key] = coordinator.id
         return self._cluster.connection(node)
 
     @staticmethod
