@@ -88,7 +88,7 @@ class Entities(NamedTuple):
     """The entities that are meant.
 
     Attributes:
-        types: one, or users and clients.
+        types: one type, or users and clients.
         names: a name for each, "" for the default; none for all.
     """
 
@@ -255,7 +255,7 @@ def _added(options: Mapping[str, Any]) -> dict[str, str]:
     """The configs to set: `a=1,b=[2,3]`, or those of a file."""
     added = read_properties(options["add_config_file"])
     if options["add_config"]:
-        # Commas within brackets do not part: behind one that parts, a bracket opens before the next closes.
+        # Commas within brackets do not part: behind one that does, a bracket opens before the next closes.
         for pair in re.split(r",(?=[^\]]*(?:\[|$))", options["add_config"]):
             name, equals, value = pair.partition("=")
             if not equals or ("=" in value and "[" not in value):

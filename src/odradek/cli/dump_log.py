@@ -49,7 +49,7 @@ SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 
 
 class Dump:
-    """One run of the tool: its options, and what it found wrong so far."""
+    """One run of the tool: its options, and what is wrong with the files so far."""
 
     def __init__(
         self, *, deep: bool, decoder: RecordDecoder | None, skip_metadata: bool, as_json: bool
@@ -139,7 +139,7 @@ class Dump:
             ]
         else:
             data |= {"isValid": valid, "crc": crc}
-            # The brace is one too many in Kafka's tool, too; scripts that read it know it.
+            # Kafka's tool prints the needless brace, too; scripts that read the line know it.
             words.append(f"isValid: {_lower(valid)} crc: {crc}}}")
         if view.control:
             marker = _marker(record)

@@ -287,7 +287,7 @@ class Progress:
         self._shown = False
 
     def show(self, done: Latencies, now: float) -> None:
-        """Draw it if the last time is long enough ago; `now` in seconds of any clock."""
+        """Draw the line if the last time is long enough ago; `now` in seconds of any clock."""
         if now < self._next:
             return
         self._next = now + PROGRESS_EVERY_S
@@ -298,7 +298,7 @@ class Progress:
         self._shown = True
 
     def clear(self) -> None:
-        """Take it away."""
+        """Take the line away."""
         if self._shown:
             click.echo("\r\x1b[K", err=True, nl=False)
             self._shown = False

@@ -200,7 +200,7 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
     for name, topic in admin.describe_topics(topics).items():
         rows = {partition.partition: tuple(partition.replicas) for partition in topic.partitions}
         present |= {TopicPartition(name, index): row for index, row in rows.items()}
-        # The partitions of a topic may have different factors; the first one's counts for all.
+        # The partitions of a topic may have different factors; the first partition's counts for all.
         placed = assign_replicas(racks, len(rows), len(rows[min(rows)]))
         proposed |= {TopicPartition(name, index): row for index, row in placed.items()}
     click.echo(f"Current partition replica assignment\n{work.as_plan(present)}\n")

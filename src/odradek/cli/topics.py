@@ -102,7 +102,7 @@ def _check(options: Mapping[str, Any]) -> str:
     action = actions[0]
     if action in {"create", "delete", "alter"} and not options["topic"]:
         raise click.UsageError('Missing required argument "[topic]"')
-    # Kafka's tool could do this with ZooKeeper; scripts of those days are told where it went.
+    # Kafka's tool changed configs with ZooKeeper; scripts of those days are told which tool does now.
     if (action == "alter" and options["configs"]) or options["delete_config"]:
         raise click.UsageError(ALTER_CONFIGS)
     for name, where in BELONGS_TO.items():

@@ -160,7 +160,8 @@ def load(path: str, data: bytes | None) -> dict[str, Any]:
 
 
 def encode_registration(broker: BrokerRegistration) -> bytes:
-    """The data of `/brokers/ids/<id>`, in `broker.version`; `host` and `port` are the first PLAINTEXT one."""
+    """The data of `/brokers/ids/<id>`, in `broker.version`; `host` and `port` are of the first PLAINTEXT
+    endpoint."""
     # For clients of 0.8, which know nothing of listeners. Kafka: `BrokerIdZNode.encode`.
     plain = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
     value: dict[str, object] = {}
@@ -283,7 +284,7 @@ def decode_partition_state(path: str, data: bytes | None) -> PartitionState:
     """Read a partition's `state`.
 
     Raises:
-        NodeFormatError: it is not one.
+        NodeFormatError: the data is no state.
     """
     value = load(path, data)
     try:
@@ -317,7 +318,7 @@ def decode_controller(path: str, data: bytes | None) -> ControllerNode:
     """Read `/controller`, versions 1 and 2.
 
     Raises:
-        NodeFormatError: it is not one.
+        NodeFormatError: the data names no controller.
     """
     value = load(path, data)
     try:
@@ -423,7 +424,7 @@ def decode_config_change(path: str, data: bytes | None) -> str:
     """Read `/config/changes/config_change_…`, versions 1 and 2, as an entity path.
 
     Raises:
-        NodeFormatError: it is not one.
+        NodeFormatError: the data is no notice of a config change.
     """
     value = load(path, data)
     try:
@@ -451,7 +452,7 @@ def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
     """Read `/isr_change_notification/isr_change_…` as topics and partitions.
 
     Raises:
-        NodeFormatError: it is not one.
+        NodeFormatError: the data is no notice of changed ISRs.
     """
     value = load(path, data)
     try:
@@ -473,7 +474,7 @@ def decode_reassignments(path: str, data: bytes | None) -> list[tuple[str, int, 
     """Read `/admin/reassign_partitions`.
 
     Raises:
-        NodeFormatError: it is not one.
+        NodeFormatError: the data holds no reassignments.
     """
     value = load(path, data)
     try:

@@ -246,7 +246,7 @@ def _where(given: Given, streaming: bool) -> "Where | None":
 
 
 def _columns(given: Given) -> tuple[str, ...]:
-    """The columns of a topic as it is; which those of a typed read need, `formats.columns` knows."""
+    """The columns to read of a topic without formats; `formats.columns` chooses those of a typed read."""
     # Called for what it refuses: mistakes are told at `load()`, not by a task.
     typed_options.source_sides(given)
     if typed_options.wants_types(given):
@@ -390,7 +390,7 @@ def _refuse_ends(given: Given) -> None:
 
 
 def _check_batch_limits(start: Limit, end: Limit) -> None:
-    """A batch cannot start at the end nor end at the start, nor end before it starts."""
+    """Refuse a batch that starts at the end, ends at the start, or ends before it starts."""
     if isinstance(start, Latest):
         raise ValueError("starting offset can't be latest for batch queries on Kafka")
     if isinstance(end, Earliest):

@@ -63,7 +63,7 @@ def check_size(brokers: int, racks: Sequence[str]) -> None:
 def wait_until(
     look: Callable[[], Any], within_s: float, every_s: float, passing: tuple[type[Exception], ...] = ()
 ) -> Any:
-    """Look again and again until something comes of it that is neither None nor False, which is returned.
+    """Call `look` again and again until it returns something other than None and False, and return that.
 
     Args:
         look: called every `every_s` seconds.
@@ -71,7 +71,7 @@ def wait_until(
         passing: errors that count as None.
 
     Raises:
-        TimeoutError: nothing has in time; the message has the last error.
+        TimeoutError: it has not in time; the message has the last error.
     """
     deadline = time.monotonic() + within_s
     error: Exception | None = None
@@ -148,7 +148,7 @@ class Cluster(InBlock):
         """Start all brokers, and return when each of them knows all the others.
 
         Raises:
-            StartError: one cannot start; the message says why.
+            StartError: a broker cannot start; the message says why.
         """
         root = self._given_data
         if root is None:
@@ -256,7 +256,7 @@ class Cluster(InBlock):
         return partition
 
     def leader(self, topic: str, index: int = 0) -> int:
-        """The id of the broker that leads a partition, once one does and knows it.
+        """The id of the broker that leads a partition, once a broker does and knows it.
 
         Args:
             topic, index: the partition.

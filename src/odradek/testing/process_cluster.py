@@ -68,8 +68,8 @@ class ProcessCluster(InBlock):
         Args:
             brokers: how many.
             data: where their data folders and logs are made; kept when given.
-            session_timeout_ms: how long the metadata store waits for a broker that is paused. One that dies
-                is missed at once.
+            session_timeout_ms: how long the metadata store waits for a broker that is paused. A broker that
+                dies is missed at once.
             racks: `broker.rack` of each; none have one without it.
             security: as of `odradek.testing.Broker`; brokers speak it with each other, too, and are its first
                 user, by PLAIN.
@@ -256,7 +256,7 @@ class ProcessCluster(InBlock):
         return partition
 
     def leader(self, topic: str, index: int = 0) -> int:
-        """The id of the broker that leads a partition, once one that runs does.
+        """The id of the broker that leads a partition, once a broker that runs does.
 
         Args:
             topic, index: the partition.

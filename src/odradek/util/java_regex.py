@@ -136,8 +136,8 @@ def _negated(ranges: Ranges) -> Ranges:
     return gaps
 
 
-def _both(one: Ranges, other: Ranges) -> Ranges:
-    return _negated(_union(_negated(one), _negated(other)))
+def _both(left: Ranges, right: Ranges) -> Ranges:
+    return _negated(_union(_negated(left), _negated(right)))
 
 
 def _of(characters: Iterable[str]) -> Ranges:

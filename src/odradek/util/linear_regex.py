@@ -26,7 +26,7 @@ character by character."""
 MAX_DEPTH = 100
 """The parser calls itself for each group: a pattern of brackets alone could end the thread's stack."""
 _STEPS_KEPT = 10_000
-"""Steps that a pattern remembers; further ones are found out each time."""
+"""Steps that a pattern remembers; further steps are computed each time."""
 
 
 class PatternError(ValueError):
@@ -313,7 +313,7 @@ class LinearPattern:
         pattern: in RE2's syntax, see the module.
 
     Raises:
-        PatternError: it is none.
+        PatternError: the text is no pattern.
     """
 
     def __init__(self, pattern: str) -> None:

@@ -96,7 +96,7 @@ def _start(
 ) -> PartitionImage:
     state = elections.first_leader(new, live, epoch)
     if state is None:
-        # It waits for its first broker without a state: with one, its ISR would have to name somebody.
+        # The partition waits for its first broker without a state, whose ISR would have to name somebody.
         return new
     writes.append(Create(paths.partition(topic, index)))
     writes.append(Create(paths.partition_state(topic, index), encode_partition_state(state)))
@@ -204,7 +204,7 @@ def brokers_changed(
     unclean: Unclean,
     electable: Electable | None = None,
 ) -> Decision:
-    """Brokers have come, gone or come back: give leaders to what has lost or never had one.
+    """Give leaders to partitions that have lost theirs or never had any, as brokers have come or gone.
 
     Partitions whose leader is gone get the first live replica in sync, and those that are gone leave the ISR.
     Where none is, the leader is noted as none and the ISR stays whole: whoever of it comes back first leads.
@@ -241,7 +241,8 @@ def newer_than_states(
 ) -> Decision:
     """Take brokers out of ISRs that were written before they registered, where somebody else is in sync.
 
-    What they had then may be gone. Where nobody else is left nobody knows better, and all stays as it is.
+    What these brokers had then may be gone. Where all of an ISR have registered since, none of them is known
+    to have more than the others, and the ISR stays as it is.
 
     Args:
         image, epoch: the cluster, and the epoch of the controller.

@@ -216,11 +216,11 @@ class KafkaController(Controller):
         except NotControllerError:
             return
         except BaseException:
-            # Another one shall try; an active controller that does nothing would be the worst.
+            # Another broker shall try; an active controller that does nothing would be the worst.
             self._end_term()
             self._election.resign()
             raise
-        # The term has begun, whatever comes of what is left of the one before.
+        # The term has begun, whatever comes of what is left of the term before.
         self._watchers.guard(self._resume, paths.BROKER_IDS)
 
     def _begin_term(self) -> None:

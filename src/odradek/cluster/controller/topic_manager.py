@@ -88,7 +88,7 @@ class TopicManager:
         """Create one topic.
 
         Raises:
-            KafkaError: why it could not be created.
+            KafkaError: why the topic could not be created.
         """
         result = self.create_topics([topic])[0]
         if isinstance(result, KafkaError):
@@ -199,7 +199,7 @@ class TopicManager:
     def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete topics: mark them, have the brokers delete their replicas, remove the nodes.
 
-        A topic with a replica on a dead broker stays marked until that one returns.
+        A topic with a replica on a dead broker stays marked until that broker returns.
 
         Returns:
             By name the error, None for what is deleted or marked.
@@ -277,7 +277,7 @@ class TopicManager:
 
     def adopt_topics(
         self,
-        found: Iterable[FoundPartition],
+        partitions: Iterable[FoundPartition],
         configs: Callable[[str], Mapping[str, str]],
         highest_producer_id: int,
     ) -> Mapping[str, str]:
@@ -295,7 +295,7 @@ class TopicManager:
         if not context.is_active or stat is None or stat.cversion:
             return {}
         adoption = adopt(
-            found,
+            partitions,
             context.broker_id,
             context.epoch,
             configs=configs,

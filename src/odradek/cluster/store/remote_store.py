@@ -249,11 +249,11 @@ class RemoteStore:
         """Send a request and wait for its result.
 
         Args:
-            path: what it is about, for errors.
+            path: the node that the request is about, for errors.
             request: its method and arguments.
-            arm: called when it has succeeded, before any event that follows.
-            is_write: the paths in it are checked by the server, which says which operation is wrong.
-            is_last: it is the one that ends the session.
+            arm: called when the request has succeeded, before any event that follows.
+            is_write: the request's paths are checked by the server, which says which operation is wrong.
+            is_last: whether the request ends the session.
         """
         call = _Call(arm)
         with self._lock:

@@ -56,10 +56,10 @@ logger = logging.getLogger(__name__)
 DEFAULT_SESSION_TIMEOUT_MS = 18_000
 PINGS_PER_TIMEOUT = 3
 MAX_CONNECTIONS = 1_024
-"""Far more than the workers of one machine have: a client that leaks connections takes no descriptors that
+"""Far more than the workers of a machine have: a client that leaks connections takes no descriptors that
 the store's own file needs."""
 MAX_WAITING = 100_000
-"""Answers and events that wait for one peer; more than that, and it does not read."""
+"""The most answers and events that wait for a peer: a peer with more of them does not read."""
 _RECEIVE_BYTES = 256 * 1024
 _RETRY_S = 0.1
 _PING: list[Any] = [0, "ping"]
@@ -70,7 +70,7 @@ class StoreServer:
 
     Args:
         store: what it serves. It is closed by its owner, after `stop`.
-        path: the socket; one that a dead server has left is replaced.
+        path: the socket; a socket that a dead server has left is replaced.
         session_timeout_ms: after how long a silence a session is ended whose connection still stands.
     """
 

@@ -78,7 +78,7 @@ class ZooKeeperStore:
         set_acl: give new nodes Kafka's ACLs (`zookeeper.set.acl`): all for their creator, which needs `auth`
             or a certificate, and reading for the world, but for those that hold credentials.
         tls: how connections are encrypted; None for plain ones.
-        has_certificate: whether `tls` shows one, which says who this session is, too.
+        has_certificate: whether `tls` shows a certificate, which says who this session is, too.
 
     Attributes:
         connection: to one of the servers at a time, and its session.
@@ -144,7 +144,7 @@ class ZooKeeperStore:
         try:
             self.connection.start(timeout_s)
             self._session_id, _ = self.connection.session
-            # kazoo is connected before the server has looked at the credentials: ask it something.
+            # kazoo is connected before the server has looked at the credentials: ask the server something.
             self.connection.result(self.connection.exists("/"), "/", deadline)
         except self._kazoo.SessionOver:
             raise SessionExpired("/", f"ZooKeeper at {self._servers} refuses the credentials") from None
@@ -168,7 +168,7 @@ class ZooKeeperStore:
         return self._session_id
 
     def _full(self, path: str) -> str:
-        """The path as the server knows it; checks that the session lasts and that it is a path."""
+        """The path as the server knows it. Raises for text that is no path, and after the session's end."""
         self._check_open(path)
         check_path(path)
         return path if not self._chroot else self._chroot if path == "/" else self._chroot + path
@@ -467,7 +467,7 @@ class ZooKeeperStore:
         self.watchers.remove(path, watcher)
 
     def _armed(self, path: str, fired: Callable[[Any], None]) -> Look | None:
-        """Arm the one-shot watches that a persistent one is made of."""
+        """Arm the one-shot watches that a persistent watch is made of."""
         full = self._full(path)
         while True:
             deadline = time.monotonic() + self._timeout_s

@@ -1,6 +1,6 @@
 """One ZooKeeper session over kazoo, which is imported here alone.
 
-What kazoo does otherwise than a broker needs it: after the end of a session it begins another one (here it
+What kazoo does otherwise than a broker needs: after the end of a session it begins another session (here it
 stops), and it forgets all watches when the connection is lost (`zookeeper.py` arms them again).
 """
 
@@ -62,7 +62,7 @@ _POLL_S = 0.2
 
 
 _HANDSHAKE_S = 5.0
-"""How long a server may take to answer a handshake before the next one is asked, at most."""
+"""How long a server may take to answer a handshake before the next server is asked, at most."""
 
 
 class ConnectionLost(Exception):
@@ -89,7 +89,7 @@ class ZooKeeperConnection:
         servers: `host:port`, separated by commas.
         session_timeout_ms: asked of the server, which may bound it.
         auth: who the session is.
-        tls: how the connection is encrypted; None for a plain one.
+        tls: how the connection is encrypted; None for a plain connection.
         on_state: called in kazoo's thread for events, in order with them: True when the connection is there
             again after a loss, False when the session is over (not at `close`).
     """
@@ -297,7 +297,7 @@ class _MultiRead:
         self._paths = paths
 
     def serialize(self) -> bytes:
-        """The request's body: a header before each path, and one at the end."""
+        """The request's body: a header before each path, and a last header at the end."""
         header = serialization.MultiHeader(serialization.GetData.type, False, -1).serialize()
         parts = []
         for path in self._paths:
@@ -349,7 +349,7 @@ def stat_of(stat: Any) -> Stat:
 
 
 def event_type(event: WatchedEvent) -> EventType | None:
-    """Return which event it is; None for one about the connection, which ends all watches."""
+    """Return kazoo's event as ours; None for an event of the connection, which ends all watches."""
     return _EVENTS.get(event.type)
 
 
@@ -365,7 +365,7 @@ def translated(error: Exception, path: str) -> StoreError:
 
 def failed_operation(results: list[Any]) -> tuple[int, Exception] | None:
     """Return which operation of a transaction failed, and how; None when all were done."""
-    # Those before the failed one answer with code 0 (rolled back), those after it with another code.
+    # Operations before the failed one answer with code 0 (rolled back), those after it with another code.
     for index, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(result, kz.RolledBackError):
             return index, result

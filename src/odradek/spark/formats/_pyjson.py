@@ -38,8 +38,8 @@ def decode_json(tree: Tree, records: Records, start: int, framed: bool) -> list[
         framed: five bytes of a registry come before each document.
 
     Returns the malformed rows, which are null: documents (RFC 8259) that are not, or that do not fit the
-    columns. A member that no column has is skipped, one that is missing is null, of one that is there twice
-    the last counts. A column of strings takes any value, as it is written.
+    columns. A member that no column has is skipped, a missing member is null, and of a member that is there
+    twice the last counts. A column of strings takes any value, as it is written.
     """
     problems: list[Found] = []
     for row in range(start, len(records)):
@@ -90,7 +90,7 @@ class _Reader:
         return self._data[self.at]
 
     def value(self, node: Node | None, depth: int) -> Any:
-        """One value as the column has it; of no column: it is passed."""
+        """Read a value, and return what its column has of it; a value without a column is passed."""
         if node is not None:
             self.column = node.number
         return self._value(node, depth)

@@ -171,7 +171,7 @@ class _Planner:
         return self._add(_OPS.get(writer.type, steps.FIXED), column.number, a, b, at=at)
 
     def _union(self, writer: AvroType, reader: AvroType | None, column: Column, at: int) -> int:
-        """A branch that does not resolve is refused when a record has it."""
+        """Resolve each branch; a branch that does not resolve makes the records malformed that have it."""
         below = []
         problems = []
         members = union_members(writer)
@@ -210,7 +210,7 @@ class _Planner:
                     return at
                 return self._member(writer, member, members.index(member), column, at)
             except ResolutionError:
-                # The error of a record names the field that does not fit, which is what one looks for.
+                # The error of a record names the field that does not fit, which is what a reader looks for.
                 if member.type == writer.type == "record":
                     raise
                 continue

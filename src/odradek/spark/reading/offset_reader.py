@@ -86,8 +86,8 @@ class OffsetReader:
         """The end of every selected partition.
 
         An answer that does not fit what is `known` is asked for again, as brokers learn one after the other:
-        one that has just become leader may not know the newest end yet, another may not have heard of a new
-        partition, or of a topic that was made again.
+        a broker that has just become leader may not know the newest end yet, another may not have heard of a
+        new partition, or of a topic that was made again.
         """
         options = self._options
         ends = self._retried(self._latest_of_selected)
@@ -145,7 +145,7 @@ class OffsetReader:
         return frozenset(topic for topic, value in types.items() if value == "LogAppendTime")
 
     def first_timestamp_types(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
-        """The type (0 producer's, 1 broker's) of the first timestamp in each of `ranges`, where there is one.
+        """The type (0 producer's, 1 broker's) of the first timestamp in each of `ranges` that has a record.
 
         Reads one batch of each.
         """
@@ -297,7 +297,7 @@ class OffsetReader:
                 self.close()
                 raise unreachable(self._options.client, error) from error
             except (UnsupportedVersionError, UnsupportedForMessageFormatError):
-                # Nor will it be supported a second later.
+                # What a broker does not support it will not support a second later.
                 raise
             except (KafkaError, OSError, UnknownTopicError) as error:
                 self.close()

@@ -131,7 +131,7 @@ class Coordinators:
         self._give_up()
         owner = self._own(name)
         try:
-            # What the one before has decided is completed by now; before Kafka 2.5 that may be read later.
+            # What the driver before has decided is completed by now; before Kafka 2.5 it may be read later.
             if not self._reads_stable(name):
                 self._settle(owner, name)
             decision = self._newest(name, math.inf)
@@ -210,8 +210,8 @@ class Coordinators:
     def _settle(self, owner: TransactionalWriter, name: str) -> None:
         """Wait until a coordinator before Kafka 2.5 has taken over the offsets of all completed transactions.
 
-        It does so later than their ends are told, in their order and one by one: when it has the mark that is
-        committed here, it has what was committed before.
+        The coordinator does so later than it tells their ends, one transaction after the other. So a mark is
+        committed in a further transaction: when the mark can be read, all that was committed before can.
         """
         if not self._exists(_MARK):
             time.sleep(_SETTLED_S)
