@@ -105,8 +105,8 @@ def test_leaders_go_back_when_too_many_are_away() -> None:
     world.check()
 
 
-@pytest.mark.parametrize("asked", [1, 3])
-def test_whoever_is_left_leads_as_soon_as_that_is_allowed(asked: int) -> None:
+@pytest.mark.parametrize(("asked", "text"), [(1, "true"), (3, "true"), (1, " TRUE ")])
+def test_whoever_is_left_leads_as_soon_as_that_is_allowed(asked: int, text: str) -> None:
     world = World()
     world.create("t", [2, 3])
     world.create("u", [2, 3])
@@ -115,10 +115,25 @@ def test_whoever_is_left_leads_as_soon_as_that_is_allowed(asked: int) -> None:
     world.begin(3)
     assert {topic.partitions[0].leader for topic in world.active.image.topics.values()} == {-1}
     # Any broker writes configs; the controller hears of it by the notice.
-    world.controllers[asked].alter_config("topics/t", {"unclean.leader.election.enable": "true"})
+    world.controllers[asked].alter_config("topics/t", {"unclean.leader.election.enable": text})
     world.settle()
     leaders = {name: topic.partitions[0].leader for name, topic in world.active.image.topics.items()}
     assert leaders == {"t": 3, "u": -1}
+
+
+@pytest.mark.parametrize(("entity", "leader"), [("<default>", 3), ("1", 3), ("3", -1)])
+def test_brokers_configs_allow_it_that_hold_for_the_controller(entity: str, leader: int) -> None:
+    world = World()
+    world.create("t", [2, 3])
+    world.kill(3)
+    world.kill(2)
+    world.begin(3)
+    assert world.active.broker_id == 1
+    if entity != "3":
+        world.config.defaults["unclean.leader.election.enable"] = True
+    world.active.alter_config(f"brokers/{entity}", {"unclean.leader.election.enable": "true"})
+    world.settle()
+    assert world.active.image.topics["t"].partitions[0].leader == leader
 
 
 @pytest.mark.parametrize("by", ["a failed folder", "a stop"])

@@ -148,10 +148,10 @@ class ControllerContext:
 
     def may_elect_unclean(self, topic: str) -> bool:
         """Return whether a topic is rather led by one who may lack records than by nobody."""
-        text = self.image.topic_config(topic).get("unclean.leader.election.enable")
-        if text is not None:
-            return text.strip().lower() == "true"
-        return self.config.topic_defaults().get("unclean.leader.election.enable") is True
+        allowed = allows_unclean(self.image.topic_config(topic))
+        if allowed is None:
+            return self.config.topic_defaults().get("unclean.leader.election.enable") is True
+        return allowed
 
     # --- topic ids ----------------------------------------------------------------------------------------
 
@@ -167,3 +167,10 @@ class ControllerContext:
             if topic_id not in self.image.topic_names:
                 return topic_id
         return ZERO_UUID
+
+
+def allows_unclean(config: Mapping[str, str]) -> bool | None:
+    """Return whether configs allow unclean elections; None where they do not say."""
+    text = config.get("unclean.leader.election.enable")
+    # In any case and with blanks, as Kafka's `ConfigDef.parseType` has it.
+    return None if text is None else text.strip().lower() == "true"

@@ -22,7 +22,11 @@ from contextlib import suppress
 from odradek.cluster import loading, nodes, paths
 from odradek.cluster.controller.config_changes import ConfigChanges
 from odradek.cluster.controller.controller import Controller
-from odradek.cluster.controller.controller_context import ControllerConfig, ControllerContext
+from odradek.cluster.controller.controller_context import (
+    ControllerConfig,
+    ControllerContext,
+    allows_unclean,
+)
 from odradek.cluster.controller.controller_election import ControllerElection
 from odradek.cluster.controller.decisions import Decision, Remove, Write
 from odradek.cluster.controller.image_publisher import ImagePublisher
@@ -284,10 +288,16 @@ class KafkaController(Controller):
         if (
             self.is_active
             and self._images.is_told
-            and any(_may_allow_unclean(entity, config) for entity, config in delta.configs.items())
+            and any(self._may_allow_unclean(entity, config) for entity, config in delta.configs.items())
         ):
             # Whoever is left may lead now. Kafka: `TopicUncleanLeaderElectionEnable`.
             self._watchers.post(paths.BROKER_IDS)
+
+    def _may_allow_unclean(self, entity: str, config: Mapping[str, str]) -> bool:
+        # Of brokers' configs those that hold for this broker, by whose defaults it elects. Kafka:
+        # `DynamicLogConfig.reconfigure` in the broker of the controller.
+        here = ("brokers/<default>", f"brokers/{self.broker_id}")
+        return allows_unclean(config) is True and (entity.startswith("topics/") or entity in here)
 
     # --- what is heard of brokers -------------------------------------------------------------------------
 
@@ -318,10 +328,3 @@ class KafkaController(Controller):
     ) -> None:
         """See `LogDirEvents.note_offline`."""
         self._log_dirs.note_offline(broker_id, partitions, broker_epoch)
-
-
-def _may_allow_unclean(entity: str, config: Mapping[str, str]) -> bool:
-    # Not the configs of one broker: leaders are elected by what holds in the whole cluster.
-    return config.get("unclean.leader.election.enable") == "true" and (
-        entity.startswith("topics/") or entity == "brokers/<default>"
-    )
