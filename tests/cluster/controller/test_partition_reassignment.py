@@ -6,9 +6,7 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.controller.partition_reassignment import is_moving
-from odradek.cluster.nodes import (
-    encode_reassignments,
-)
+from odradek.cluster.nodes import decode_partition_state, encode_partition_state, encode_reassignments
 from odradek.errors import (
     InvalidReplicaAssignmentError,
     NoReassignmentInProgressError,
@@ -65,6 +63,25 @@ def test_a_reassignment_taken_back_and_those_that_cannot_be() -> None:
     active.reassign("t", 0, [1, 2])
     partition = active.image.topics["t"].partitions[0]
     assert (partition.replicas, partition.leader_epoch, is_moving(partition)) == ((1, 2), 4, False)
+    world.check()
+
+
+@pytest.mark.parametrize("by", ["a request", "a node"])
+def test_a_leader_that_has_just_changed_the_isr_does_not_keep_a_reassignment_back(by: str) -> None:
+    """Before 2.7 leaders write ISRs themselves, and the controller hears of it later."""
+    world = World()
+    world.create("t", [1, 2])
+    path = paths.partition_state("t", 0)
+    state = decode_partition_state(path, world.reader.get(path).data)
+    world.reader.set(path, encode_partition_state(state._replace(isr=(1,))))
+    if by == "a request":
+        world.active.reassign("t", 0, [3, 1])
+    else:
+        world.reader.create(paths.REASSIGN_PARTITIONS, encode_reassignments([("t", 0, (3, 1))]))
+        world.settle()
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.adding, partition.isr) == ((3, 1, 2), (3,), (1,))
+    assert (world.reader.exists(paths.REASSIGN_PARTITIONS) is not None) is (by == "a node")
     world.check()
 
 

@@ -8,9 +8,7 @@ import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.controller.alter_partition import IsrChange
-from odradek.cluster.nodes import (
-    LEADER_RECOVERING,
-)
+from odradek.cluster.nodes import LEADER_RECOVERING, decode_partition_state, encode_partition_state
 from odradek.cluster.store.store import BadVersion, StoreError
 from odradek.errors import (
     BrokerNotAvailableError,
@@ -119,6 +117,30 @@ def test_whoever_is_left_leads_as_soon_as_that_is_allowed(asked: int, text: str)
     world.settle()
     leaders = {name: topic.partitions[0].leader for name, topic in world.active.image.topics.items()}
     assert leaders == {"t": 3, "u": -1}
+
+
+@pytest.mark.parametrize("by", ["a request", "a node"])
+def test_a_leader_that_has_just_changed_the_isr_does_not_keep_an_election_back(by: str) -> None:
+    """Before 2.7 leaders write ISRs themselves, and the controller hears of it later."""
+    world = World()
+    world.create("t", [2, 3, 1])
+    world.kill(2)
+    world.begin(2)
+    world.join_isr("t", 0, 3, 1, 2)
+    path = paths.partition_state("t", 0)
+    state = decode_partition_state(path, world.reader.get(path).data)
+    assert state.leader == 3
+    world.reader.set(path, encode_partition_state(state._replace(isr=(3, 2))))
+    if by == "a request":
+        world.active.elect_leader("t", 0, unclean=False)
+    else:
+        world.reader.create(
+            paths.PREFERRED_REPLICA_ELECTION, b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+        )
+        world.settle()
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (2, (3, 2))
+    world.check()
 
 
 @pytest.mark.parametrize(("entity", "leader"), [("<default>", 3), ("1", 3), ("3", -1)])

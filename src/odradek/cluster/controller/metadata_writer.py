@@ -178,6 +178,22 @@ class MetadataWriter:
                 self.refresh()
         return write()
 
+    def write_over_for(self, topic: str, write: Callable[[], None]) -> None:
+        """Write what somebody has asked for about partitions of a topic, whose leaders may change its states.
+
+        Args:
+            topic: the topic.
+            write: decides and writes.
+
+        Raises:
+            KafkaError: it is not written; see `as_kafka`.
+        """
+        try:
+            self.write_over(write, WRITES_OVER)
+        except StoreError as error:
+            self.refresh()
+            raise as_kafka(error, topic) from error
+
     def write_by_any(self, decision: Decision) -> None:
         """Write what any broker may, active controller or not.
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller import elections
@@ -214,8 +215,23 @@ class PartitionReassignment:
             InvalidReplicationFactorError: another number of replicas, and that is not allowed.
             NotControllerError: this broker is not the active controller.
         """
+        self._context.check_active()
+        begin = partial(self._begin, topic, index, replicas, allow_replication_factor_change, partition_last)
+        self._writer.write_over_for(topic, begin)
+        partition = self._context.image.partition(topic, index)
+        if partition is not None and partition.is_new:
+            # One of the new replicas may live, and lead.
+            self._partitions.settle()
+
+    def _begin(
+        self,
+        topic: str,
+        index: int,
+        replicas: Sequence[int] | None,
+        allow_replication_factor_change: bool,
+        partition_last: bool,
+    ) -> None:
         context = self._context
-        context.check_active()
         if partition_last and replicas is not None:
             check_replicas(context.image, topic, index, replicas)
         is_known = context.image.partition(topic, index) is not None
@@ -244,9 +260,7 @@ class PartitionReassignment:
         after = start(partition, target, context.able(topic, index), context.epoch)
         if after is None:
             raise InvalidReplicaAssignmentError(f"Nobody of {list(target)} could lead the partition.")
-        self._writer.commit_for(topic, change(context.image, topic, {index: after}))
-        if after.is_new:
-            self._partitions.settle()
+        self._writer.commit(change(context.image, topic, {index: after}))
 
     def on_isr_changed(self, topic: str, index: int) -> None:
         """End the reassignment of a partition if its target is in sync. Never raises."""

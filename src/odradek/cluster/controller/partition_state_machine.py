@@ -151,8 +151,11 @@ class PartitionStateMachine:
             EligibleLeadersNotAvailableError: no replica is alive.
             NotControllerError: this broker is not the active controller.
         """
+        self._context.check_active()
+        self._writer.write_over_for(topic, partial(self._elect_leader, topic, index, unclean))
+
+    def _elect_leader(self, topic: str, index: int, unclean: bool) -> None:
         context = self._context
-        context.check_active()
         partition = context.partition(topic, index)
         if topic in context.image.marked:
             raise InvalidTopicError("The topic is being deleted")
@@ -178,7 +181,7 @@ class PartitionStateMachine:
             state = None if partition.is_new else elections.preferred(partition, live, context.epoch)
             if state is None:
                 raise PreferredLeaderNotAvailableError
-        self._writer.commit_for(topic, _change(context.image, {(topic, index): state}))
+        self._writer.commit(_change(context.image, {(topic, index): state}))
 
     def write_states(self, states: States) -> None:
         """Write new states of partitions.
