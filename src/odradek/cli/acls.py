@@ -64,6 +64,7 @@ def _words(*names: str, **more: Any) -> Callable[[_F], _F]:
 @click.command(cls=Tool, name="acls")
 @bootstrap_option(required=False)
 @command_config_option()
+# Accepted: with ZooKeeper Kafka's tool takes the name of a class, and here there is one authorizer.
 @click.option("--authorizer", hidden=True)
 @_words(
     "--authorizer-properties",
@@ -159,6 +160,7 @@ class _Words:
 
     def check(self) -> None:
         """Raise `click.UsageError` for words that do not go together."""
+        # The sentences are those of Kafka's `AclCommandOptions.checkArgs`.
         if (self.bootstrap_server is None) is not self.in_store:
             raise click.UsageError(
                 "One and only one of --bootstrap-server and --authorizer-properties must be specified"

@@ -58,6 +58,7 @@ SOURCE_OPTIONS = (
     "includeHeaders",
     "columns",
     "where",
+    # The connector's, and without effect: no group is joined here.
     "groupIdPrefix",
     "commitOffsetsToGroup",
     "kafkaConsumer.pollTimeoutMs",
@@ -256,6 +257,7 @@ def _columns(given: Given) -> tuple[str, ...]:
 
 def _commit_group(given: Given, client: Mapping[str, str]) -> str | None:
     group = given.text("commitOffsetsToGroup")
+    # `kafka.group.id` says the same, for those who come from the connector.
     if group == "":
         raise ValueError("commitOffsetsToGroup must name a group, got an empty name")
     if group is not None and client.get("group.id", group) != group:
@@ -316,6 +318,7 @@ def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition,
         )
     value = given.text(chosen[0]) or ""
     if chosen == ["subscribe"]:
+        # A topic that is named twice is read once.
         topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
         if not topics:
             raise ValueError(
@@ -383,6 +386,7 @@ def _time_ms(what: str, time_ms: int) -> int:
 
 
 def _refuse_ends(given: Given) -> None:
+    # Told when a query begins: `load()` does not know yet whether it will be a stream.
     for name in ENDS:
         if name in given:
             kind = "offset" if name == "endingOffsets" else "timestamp"

@@ -80,6 +80,7 @@ class OffsetReader:
         wanted = set(partitions)
         if not wanted:
             return {}
+        # One partition that is gone would be the error of all.
         return self._retried(lambda: self._earliest(wanted & set(self._selected().partitions)))
 
     def latest(self, known: SourceOffset | None = None) -> SourceOffset:
@@ -93,6 +94,7 @@ class OffsetReader:
         ends = self._retried(self._latest_of_selected)
         for _ in range(options.fetch_offset_tries - 1):
             doubts = _doubts(known, ends) if known is not None else []
+            # In the end the last answer counts, and the planner decides what is lost.
             if not doubts:
                 break
             logger.warning("asking again for the ends of partitions: %s", "; ".join(doubts))
@@ -140,6 +142,8 @@ class OffsetReader:
 
     def stamped(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of `topics` whose records get their timestamps from the brokers, by their configs now."""
+        # Which says nothing of the records that are there: `first_timestamp_types` looks at those
+        # (docs/decisions/filters-are-not-pushed-down.md).
         wanted = sorted(set(topics))
         types = self._retried(lambda: self._client().topic_configs(wanted, "message.timestamp.type"))
         return frozenset(topic for topic, value in types.items() if value == "LogAppendTime")
@@ -262,6 +266,7 @@ class OffsetReader:
 
             pattern = compile_java(options.pattern)
             existing = self._client().look_up_topics()
+            # Searched in the names, as by the connector; Kafka's tools want the whole name to match.
             topics = {name: topic for name, topic in existing.items() if pattern.search(name)}
         else:
             names = options.topics or sorted({tp.topic for tp in options.assigned})
