@@ -47,9 +47,11 @@ from odradek.broker.folders.adoption import report_strangers
 from odradek.broker.folders.failures import FolderFailures
 from odradek.broker.folders.log_configs import TopicLogConfigs
 from odradek.broker.folders.opening import open_logs
+from odradek.broker.membership.lone_membership import LoneMembership
 from odradek.broker.membership.membership import ClusterAccess, Membership
 from odradek.broker.metadata.controller_thread import ControllerThread, UntilTold
 from odradek.broker.metadata.features import TRANSACTION_VERSION, Features
+from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.waits import check_cluster, check_topics
 from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
@@ -80,7 +82,6 @@ if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.interbroker.channels import InterBrokerChannels
-    from odradek.broker.membership.lone_membership import LoneMembership
     from odradek.broker.membership.state_changes import StateChanges
     from odradek.broker.metadata.topic_descriptions import TopicDescriptions
     from odradek.broker.metrics.telemetry import ClientTelemetry
@@ -130,6 +131,7 @@ class Broker:
     _folder_failures: FolderFailures
     _listening: Listening
     _coordinators: Coordinators
+    _metadata: MetadataCache
     _membership: Membership | LoneMembership
     _dynamic_configs: DynamicConfigPublisher
 
@@ -212,7 +214,7 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         """The cluster as it is now."""
-        return self._membership.metadata.image
+        return self._metadata.image
 
     @property
     def knows_cluster(self) -> bool:
@@ -277,7 +279,7 @@ class Broker:
         if descriptions is None:
             from odradek.broker.metadata.topic_descriptions import TopicDescriptions
 
-            descriptions = self._topic_descriptions = TopicDescriptions(self._membership.metadata)
+            descriptions = self._topic_descriptions = TopicDescriptions(self._metadata)
         return descriptions
 
     # ------------------------------------------------------------------ start
@@ -325,22 +327,22 @@ class Broker:
         # First, because of all that stops a start a port in use is the commonest, and nothing is touched yet.
         self._bind(listening)
         log_configs = await self._open_folders()
-        self.acls, self.delegation_tokens, self.scram_decoy_key = await open_security(
-            self.config, self.controller, self.clock, self._undo, self._membership
-        )
-        self.authorizer = None if self.acls is None else self.acls.authorizer
+        controller = self.controller
+        self._metadata = MetadataCache(controller.cluster_id, controller.image.configs)
         housekeeping = self.housekeeping = Housekeeping(
             self.loop, self.logs, self.files, self.clock, self.config
         )
         self._undo.push("housekeeping", housekeeping.stop)
         self.replicas = self._make_replicas(log_configs)
         coordinators = self._coordinators = Coordinators(
-            self.loop, self._membership.metadata, self._make_groups, self._make_transactions
+            self.loop, self._metadata, self._make_groups, self._make_transactions
         )
         self._undo.push("loading of coordinators", coordinators.cancel_loading)
-        membership = self._membership
-        count = partial(count_copied, self.metrics.replication, self.replicas, self.broker_id)
-        membership.begin(self.replicas, self.logs, coordinators.follow_leaders, count)
+        membership = self._membership = self._make_membership(coordinators)
+        self.acls, self.delegation_tokens, self.scram_decoy_key = await open_security(
+            self.config, controller, self.clock, self._undo, membership
+        )
+        self.authorizer = None if self.acls is None else self.acls.authorizer
         client_quotas = DynamicClientQuotaPublisher(
             self.quotas, self.clock, self.handlers.release, self._use_throttle
         )
@@ -351,9 +353,9 @@ class Broker:
         # In this order: logs take their configs by the broker's defaults, which `configs` has changed, and
         # who waits for a topic (`DelayedCreatePartitions`) looks when all others have followed.
         for publish in (client_quotas.publish, configs.publish, metadata.publish, self._check_topics):
-            membership.metadata.add_listener(publish)
+            self._metadata.add_listener(publish)
         # Deletions end in the controller's own image.
-        self.controller.add_listener(self._check_topics)
+        controller.add_listener(self._check_topics)
         configs.set_replication_quotas()
         client_quotas.follow(self.image.configs)
         self._undo.push("unpacking", self.unpacking.stop)
@@ -362,11 +364,9 @@ class Broker:
         )
         # Above what the logs know as well: a restored store would give ids out a second time
         # (docs/cluster.md, "A restored store").
-        self.producer_ids = ProducerIds(
-            self.controller, partial(self.logs.largest_producer_id, BELIEVED_BELOW)
-        )
+        self.producer_ids = ProducerIds(controller, partial(self.logs.largest_producer_id, BELIEVED_BELOW))
         stored = await membership.ask_until_answered(read_features)
-        self.features = Features(self.controller, self.handlers, stored)
+        self.features = Features(controller, self.handlers, stored)
 
     async def _open_folders(self) -> TopicLogConfigs:
         """Open the data folders and the metadata; one of them may know the broker's id. Returns the configs
@@ -385,19 +385,53 @@ class Broker:
             self.config,
             self.logs,
             self.clock,
-            self.timers,
-            self.slicer,
             self._undo,
             given_store=self._given_store,
             cluster=self._cluster,
         )
         self.store, self.controller, self.config = metadata.store, metadata.controller, metadata.config
-        membership = self._membership = metadata.membership
-        # Only a broker that is alone waits until a change has been followed. In a cluster of several one slow
-        # broker would hold the controller up; Kafka's `ControllerChannelManager` waits for none either.
-        self._use_controller_thread(None if isinstance(membership, Membership) else membership.until_told)
-        self._undo.push("membership", membership.let_go)
         return log_configs
+
+    def _make_membership(self, coordinators: Coordinators) -> Membership | LoneMembership:
+        """Make what the broker has for its cluster, and give the controller its thread."""
+        membership: Membership | LoneMembership
+        if self._cluster is None:
+            membership = LoneMembership(
+                config=self.config,
+                controller=self.controller,
+                metadata=self._metadata,
+                replicas=self.replicas,
+                logs=self.logs,
+                clock=self.clock,
+                timers=self.timers,
+                slicer=self.slicer,
+                registration=self._registration,
+                on_leadership=coordinators.follow_leaders,
+            )
+            self._use_controller_thread(membership.until_told)
+        else:
+            membership = Membership(
+                self._cluster,
+                config=self.config,
+                controller=self.controller,
+                metadata=self._metadata,
+                replicas=self.replicas,
+                logs=self.logs,
+                clock=self.clock,
+                timers=self.timers,
+                slicer=self.slicer,
+                registration=self._registration,
+                on_leadership=coordinators.follow_leaders,
+                on_copied=partial(count_copied, self.metrics.replication, self.replicas, self.broker_id),
+                on_told=partial(check_cluster, self.purgatory),
+                on_replaced=self._be_fatal,
+            )
+            # Only a broker that is alone waits until a change has been followed. In a cluster of several one
+            # slow broker would hold the controller up; Kafka's `ControllerChannelManager` waits for none
+            # either.
+            self._use_controller_thread(None)
+        self._undo.push("membership", membership.let_go)
+        return membership
 
     def _use_controller_thread(self, until_told: UntilTold | None) -> None:
         self._controller_thread = ControllerThread(self.loop, until_told)
@@ -418,6 +452,7 @@ class Broker:
                 samples=self.config.replication_quota_window_num,
                 sample_ms=1000 * self.config.replication_quota_window_size_seconds,
             ),
+            tries_again=self._cluster is None,
         )
         replicas.may_elect_unclean = self.controller.may_elect_unclean
         return replicas
@@ -482,7 +517,7 @@ class Broker:
         self._follow_folder_failures()
         self._dynamic_configs.follow(self.image)
         self._undo.push("controller", self.controller.stop)
-        await membership.join(self._registration)
+        await membership.join()
         report_strangers(self.logs, self.image)
         self._start_housekeeping()
         self._register_gauges()
@@ -497,8 +532,6 @@ class Broker:
                 "Nothing was started."
             )
         self.state_changes, self.channels = membership.state_changes, membership.channels
-        membership.on_told = partial(check_cluster, self.purgatory)
-        membership.on_replaced = self._be_fatal
         self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
         self._follow_folder_failures()
         self._start_housekeeping()
@@ -508,7 +541,7 @@ class Broker:
         self._listening.start()
         self._dynamic_configs.follow(self.image)
         self._undo.push("controller", self.controller.stop)
-        await membership.join(self._registration)
+        await membership.join()
         if membership.is_stopped:
             raise StartError("the broker was stopped while it joined its cluster.")
 

@@ -51,8 +51,9 @@ class World:
         )
         config = BrokerConfig({"broker.id": "1", "request.timeout.ms": "1234"})
         transport: Any = self
-        self.channels = InterBrokerChannels(transport, config, "INSIDE", lambda: self.image)
-        self.channels.on_controller_refused = self.refused.append
+        self.channels = InterBrokerChannels(
+            transport, config, "INSIDE", lambda: self.image, self.refused.append
+        )
 
     def channel(self, broker_id: int, endpoint: EndpointOf, client_id: str, timeout_ms: int) -> Channel:
         self.made.append(Channel(broker_id, endpoint, client_id, timeout_ms))

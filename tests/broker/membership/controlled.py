@@ -68,7 +68,13 @@ class Fetchers:
 class World:
     """Broker 0, its logs in memory, and what it is told."""
 
-    def __init__(self, files: MemoryFileSystem | None = None, data_dirs: Sequence[Path] = (FOLDER,)) -> None:
+    def __init__(
+        self,
+        files: MemoryFileSystem | None = None,
+        data_dirs: Sequence[Path] = (FOLDER,),
+        *,
+        tries_again: bool = False,
+    ) -> None:
         self.clock = ManualClock()
         self.files = files or MemoryFileSystem(now_ms=self.clock.now_ms)
         self.logs = LogManager(data_dirs, self.files, self.clock)
@@ -81,12 +87,15 @@ class World:
             clock=self.clock,
             log_config=lambda topic, image: LogConfig.from_topic(image.topic_config(topic), LogConfig()),
             image=self.metadata.image,
+            tries_again=tries_again,
         )
         self.metadata.add_listener(self.replicas.follow_configs)
         self.fetchers = Fetchers()
         self.store: Any = MemoryStore()
         self.broker_epoch = BROKER_EPOCH
         self.led: list[set[str]] = []
+        self.on_leadership: Callable[[set[str]], object] = self.led.append
+        self.old_epochs = 0
         self.changes = StateChanges(
             broker_id=ME,
             replicas=self.replicas,
@@ -95,8 +104,12 @@ class World:
             store=lambda: self.store,
             fetchers=self.fetchers,
             broker_epoch=lambda: self.broker_epoch,
+            on_leadership=lambda topics: self.on_leadership(topics),
+            on_old_epochs=self._count_old_epochs,
         )
-        self.changes.on_leadership = self.led.append
+
+    def _count_old_epochs(self) -> None:
+        self.old_epochs += 1
 
     async def lead(
         self,

@@ -348,7 +348,6 @@ def test_the_log_of_another_topic_of_that_name_is_not_deleted_where_the_topics_i
 
 def test_who_is_alone_tries_a_replica_again_that_found_no_room() -> None:
     async def scenario(world: World) -> None:
-        world.replicas.tries_again = True
         fail_to_make(world, "t-0")
         # To nobody else could it be given: the controller need not hear of it.
         assert await world.lead(state(0, is_new=True)) == (NONE, [NONE])
@@ -361,7 +360,7 @@ def test_who_is_alone_tries_a_replica_again_that_found_no_room() -> None:
         assert world.replicas.get("t", 0).is_leader
         assert world.replicas.offline == {}
 
-    run(scenario)
+    run(scenario, World(tries_again=True))
 
 
 def test_metadata_alone_makes_no_leader_of_a_replica_that_was_offline() -> None:
@@ -413,7 +412,7 @@ def test_a_listener_that_fails_does_not_undo_the_answer(caplog: pytest.LogCaptur
         def fail(topics: set[str]) -> None:
             raise ValueError("a bug")
 
-        world.changes.on_leadership = fail
+        world.on_leadership = fail
         assert await world.lead(state(0)) == (NONE, [NONE])
         assert await world.stop(0) == (NONE, [NONE])
 
@@ -543,16 +542,14 @@ def test_what_waits_for_a_registration_that_never_comes_ends_with_the_broker() -
 
 def test_nobody_leads_in_an_older_epoch_than_its_log_knows() -> None:
     async def scenario(world: World) -> None:
-        told: list[int] = []
-        world.changes.on_old_epochs = lambda: told.append(1)
         log = world.logs.create("t", 0, topic_id=ID)
         log.assign_epoch(6, log.log_end_offset)
         assert await world.lead(state(epoch=3), state(1, epoch=3, is_new=True)) == (NONE, [STALE, NONE])
-        assert told == [1]
+        assert world.old_epochs == 1
         assert log.epochs.latest == 6, "what it knows is not forgotten"
         assert await world.lead(state(epoch=3, leader=OTHER)) == (NONE, [NONE])
         assert await world.lead(state(epoch=7)) == (NONE, [NONE])
-        assert told == [1]
+        assert world.old_epochs == 1
         assert log.epochs.latest == 7
 
     run(scenario)

@@ -1,4 +1,4 @@
-"""The metadata of a start: its store, the controller over it, and the membership in the cluster."""
+"""The metadata of a start: its store, and the controller over it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.folders.adoption import adopt_cluster_id
 from odradek.broker.folders.broker_ids import with_generated_id
-from odradek.broker.membership.lone_membership import LoneMembership
-from odradek.broker.membership.membership import Membership
 from odradek.broker.membership.start_sessions import StartSession
 from odradek.cluster.controller.kafka_controller import KafkaController
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.membership.membership import ClusterAccess
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
-    from odradek.util.timers import Timers
     from odradek.util.undo import Undo
 
 
@@ -30,13 +26,11 @@ class MetadataAccess(NamedTuple):
     Attributes:
         store: where it is; of a cluster of several the session in which it was loaded.
         controller: writes it.
-        membership: in the cluster, of several or of one.
         config: the broker's configs, with its id.
     """
 
     store: MetadataStore
     controller: KafkaController
-    membership: Membership | LoneMembership
     config: BrokerConfig
 
 
@@ -44,8 +38,6 @@ async def open_metadata(
     config: BrokerConfig,
     logs: LogManager,
     clock: Clock,
-    timers: Timers,
-    slicer: Slicer,
     undo: Undo,
     *,
     given_store: MetadataStore | None,
@@ -56,7 +48,7 @@ async def open_metadata(
     Args:
         config: the broker's configs.
         logs: the folders, which may know ids.
-        clock, timers, slicer: for the controller and the membership.
+        clock: for the controller.
         undo: gets what closes again what is opened.
         given_store: is used, and not closed; None for one that the configs name.
         cluster: how to get to a cluster of several; None for a broker that is alone. A store that goes away
@@ -66,7 +58,6 @@ async def open_metadata(
         StoreError, DataDirectoryError, ConfigError: see `open_store` and `with_generated_id`; the folders are
             another cluster's.
     """
-    membership: Membership | LoneMembership
     controller: KafkaController | None = None
     if cluster is not None:
         session = StartSession(cluster.open_store)
@@ -81,7 +72,6 @@ async def open_metadata(
         opened = KafkaController(session.store, config.broker_id, config, clock)
         await session.ask(partial(_open_controller, opened, logs))
         store, controller = session.store, opened
-        membership = Membership(cluster, config, controller, clock, timers, slicer)
     else:
         if given_store is None:
             store = open_store(config, logs.data_dirs[0], clock)
@@ -90,9 +80,8 @@ async def open_metadata(
             store = given_store
         controller = KafkaController(store, config.broker_id, config, clock, alone=True)
         _open_controller(controller, logs, store)
-        membership = LoneMembership(config, controller, clock, timers, slicer)
     logs.identity.check(config.broker_id, controller.cluster_id)
-    return MetadataAccess(store, controller, membership, config)
+    return MetadataAccess(store, controller, config)
 
 
 def _open_controller(controller: KafkaController, logs: LogManager, store: MetadataStore) -> None:

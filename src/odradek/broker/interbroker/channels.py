@@ -29,7 +29,6 @@ class InterBrokerChannels:
     """Finds the channel to a broker, or to the controller. Used in the event loop's thread.
 
     Attributes:
-        on_controller_refused: told the id of a controller at whose address nobody listens any more.
         creations: topics that the controller is being asked to create; see `broker.remote_creation`.
         presence: which other brokers are connected to this one.
         witnesses: asks others about a broker that refuses this one.
@@ -41,6 +40,7 @@ class InterBrokerChannels:
         config: BrokerConfig,
         listener: str,
         image: Callable[[], ClusterImage],
+        on_controller_refused: Callable[[int], object],
     ) -> None:
         """
         Args:
@@ -48,6 +48,7 @@ class InterBrokerChannels:
             config: of this broker.
             listener: the name of the listener that brokers talk to each other by.
             image: the cluster as this broker knows it.
+            on_controller_refused: told the id of a controller at whose address nobody listens any more.
         """
         self._transport = transport
         self._config = config
@@ -55,7 +56,7 @@ class InterBrokerChannels:
         self._image = image
         self._channels: dict[tuple[int, str], InterBrokerChannel] = {}
         """By broker and purpose: what may take long for one purpose does not hold up the others' answers."""
-        self.on_controller_refused: Callable[[int], None] | None = None
+        self._on_controller_refused = on_controller_refused
         self.presence = Presence()
         self.witnesses = Witnesses(transport, config.broker_id, lambda: image().brokers.keys(), self.endpoint)
         self.creations: dict[str, asyncio.Future[ErrorCode]] = {}
@@ -98,8 +99,8 @@ class InterBrokerChannels:
         try:
             return await self.to_broker(controller_id, purpose).send_negotiated(request, newest)
         except ChannelBroken as error:
-            if error.refused and self.on_controller_refused is not None:
-                self.on_controller_refused(controller_id)
+            if error.refused:
+                self._on_controller_refused(controller_id)
             raise
 
     def forget(self, broker_id: int) -> None:

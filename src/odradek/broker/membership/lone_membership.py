@@ -25,7 +25,6 @@ from odradek.broker.membership.control_messages import update_metadata_response
 from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.unclean_return import look_for_doubts
-from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.cluster.loading import load_image
 from odradek.cluster.producer_ids import BELIEVED_BELOW
 from odradek.util.futures import then
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.interbroker.channel import InterBrokerChannel
+    from odradek.broker.metadata.metadata_cache import MetadataCache
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.nodes import BrokerRegistration
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
-    from odradek.util.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
@@ -59,10 +58,9 @@ class LoneMembership:
     """One broker's membership. Made and used in the event loop's thread.
 
     Attributes:
-        metadata: the cluster as the controller tells it.
         channels: None: there are no other brokers.
         fetchers: follow nobody.
-        state_changes: does what the controller says; there from `begin` on.
+        state_changes: does what the controller says.
         is_stopped: whether `let_go` was called.
         is_told: whether the controller has told of this broker.
         on_session: never called, as there is one session.
@@ -72,30 +70,35 @@ class LoneMembership:
 
     def __init__(
         self,
+        *,
         config: BrokerConfig,
         controller: KafkaController,
+        metadata: MetadataCache,
+        replicas: ReplicaManager,
+        logs: LogManager,
         clock: Clock,
         timers: Timers,
         slicer: Slicer,
+        registration: Callable[[], BrokerRegistration],
+        on_leadership: Callable[[set[str]], object],
     ) -> None:
-        """
-        Args:
-            config: of this broker.
-            controller: this broker's; it has opened the metadata store.
-            clock, timers: time.
-            slicer: as of `Membership`.
-        """
+        """See `Membership`. What is led at the start is not told: it is loaded after the start."""
         self._config = config
         self._controller = controller
-        self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
+        self._logs = logs
+        self._registration = registration
+        self._on_leadership = on_leadership
+        self._metadata = metadata
         self.on_session: list[Callable[[], object]] = []
         self.is_stopped = False
-        self._transport = _OwnTransport()
+        self._has_started = False
+        self._periodic: list[Periodic] = []
+        self._transport = _OwnTransport(self._hand_over)
         self._to_broker = ControllerChannelManager(
             self._transport, _NEWEST_IBP, timers, config.inter_broker_listener, controller
         )
         controller.add_control_listener(self._to_broker)
-        controller.add_config_listener(self.metadata.update_configs)
+        controller.add_config_listener(metadata.update_configs)
         self.fetchers = ReplicaFetcherManager(
             self._transport,
             config,
@@ -106,58 +109,38 @@ class LoneMembership:
             ibp=_NEWEST_IBP,
             endpoint_of=lambda _: None,
         )
-        self._looking: Periodic | None = None
+        self.state_changes = StateChanges(
+            broker_id=config.broker_id,
+            replicas=replicas,
+            logs=logs,
+            metadata=metadata,
+            store=lambda: controller.store,
+            fetchers=self.fetchers,
+            broker_epoch=lambda: controller.broker_epoch,
+            on_leadership=self._tell_leadership,
+            topic_id=self._topic_id,
+        )
 
     @property
     def is_told(self) -> bool:
         """Return whether the controller has told of this broker."""
-        return self._config.broker_id in self.metadata.image.brokers
+        return self._config.broker_id in self._metadata.image.brokers
 
-    def begin(
-        self,
-        replicas: ReplicaManager,
-        logs: LogManager,
-        on_leadership: Callable[[set[str]], object],
-        on_copied: Callable[[TopicPartition, int], object] | None = None,  # noqa: ARG002
-    ) -> None:
-        """See `Membership.begin`. What is led at the start is not told: it is loaded after the start."""
-        self._logs = logs
-        self._on_leadership = on_leadership
-        self.state_changes = StateChanges(
-            broker_id=self._config.broker_id,
-            replicas=replicas,
-            logs=logs,
-            metadata=self.metadata,
-            store=lambda: self._controller.store,
-            fetchers=self.fetchers,
-            broker_epoch=lambda: self._controller.broker_epoch,
-            topic_id=self._topic_id,
-        )
-        self._transport.state_changes = self.state_changes
-        replicas.tries_again = True
-
-    async def join(self, registration: Callable[[], BrokerRegistration]) -> None:
+    async def join(self) -> None:
         """Register, be the controller, and take everything up.
-
-        Args:
-            registration: this broker as clients are to know it.
 
         Raises:
             StoreError: the store cannot be read or written, or another broker has this id.
         """
         queue = self._controller.event_queue
-        await queue.run(partial(self._start, registration))
+        await queue.run(self._start)
         # Behind what the answers to the first requests have the controller do.
         await queue.run(_nothing)
-        self.state_changes.on_leadership = self._on_leadership
-        self._looking = Periodic(
-            asyncio.get_running_loop(),
-            "controller",
-            _LOOK_AGAIN_MS,
-            lambda: queue.post(self._controller.look_again),
-        )
+        self._has_started = True
+        look_again = partial(queue.post, self._controller.look_again)
+        self._periodic = [Periodic(asyncio.get_running_loop(), "controller", _LOOK_AGAIN_MS, look_again)]
 
-    def _start(self, registration: Callable[[], BrokerRegistration]) -> None:
+    def _start(self) -> None:
         logs, store, broker_id = self._logs, self._controller.store, self._config.broker_id
         # A node that cannot be read stops the start: nobody but this broker has written it.
         if load_image(store).topics:
@@ -168,8 +151,12 @@ class LoneMembership:
             tell_store(store, broker_id, Known(epochs, logs.largest_producer_id(BELIEVED_BELOW)))
         doubts = look_for_doubts(store, broker_id, logs.stopped_cleanly, logs.offline.lacks)
         logs.offline.note_lost(doubts.lost)
-        self._controller.start(registration())
+        self._controller.start(self._registration())
         adopt_topics(logs, self._controller, self._config)
+
+    def _tell_leadership(self, topics: set[str]) -> None:
+        if self._has_started:
+            self._on_leadership(topics)
 
     def _topic_id(self, topic: str) -> bytes | None:
         known = self._controller.image.topics.get(topic)
@@ -201,24 +188,41 @@ class LoneMembership:
     def let_go(self) -> None:
         """End what goes on; nothing is unregistered. Harmless twice."""
         self.is_stopped = True
-        if self._looking is not None:
-            self._looking.stop()
+        for periodic in self._periodic:
+            periodic.stop()
         self.fetchers.stop()
-        if self._transport.state_changes is not None:
-            self._transport.state_changes.let_go()
+        self.state_changes.let_go()
         self._to_broker.stop()
+
+    def _hand_over(self, request: Any, version: int) -> asyncio.Future[Any]:
+        changes = self.state_changes
+        if isinstance(request, LeaderAndIsrRequest):
+            return changes.lead_or_follow(request, version)
+        if isinstance(request, StopReplicaRequest):
+            return changes.stop_replicas(request, version)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if isinstance(request, UpdateMetadataRequest):
+            taken = changes.update_metadata(request, version)
+            if isinstance(taken, asyncio.Future):
+                return then(taken, update_metadata_response)
+            future.set_result(update_metadata_response(taken))
+        else:
+            future.set_exception(ChannelBroken("there is no other broker"))
+        return future
 
 
 class _OwnTransport:
     """An `InterBrokerTransport` of one: its channels hand requests to the broker of this process.
 
+    Args:
+        hand_over: does what a request of some version says; a future of the answer.
+
     Attributes:
-        state_changes: does what they say.
         answer: to the last request.
     """
 
-    def __init__(self) -> None:
-        self.state_changes: StateChanges | None = None
+    def __init__(self, hand_over: Callable[[Any, int], asyncio.Future[Any]]) -> None:
+        self.hand_over = hand_over
         self.answer: asyncio.Future[Any] | None = None
 
     def channel(self, *_: object, **__: object) -> InterBrokerChannel:
@@ -235,26 +239,8 @@ class _OwnChannel:
 
     def send(self, request: Any, version: int) -> asyncio.Future[Any]:
         """See `InterBrokerChannel.send`."""
-        answer = self._transport.answer = self._hand_over(request, version)
+        answer = self._transport.answer = self._transport.hand_over(request, version)
         return answer
-
-    def _hand_over(self, request: Any, version: int) -> asyncio.Future[Any]:
-        changes = self._transport.state_changes
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if changes is None:
-            future.set_exception(ChannelBroken("the broker has not begun"))
-        elif isinstance(request, LeaderAndIsrRequest):
-            return changes.lead_or_follow(request, version)
-        elif isinstance(request, StopReplicaRequest):
-            return changes.stop_replicas(request, version)
-        elif isinstance(request, UpdateMetadataRequest):
-            taken = changes.update_metadata(request, version)
-            if isinstance(taken, asyncio.Future):
-                return then(taken, update_metadata_response)
-            future.set_result(update_metadata_response(taken))
-        else:
-            future.set_exception(ChannelBroken("there is no other broker"))
-        return future
 
     def send_negotiated(self, request: Any, newest: int) -> asyncio.Future[Any]:
         """See `InterBrokerChannel.send_negotiated`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -30,7 +30,6 @@ from odradek.broker.membership.start_sessions import AGAIN_S, until_answered
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.strays import Strays
 from odradek.broker.membership.unclean_return import be_missed
-from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.interbroker.channel import InterBrokerTransport
+    from odradek.broker.metadata.metadata_cache import MetadataCache
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterDelta, ClusterImage
@@ -83,52 +83,86 @@ class Membership:
     """One broker's membership. Made and used in the event loop's thread.
 
     Attributes:
-        metadata: the cluster as the controller tells it.
         channels: to the other brokers.
-        fetchers: follow the leaders of other partitions; there from `begin` on.
+        fetchers: follow the leaders of other partitions.
         state_changes: does what the controller says.
         is_told: whether the controller has told of this broker, and of the topics that there were.
-        on_told: called when it has.
         on_session: called in the controller's turn when there is a new session with the store, after the
             first.
-        on_replaced: told why, when another broker has taken this one's id after the end of its session.
     """
 
     def __init__(
         self,
         access: ClusterAccess,
+        *,
         config: BrokerConfig,
         controller: KafkaController,
+        metadata: MetadataCache,
+        replicas: ReplicaManager,
+        logs: LogManager,
         clock: Clock,
         timers: Timers,
         slicer: Slicer,
+        registration: Callable[[], BrokerRegistration],
+        on_leadership: Callable[[set[str]], object],
+        on_copied: Callable[[TopicPartition, int], object],
+        on_told: Callable[[], object],
+        on_replaced: Callable[[str], object],
     ) -> None:
         """
         Args:
             access: how to get to the cluster.
             config: of this broker.
             controller: this broker's; it has opened the metadata store.
+            metadata: the cluster as the controller will tell it.
+            replicas, logs: what the controller's requests will be about.
             clock, timers: time.
             slicer: takes long answers of leaders in slices.
+            registration: this broker as others are to know it; asked whenever it registers.
+            on_leadership: told of topics of which this broker has begun or ceased to lead partitions.
+            on_copied: told how many bytes of a partition have come from its leader.
+            on_told: called when the controller has told of this broker and its topics (`is_told`).
+            on_replaced: told why, when another broker has taken this one's id after the end of its session.
+
+        Raises `ConfigError`: see `between_brokers`.
         """
-        self._timers = timers
-        self._slicer = slicer
         self._access = access
         self._config = config
         self._controller = controller
+        self._replicas = replicas
+        self._logs = logs
         self._clock = clock
+        self._registration = registration
+        self._on_told = on_told
+        self._on_replaced = on_replaced
         self._loop = asyncio.get_running_loop()
-        listener = config.inter_broker_listener
-        self._transport = access.transport or between_brokers(self._loop, lambda: self._config)
-        self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
-        self.channels = InterBrokerChannels(self._transport, config, listener, lambda: self.metadata.image)
-        self._controller_watch = ControllerWatch(
-            config.broker_id, self.metadata, self.channels, controller, timers
+        self._metadata = metadata
+        self.is_told = False
+        self.on_session: list[Callable[[], object]] = []
+        self._expected: set[str] = set()
+        self._expecting: asyncio.Task[None] | None = None
+        self._periodic: list[Periodic] = []
+        self._rejoining: asyncio.Task[None] | None = None
+        self._expired: MetadataStore | None = None
+        self._is_member = False
+        self._stopped = False
+        self._changed = asyncio.Event()
+        listener, ibp = config.inter_broker_listener, config.inter_broker_protocol_version
+        transport = access.transport or between_brokers(self._loop, lambda: config)
+        # The watch is made of the channels, and they tell it: they find it when they have something to tell.
+        self.channels = InterBrokerChannels(
+            transport,
+            config,
+            listener,
+            lambda: metadata.image,
+            lambda controller_id: self._controller_watch.refused(controller_id),
         )
-        self.channels.on_controller_refused = self._controller_watch.refused
+        self._controller_watch = ControllerWatch(
+            config.broker_id, metadata, self.channels, controller, timers
+        )
         self._to_brokers = ControllerChannelManager(
-            self._transport,
-            config.inter_broker_protocol_version,
+            transport,
+            ibp,
             timers,
             listener,
             controller,
@@ -138,86 +172,51 @@ class Membership:
             ask=self.channels.witnesses.ask,
         )
         controller.add_control_listener(self._to_brokers)
-        controller.add_config_listener(self._on_configs)
-        self._isr_changes: AlterPartitionManager | ZkIsrManager
-        self.is_told = False
-        self.on_told: Callable[[], object] | None = None
-        self.on_session: list[Callable[[], object]] = []
-        self.on_replaced: Callable[[str], object] | None = None
-        self._expected: set[str] | None = None
-        self._expecting: asyncio.Task[None] | None = None
-        self._periodic: list[Periodic] = []
-        self._rejoining: asyncio.Task[None] | None = None
-        self._expired: MetadataStore | None = None
-        self._is_member = False
-        self._stopped = False
-        self._changed = asyncio.Event()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Return whether `let_go` was called, perhaps while `join` has not returned yet."""
-        return self._stopped
-
-    def begin(
-        self,
-        replicas: ReplicaManager,
-        logs: LogManager,
-        on_leadership: Callable[[set[str]], object],
-        on_copied: Callable[[TopicPartition, int], object] | None = None,
-    ) -> None:
-        """Be ready for what the controller will say.
-
-        Args:
-            replicas, logs: what it will be about.
-            on_leadership: told of topics of which this broker has begun or ceased to lead partitions.
-            on_copied: told how many bytes of a partition have come from its leader.
-        """
-        self._replicas = replicas
-        self._logs = logs
+        controller.add_config_listener(metadata.update_configs)
         self.fetchers = ReplicaFetcherManager(
-            self._transport,
-            self._config,
-            self._clock,
-            self._timers,
-            self._slicer,
-            broker_id=self._config.broker_id,
-            ibp=self._config.inter_broker_protocol_version,
+            transport,
+            config,
+            clock,
+            timers,
+            slicer,
+            broker_id=config.broker_id,
+            ibp=ibp,
             endpoint_of=self.channels.endpoint,
             broker_epoch=self._broker_epoch,
             quota=replicas.quotas.follower,
             on_copied=on_copied,
         )
         self.state_changes = StateChanges(
-            broker_id=self._config.broker_id,
+            broker_id=config.broker_id,
             replicas=replicas,
             logs=logs,
-            metadata=self.metadata,
-            store=lambda: self._controller.store,
+            metadata=metadata,
+            store=lambda: controller.store,
             fetchers=self.fetchers,
             broker_epoch=self._broker_epoch,
+            on_leadership=on_leadership,
+            on_old_epochs=self._tell_store_later,
         )
-        self.state_changes.on_leadership = on_leadership
-        self.state_changes.on_old_epochs = self._tell_store_later
         self._strays = Strays(
-            broker_id=self._config.broker_id,
+            broker_id=config.broker_id,
             logs=logs,
             replicas=replicas,
-            image=lambda: self.metadata.image,
+            image=lambda: metadata.image,
             run_in_store=self._run_in_store,
             set_aside=self.state_changes.set_aside,
         )
-        self._isr_changes = self._make_isr_changes(replicas)
+        self._isr_changes = self._make_isr_changes()
         replicas.on_isr_wanted = self._isr_changes.want
         replicas.is_eligible = self._is_live
-        self.metadata.add_listener(self._on_metadata)
+        metadata.add_listener(self._on_metadata)
 
-    def _make_isr_changes(self, replicas: ReplicaManager) -> AlterPartitionManager | ZkIsrManager:
+    def _make_isr_changes(self) -> AlterPartitionManager | ZkIsrManager:
         """Return what asks for other in-sync replicas: the controller, or in old clusters the store."""
         if writes_isr_itself(self._config.inter_broker_protocol_version):
             return ZkIsrManager(
                 broker_id=self._config.broker_id,
                 run_in_store=self._run_in_store,
-                replicas=replicas,
+                replicas=self._replicas,
                 clock=self._clock,
                 controller_epoch=lambda: self.state_changes.controller_epoch,
                 is_eligible=self._is_live,
@@ -225,26 +224,27 @@ class Membership:
         return AlterPartitionManager(
             broker_id=self._config.broker_id,
             channels=self.channels,
-            replicas=replicas,
+            replicas=self._replicas,
             clock=self._clock,
             broker_epoch=self._broker_epoch,
             is_eligible=self._is_live,
         )
 
-    async def join(self, registration: Callable[[], BrokerRegistration]) -> None:
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether `let_go` was called, perhaps while `join` has not returned yet."""
+        return self._stopped
+
+    async def join(self) -> None:
         """Register, and return when the controller has told of this broker, or has not in a while.
 
         Returns early once `let_go` was called.
-
-        Args:
-            registration: this broker as others are to know it.
 
         Raises:
             NodeExists: another broker has this id, and keeps it for longer than a session lasts.
             StoreError: the store holds what Kafka would not write, or refuses this broker. One that cannot
                 be reached any more is waited for, as by Kafka's brokers: it has been reached before.
         """
-        self._registration = registration
         self._listen_for_expiry(self._controller.store)
         try:
             await self._be_missed()
@@ -353,12 +353,9 @@ class Membership:
         return self._controller.broker_epoch
 
     def _is_live(self, broker_id: int) -> bool:
-        return broker_id in self.metadata.image.brokers
+        return broker_id in self._metadata.image.brokers
 
     # ------------------------------------------------------------------ following the cluster
-
-    def _on_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        self.metadata.update_configs(configs)
 
     def _on_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self._changed.set()
@@ -373,31 +370,26 @@ class Membership:
     def _be_told(self) -> None:
         if not self.is_told:
             self.is_told = True
-            if self.on_told is not None:
-                self.on_told()
+            self._on_told()
 
     def _is_ready(self) -> bool:
         """It has been told of all topics, and has taken up what it holds of them."""
         replicas = self._replicas
         return self.is_told and all(
             replicas.find(topic.name, index) is not None or (topic.name, index) in replicas.offline
-            for topic, index, _ in self.metadata.image.partitions_of(self._config.broker_id)
+            for topic, index, _ in self._metadata.image.partitions_of(self._config.broker_id)
         )
 
     async def _expect_anew(self) -> None:
         """Look again which topics there are: what was deleted meanwhile nobody will ever tell of."""
         with suppress(StoreError):
             self._expected = await self._run_in_store(_topics)
-            if self._says_all(self.metadata.image):
+            if self._says_all(self._metadata.image):
                 self._be_told()
 
     def _says_all(self, image: ClusterImage) -> bool:
         """All topics may come in several parts."""
-        return (
-            self._expected is not None
-            and self._config.broker_id in image.brokers
-            and self._expected <= image.topics.keys()
-        )
+        return self._config.broker_id in image.brokers and self._expected <= image.topics.keys()
 
     def _shrink_isrs(self) -> None:
         now_ms = self._clock.now_ms()
@@ -492,8 +484,7 @@ class Membership:
             self._replicas.stop(*partition.key)
         self.fetchers.stop()
         logger.critical("the broker cannot go on: %s", reason)
-        if self.on_replaced is not None:
-            self.on_replaced(reason)
+        self._on_replaced(reason)
 
     @property
     def _patience_s(self) -> float:
@@ -548,7 +539,7 @@ class Membership:
         for left in reversed(range(tries)):
             if not self._has_to_move():
                 return
-            asked = self.metadata.image.controller_id
+            asked = self._metadata.image.controller_id
             try:
                 response = await self.channels.to_controller(
                     ControlledShutdownRequest(
@@ -576,7 +567,7 @@ class Membership:
         """Wait to ask again; no longer when nobody else is left, or there is another controller to ask."""
         deadline = self._loop.time() + seconds
         while self._has_to_move():
-            if self.metadata.image.controller_id != asked:
+            if self._metadata.image.controller_id != asked:
                 return
             self._changed.clear()
             try:
@@ -589,7 +580,7 @@ class Membership:
         # Without a session it is gone already for all others, and leads nothing.
         return (
             self._expired is not self._controller.store
-            and any(one != self._config.broker_id for one in self.metadata.image.brokers)
+            and any(one != self._config.broker_id for one in self._metadata.image.brokers)
             and self._replicas.leader_count > 0
         )
 
@@ -605,11 +596,10 @@ class Membership:
         for periodic in self._periodic:
             periodic.stop()
         self._periodic.clear()
-        if hasattr(self, "fetchers"):
-            self.fetchers.stop()
-            self._isr_changes.stop()
-            self._strays.stop()
-            self.state_changes.let_go()
+        self.fetchers.stop()
+        self._isr_changes.stop()
+        self._strays.stop()
+        self.state_changes.let_go()
         self._to_brokers.stop()
         self.channels.close()
 

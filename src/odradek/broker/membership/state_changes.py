@@ -90,9 +90,6 @@ class StateChanges:
 
     Attributes:
         controller_epoch: the highest that a request has come with.
-        on_leadership: called when this broker has begun or ceased to lead or follow some partitions, with
-            their topics.
-        on_old_epochs: called when the controller speaks of older leader epochs than logs know.
     """
 
     def __init__(
@@ -105,6 +102,8 @@ class StateChanges:
         store: Callable[[], MetadataStore],
         fetchers: Fetchers,
         broker_epoch: Callable[[], int],
+        on_leadership: Callable[[set[str]], object],
+        on_old_epochs: Callable[[], object] = lambda: None,
         topic_id: Callable[[str], bytes | None] = lambda topic: None,
     ) -> None:
         """
@@ -115,13 +114,14 @@ class StateChanges:
             store: where configs of new topics stand; read in another thread.
             fetchers: what follows leaders.
             broker_epoch: of this broker's registration; -1 while it has none.
+            on_leadership: called when this broker has begun or ceased to lead or follow some partitions, with
+                their topics.
+            on_old_epochs: called when the controller speaks of older leader epochs than logs know.
             topic_id: of a topic that is being deleted, which StopReplica does not say; None where it is not
                 known.
         """
         # The highest of those that were heeded: it only grows, which fences older controllers.
         self.controller_epoch = 0
-        self.on_leadership: Callable[[set[str]], object] | None = None
-        self.on_old_epochs: Callable[[], object] | None = None
         self._broker_id = broker_id
         self._replicas = replicas
         self._logs = logs
@@ -129,6 +129,8 @@ class StateChanges:
         self._store = store
         self._fetchers = fetchers
         self._broker_epoch = broker_epoch
+        self._on_leadership = on_leadership
+        self._on_old_epochs = on_old_epochs
         self._topic_id = topic_id
         self._one_at_a_time = asyncio.Lock()
         """Held by one LeaderAndIsr or StopReplica, like Kafka's `replicaStateChangeLock`: both pause."""
@@ -137,7 +139,7 @@ class StateChanges:
         self._stopped = False
         """Set for good: after it no folder is made or removed, so that the logs may be closed."""
         self._has_old_epochs = False
-        """Whether an epoch older than the log's was refused since `on_old_epochs` was called."""
+        """Whether an epoch older than the log's was refused since `_on_old_epochs` was called."""
         metadata.add_listener(self._stop_what_others_hold)
 
     def check_sender(
@@ -297,9 +299,9 @@ class StateChanges:
         self._fetchers.add([assignment for assignment in followed if self._follows(assignment)])
         self._fetchers.shutdown_idle_fetchers()
         self._tell(changed)
-        if self._has_old_epochs and self.on_old_epochs is not None:
+        if self._has_old_epochs:
             self._has_old_epochs = False
-            self.on_old_epochs()
+            self._on_old_epochs()
         return errors
 
     def _follows(self, assignment: Assignment) -> bool:
@@ -308,9 +310,9 @@ class StateChanges:
 
     def _tell(self, topics: set[str]) -> None:
         """Call the listener. An error of its own must not hide from the controller what has been done."""
-        if topics and self.on_leadership is not None:
+        if topics:
             try:
-                self.on_leadership(topics)
+                self._on_leadership(topics)
             except Exception:
                 logger.exception("leaderships of %s could not be followed", ", ".join(sorted(topics)))
 

@@ -66,8 +66,6 @@ class ReplicaManager:
         quotas: the throttles of copies, those of `odradek.replication.replication_quota`.
         replica_selector: says from where consumers had better read; None for the leader.
         isr_counts: how often the ISRs of partitions that this broker leads have changed.
-        tries_again: whether what could not be taken up is tried again when it is asked for, as nobody else
-            could lead it; else it is offline until the next LeaderAndIsr.
         may_elect_unclean: whether a topic's `unclean.leader.election.enable` has it rather begin empty than
             be offline.
         on_isr_wanted, is_eligible: of the partitions that are taken up from now on; not set while this broker
@@ -85,6 +83,7 @@ class ReplicaManager:
         image: ClusterImage,
         replica_lag_time_max_ms: int = 30_000,
         quotas: ReplicationQuotas | None = None,
+        tries_again: bool = False,
     ) -> None:
         """
         Args:
@@ -96,11 +95,13 @@ class ReplicaManager:
             image: the cluster so far.
             replica_lag_time_max_ms: Kafka's `replica.lag.time.max.ms`.
             quotas: the throttles, which follow the topics' configs; those without a bound when None.
+            tries_again: whether what could not be taken up is tried again when it is asked for, as nobody
+                else could lead it; else it is offline until the next LeaderAndIsr.
         """
         self.broker_id = broker_id
         self.quotas = quotas if quotas is not None else replication_quotas(clock)
         self.image = image
-        self.tries_again = False
+        self._tries_again = tries_again
         self.offline: dict[tuple[str, int], str] = {}
         self._retry_at_ms: dict[tuple[str, int], float] = {}
         """When a partition of `offline` may be tried again, in monotonic ms; asked of `_refused` alone."""
@@ -245,7 +246,7 @@ class ReplicaManager:
         start also looks at a folder that has failed, in which the log may be.
         """
         key, logs = (topic, index), self._logs
-        return self.tries_again and not (
+        return self._tries_again and not (
             key in logs.damaged or key in logs.offline.lost or len(logs.online_dirs) < len(logs.data_dirs)
         )
 
