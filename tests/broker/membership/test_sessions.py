@@ -151,7 +151,7 @@ def test_a_registration_of_which_nobody_knows_whether_it_was_done_is_made_anew(
     tmp_path: Path, is_done: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the new session takes: this broker's own one before is no other broker."""
-    monkeypatch.setattr(membership.Membership, "_patience_s", -1.0)
+    monkeypatch.setattr(membership, "_IN_THE_WAY_SESSIONS", -1)
     away = Away("multi", None, StoreUnavailable("/", "no answer", is_done))
 
     async def scenario() -> None:

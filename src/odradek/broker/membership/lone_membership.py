@@ -22,11 +22,10 @@ from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
 from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
 from odradek.broker.membership.control_messages import update_metadata_response
-from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
+from odradek.broker.membership.restored_store import known, tell_store
 from odradek.broker.membership.state_changes import StateChanges
 from odradek.broker.membership.unclean_return import look_for_doubts
 from odradek.cluster.loading import load_image
-from odradek.cluster.producer_ids import BELIEVED_BELOW
 from odradek.util.futures import then
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from odradek.wire.messages.stop_replica import StopReplicaRequest
@@ -85,6 +84,7 @@ class LoneMembership:
         """See `Membership`. What is led at the start is not told: it is loaded after the start."""
         self._config = config
         self._controller = controller
+        self._replicas = replicas
         self._logs = logs
         self._registration = registration
         self._on_leadership = on_leadership
@@ -145,10 +145,7 @@ class LoneMembership:
         # A node that cannot be read stops the start: nobody but this broker has written it.
         if load_image(store).topics:
             # Without any, topics are made of the logs, and what these know is taken over.
-            epochs = {
-                (one.topic, one.partition): KnownEpoch(one.epochs.latest, one.topic_id) for one in logs.all()
-            }
-            tell_store(store, broker_id, Known(epochs, logs.largest_producer_id(BELIEVED_BELOW)))
+            tell_store(store, broker_id, known(logs, self._replicas))
         doubts = look_for_doubts(store, broker_id, logs.stopped_cleanly, logs.offline.lacks)
         logs.offline.note_lost(doubts.lost)
         self._controller.start(self._registration())

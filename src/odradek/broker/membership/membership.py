@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -25,15 +25,15 @@ from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
 from odradek.broker.membership.controller_watch import ControllerWatch
-from odradek.broker.membership.restored_store import Known, KnownEpoch, tell_store
-from odradek.broker.membership.start_sessions import AGAIN_S, until_answered
+from odradek.broker.membership.restored_store import Known, known, tell_store
+from odradek.broker.membership.start_sessions import AGAIN_S
 from odradek.broker.membership.state_changes import StateChanges
+from odradek.broker.membership.store_sessions import StoreSessions
 from odradek.broker.membership.strays import Strays
 from odradek.broker.membership.unclean_return import be_missed
 from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
-from odradek.cluster.producer_ids import BELIEVED_BELOW
 from odradek.cluster.store.store import NodeExists, SessionExpired, StoreError, StoreUnavailable
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from odradek.cluster.nodes import BrokerRegistration
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
-    from odradek.log.partition.partition_log import PartitionLog
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
     from odradek.util.topic_partition import TopicPartition
@@ -61,6 +60,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MISSED_WITHIN_SESSIONS = 3
+_IN_THE_WAY_SESSIONS = 1.5
 _REJOIN_S = 0.5
 _LOOK_AGAIN_MS = 5_000
 _KNOWN_WITHIN_S = 10.0
@@ -126,7 +126,6 @@ class Membership:
 
         Raises `ConfigError`: see `between_brokers`.
         """
-        self._access = access
         self._config = config
         self._controller = controller
         self._replicas = replicas
@@ -138,15 +137,15 @@ class Membership:
         self._loop = asyncio.get_running_loop()
         self._metadata = metadata
         self.is_told = False
-        self.on_session: list[Callable[[], object]] = []
         self._expected: set[str] = set()
         self._expecting: asyncio.Task[None] | None = None
         self._periodic: list[Periodic] = []
         self._rejoining: asyncio.Task[None] | None = None
-        self._expired: MetadataStore | None = None
         self._is_member = False
-        self._stopped = False
         self._changed = asyncio.Event()
+        self._sessions = StoreSessions(access.open_store, controller, self._on_expired)
+        self.on_session = self._sessions.on_session
+        self.ask_until_answered = self._sessions.ask_until_answered
         listener, ibp = config.inter_broker_listener, config.inter_broker_protocol_version
         transport = access.transport or between_brokers(self._loop, lambda: config)
         # The watch is made of the channels, and they tell it: they find it when they have something to tell.
@@ -202,7 +201,7 @@ class Membership:
             logs=logs,
             replicas=replicas,
             image=lambda: metadata.image,
-            run_in_store=self._run_in_store,
+            run_in_store=self._sessions.run,
             set_aside=self.state_changes.set_aside,
         )
         self._isr_changes = self._make_isr_changes()
@@ -215,7 +214,7 @@ class Membership:
         if writes_isr_itself(self._config.inter_broker_protocol_version):
             return ZkIsrManager(
                 broker_id=self._config.broker_id,
-                run_in_store=self._run_in_store,
+                run_in_store=self._sessions.run,
                 replicas=self._replicas,
                 clock=self._clock,
                 controller_epoch=lambda: self.state_changes.controller_epoch,
@@ -233,7 +232,7 @@ class Membership:
     @property
     def is_stopped(self) -> bool:
         """Return whether `let_go` was called, perhaps while `join` has not returned yet."""
-        return self._stopped
+        return self._sessions.is_stopped
 
     async def join(self) -> None:
         """Register, and return when the controller has told of this broker, or has not in a while.
@@ -245,20 +244,19 @@ class Membership:
             StoreError: the store holds what Kafka would not write, or refuses this broker. One that cannot
                 be reached any more is waited for, as by Kafka's brokers: it has been reached before.
         """
-        self._listen_for_expiry(self._controller.store)
         try:
             await self._be_missed()
         except (SessionExpired, StoreUnavailable):
-            if not self._stopped:
+            if not self.is_stopped:
                 raise
-        if not self._stopped:
+        if not self.is_stopped:
             self._logs.directories.note_boot()
         await self._register()
-        if self._stopped:
+        if self.is_stopped:
             return
         self._is_member = True
-        if self._expired is self._controller.store:
-            self._on_expired(self._expired)
+        # Its session may have ended already.
+        self._on_expired()
         self._periodic = [
             Periodic(
                 self._loop, "in-sync replicas", self._config.replica_lag_time_max_ms / 2, self._shrink_isrs
@@ -274,7 +272,7 @@ class Membership:
             interval_ms = 1000 * self._config.leader_imbalance_check_interval_seconds
             self._periodic.append(Periodic(self._loop, "preferred leaders", interval_ms, self._rebalance))
         deadline = self._loop.time() + _KNOWN_WITHIN_S
-        while not self._is_ready() and self._loop.time() < deadline and not self._stopped:
+        while not self._is_ready() and self._loop.time() < deadline and not self.is_stopped:
             await asyncio.sleep(0.05 if self.is_told else 0.005)
 
     async def _be_missed(self) -> None:
@@ -290,9 +288,9 @@ class Membership:
             self._logs.offline.lacks,
             patience_s=_MISSED_WITHIN_SESSIONS * session_s,
             alone_s=session_s,
-            is_stopped=lambda: self._stopped,
+            is_stopped=lambda: self.is_stopped,
         )
-        if not self._stopped:
+        if not self.is_stopped:
             self._logs.offline.note_lost(lost)
 
     async def _tell_store(self) -> None:
@@ -303,44 +301,32 @@ class Membership:
     def _tell_store_later(self) -> None:
         def tell(store: MetadataStore) -> None:
             try:
-                tell_store(store, self._config.broker_id, known)
+                tell_store(store, self._config.broker_id, now_known)
             except StoreError as error:
                 logger.warning("the metadata store cannot be told of newer leader epochs yet: %s", error)
 
-        known = self._known()
-        self._controller.event_queue.post(partial(self._ask, tell))
+        now_known = self._known()
+        self._controller.event_queue.post(lambda: tell(self._controller.store))
 
     def _known(self) -> Known:
-        def epoch_of(log: PartitionLog) -> KnownEpoch:
-            replica = self._replicas.find(log.topic, log.partition)
-            told = -1 if replica is None else replica.leader_epoch
-            return KnownEpoch(max(log.epochs.latest, told), log.topic_id)
-
-        return Known(
-            {(one.topic, one.partition): epoch_of(one) for one in self._logs.all()},
-            self._logs.largest_producer_id(BELIEVED_BELOW),
-            self.state_changes.controller_epoch,
-        )
+        return known(self._logs, self._replicas, self.state_changes.controller_epoch)
 
     async def _register(self) -> None:
         """Register; the session of this broker's life before may have to end first, or the new one ends."""
-        taken_since: float | None = None
+        earlier = _EarlierSession(self._config)
         is_told = False
-        register: Callable[[], None] = self._start_controller
-        while not self._stopped:
+        register = self._start_controller
+        while not self.is_stopped:
             try:
                 await self._controller.event_queue.run(register)
                 return
             except (NodeExists, SessionExpired, StoreUnavailable, KafkaStorageError) as error:
+                if earlier.note_failure(error):
+                    raise
                 if not isinstance(error, NodeExists):
                     # It was done perhaps, or was and this broker could not begin its term as the controller:
                     # that session is in the way of the next until it is closed.
-                    taken_since = None
                     register = self._open_and_rejoin
-                elif taken_since is None:
-                    taken_since = self._loop.time()
-                elif self._loop.time() > taken_since + self._patience_s:
-                    raise
                 if not is_told:
                     logger.warning("%s It is waited for", error)
                 is_told = True
@@ -383,7 +369,7 @@ class Membership:
     async def _expect_anew(self) -> None:
         """Look again which topics there are: what was deleted meanwhile nobody will ever tell of."""
         with suppress(StoreError):
-            self._expected = await self._run_in_store(_topics)
+            self._expected = await self._sessions.run(_topics)
             if self._says_all(self._metadata.image):
                 self._be_told()
 
@@ -395,27 +381,6 @@ class Membership:
         now_ms = self._clock.now_ms()
         for partition in self._replicas:
             partition.shrink_isr(now_ms)
-
-    def _run_in_store(self, work: Callable[[MetadataStore], T]) -> Awaitable[T]:
-        running: Awaitable[T] = self._controller.event_queue.run(partial(self._ask, work))
-        return running
-
-    async def ask_until_answered(self, work: Callable[[MetadataStore], T]) -> T:
-        """As `_run_in_store`, again until the store answers: in another session where one has ended.
-
-        Raises:
-            StoreError: the store refuses it, or is away while this broker stops.
-        """
-
-        async def ask(is_over: bool) -> T:
-            asking = partial(self._ask_anew if is_over else self._ask, work)
-            found: T = await self._controller.event_queue.run(asking)
-            return found
-
-        return await until_answered(ask, lambda: self._stopped)
-
-    def _ask(self, work: Callable[[MetadataStore], T]) -> T:
-        return work(self._controller.store)
 
     def _look_again(self) -> None:
         if not self.is_told and (self._expecting is None or self._expecting.done()):
@@ -429,37 +394,22 @@ class Membership:
 
     # ------------------------------------------------------------------ the session with the store
 
-    def _listen_for_expiry(self, store: MetadataStore) -> None:
-        store.on_expired(partial(self._expired_elsewhere, store))
-
-    def _expired_elsewhere(self, store: MetadataStore) -> None:
-        # The store tells in a thread of its own, perhaps after this broker has stopped.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._on_expired, store)
-
-    def _on_expired(self, store: MetadataStore) -> None:
-        # Also that of a session which has just replaced another: `_rejoin` looks at it before it ends.
-        self._expired = store
+    def _on_expired(self) -> None:
         self._changed.set()
-        if not self._is_member or self._rejoining is not None or store is not self._controller.store:
+        if not self._is_member or self._rejoining is not None or not self._sessions.has_expired:
             return
         logger.warning("the session with the metadata store has expired, registering anew")
         self._rejoining = self._loop.create_task(self._rejoin())
 
     async def _rejoin(self) -> None:
         """Register anew in another session, as often as it takes; not beside another broker of this id."""
-        taken_since: float | None = None
+        earlier = _EarlierSession(self._config)
         try:
             while self._is_member:
                 try:
                     await self._controller.event_queue.run(self._open_and_rejoin)
                 except Exception as error:
-                    if not isinstance(error, NodeExists):
-                        taken_since = None
-                    elif taken_since is None:
-                        taken_since = self._loop.time()
-                    elif self._loop.time() > taken_since + self._patience_s:
-                        # No session of this broker's own lasts that long.
+                    if earlier.note_failure(error):
                         self._be_replaced(str(error))
                         return
                     # Whatever it is: nobody else would try again.
@@ -470,8 +420,8 @@ class Membership:
                 with suppress(StoreError):
                     # The session has ended, perhaps, as the store is another one now.
                     tell = partial(tell_store, broker_id=self._config.broker_id, known=self._known())
-                    await self._run_in_store(tell)
-                if self._expired is not self._controller.store:
+                    await self._sessions.run(tell)
+                if not self._sessions.has_expired:
                     logger.info("registered anew broker_epoch=%d", self._controller.broker_epoch)
                     return
         finally:
@@ -486,38 +436,8 @@ class Membership:
         logger.critical("the broker cannot go on: %s", reason)
         self._on_replaced(reason)
 
-    @property
-    def _patience_s(self) -> float:
-        """For how long an earlier session of this broker may be in its way."""
-        return 1.5 * self._config.zookeeper_session_timeout_ms / 1000
-
     def _open_and_rejoin(self) -> None:
-        self._open_and(self._start_controller)
-
-    def _ask_anew(self, work: Callable[[MetadataStore], T]) -> T:
-        return self._open_and(partial(self._ask, work))
-
-    def _open_and(self, work: Callable[[], T]) -> T:
-        """Do something in a new session, which takes the place of the one before."""
-        before = self._controller.store
-        self._controller.session_ended()
-        store = self._access.open_store()
-        try:
-            self._listen_for_expiry(store)
-            self._controller.store = store
-            for follow in self.on_session:
-                follow()
-            done = work()
-        except BaseException:
-            store.close()
-            raise
-        finally:
-            with suppress(Exception):
-                before.close()
-        if self._stopped:
-            # Nobody else knows of this session.
-            store.close()
-        return done
+        self._sessions.open_and(self._start_controller)
 
     # ------------------------------------------------------------------ the end
 
@@ -579,14 +499,14 @@ class Membership:
     def _has_to_move(self) -> bool:
         # Without a session it is gone already for all others, and leads nothing.
         return (
-            self._expired is not self._controller.store
+            not self._sessions.has_expired
             and any(one != self._config.broker_id for one in self._metadata.image.brokers)
             and self._replicas.leader_count > 0
         )
 
     def let_go(self) -> None:
         """End all that goes on with other brokers; nothing is unregistered. Harmless twice."""
-        self._stopped = True
+        self._sessions.is_stopped = True
         self._controller_watch.stop()
         self._is_member = False
         if self._rejoining is not None:
@@ -602,6 +522,28 @@ class Membership:
         self.state_changes.let_go()
         self._to_brokers.stop()
         self.channels.close()
+
+
+class _EarlierSession:
+    """A session of this broker's that has not ended yet: its node is in the way of the next registration."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._patience_s = _IN_THE_WAY_SESSIONS * config.zookeeper_session_timeout_ms / 1000
+        self._since: float | None = None
+
+    def note_failure(self, error: Exception) -> bool:
+        """Note why a registration failed; return whether it is that another broker has this id.
+
+        No session of this broker's own lasts that long. One that it has opened itself since begins anew.
+        """
+        now = asyncio.get_running_loop().time()
+        if not isinstance(error, NodeExists):
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        else:
+            return now > self._since + self._patience_s
+        return False
 
 
 def _topics(store: MetadataStore) -> set[str]:

@@ -22,12 +22,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.nodes import NodeFormatError
-from odradek.cluster.producer_ids import block_with
+from odradek.cluster.producer_ids import BELIEVED_BELOW, block_with
 from odradek.cluster.store.store import BadVersion, Delete, NoNode, SetData
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.store.store import MetadataStore
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.log.partition.partition_log import PartitionLog
     from odradek.util.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -56,6 +60,21 @@ class Known(NamedTuple):
     leader_epochs: Mapping[TopicPartition, KnownEpoch]
     producer_id: int
     controller_epoch: int = 0
+
+
+def known(logs: LogManager, replicas: ReplicaManager, controller_epoch: int = 0) -> Known:
+    """Return what a broker knows by now; see `Known`."""
+
+    def epoch_of(log: PartitionLog) -> KnownEpoch:
+        replica = replicas.find(log.topic, log.partition)
+        told = NO_EPOCH if replica is None else replica.leader_epoch
+        return KnownEpoch(max(log.epochs.latest, told), log.topic_id)
+
+    return Known(
+        {(log.topic, log.partition): epoch_of(log) for log in logs.all()},
+        logs.largest_producer_id(BELIEVED_BELOW),
+        controller_epoch,
+    )
 
 
 def tell_store(store: MetadataStore, broker_id: int, known: Known) -> int:
