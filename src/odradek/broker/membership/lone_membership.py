@@ -91,8 +91,11 @@ class LoneMembership:
         self._metadata = metadata
         self.on_session: list[Callable[[], object]] = []
         self.is_stopped = False
+        # What is led by then is loaded after the start (`Coordinators.load`), so that the start is quick.
         self._has_started = False
+        # Empty until this broker has registered.
         self._periodic: list[Periodic] = []
+        # Hands nothing over before the constructor ends: the controller says nothing until `join`.
         self._transport = _OwnTransport(self._hand_over)
         self._to_broker = ControllerChannelManager(
             self._transport, _NEWEST_IBP, timers, config.inter_broker_listener, controller

@@ -60,10 +60,17 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MISSED_WITHIN_SESSIONS = 3
+"""Within so many sessions' length a controller has seen that this broker was gone, or there is none."""
+
 _IN_THE_WAY_SESSIONS = 1.5
+"""ZooKeeper ends a session a tick late at most, and each has two ticks at least (`minSessionTimeout`)."""
+
 _REJOIN_S = 0.5
 _LOOK_AGAIN_MS = 5_000
+
 _KNOWN_WITHIN_S = 10.0
+"""A start returns after that all the same: without a controller nobody would ever tell of this broker."""
+
 _NEWEST_CONTROLLED_SHUTDOWN = 3
 
 
@@ -136,19 +143,29 @@ class Membership:
         self._on_replaced = on_replaced
         self._loop = asyncio.get_running_loop()
         self._metadata = metadata
+        # Never taken back: until then no topic is said to be unknown (`requests.untold`).
         self.is_told = False
+        # Topics that the store has. Read before this broker registers, and it takes nothing that it is told
+        # before that: that there are none yet is not taken for "all is told".
         self._expected: set[str] = set()
+        # A look for `_expected` anew, one at a time, and only while `is_told` is not.
         self._expecting: asyncio.Task[None] | None = None
+        # Empty until this broker has registered.
         self._periodic: list[Periodic] = []
+        # Registers in another session; there is never a second one.
         self._rejoining: asyncio.Task[None] | None = None
+        # From the first registration until this broker leaves, is let go of or replaced: so long it registers
+        # anew when its session ends.
         self._is_member = False
+        # Set by all that may end the pause in `leave`; only `_rest` clears it.
         self._changed = asyncio.Event()
         self._sessions = StoreSessions(access.open_store, controller, self._on_expired)
         self.on_session = self._sessions.on_session
         self.ask_until_answered = self._sessions.ask_until_answered
         listener, ibp = config.inter_broker_listener, config.inter_broker_protocol_version
         transport = access.transport or between_brokers(self._loop, lambda: config)
-        # The watch is made of the channels, and they tell it: they find it when they have something to tell.
+        # A circle: the watch looks over the channels, and they tell it who refuses. Nobody uses them before
+        # it is there.
         self.channels = InterBrokerChannels(
             transport,
             config,
@@ -167,6 +184,7 @@ class Membership:
             controller,
             request_timeout_ms=config.controller_socket_timeout_ms,
             control_listener_name=config.control_plane_listener_name,
+            # Who refuses this broker alone is not dead (docs/cluster.md, "A leader that dies").
             is_connected=self.channels.presence.is_connected,
             ask=self.channels.witnesses.ask,
         )
@@ -181,6 +199,7 @@ class Membership:
             broker_id=config.broker_id,
             ibp=ibp,
             endpoint_of=self.channels.endpoint,
+            # As all that asks for it: each registration has another one (KIP-380).
             broker_epoch=self._broker_epoch,
             quota=replicas.quotas.follower,
             on_copied=on_copied,
@@ -205,6 +224,8 @@ class Membership:
             set_aside=self.state_changes.set_aside,
         )
         self._isr_changes = self._make_isr_changes()
+        # The one step after a constructor: who brings an ISR to the controller hands the answer to the
+        # replica, which has to know whom to ask. (Kafka's `AlterPartitionManager.submit` returns a future.)
         replicas.on_isr_wanted = self._isr_changes.want
         replicas.is_eligible = self._is_live
         metadata.add_listener(self._on_metadata)
@@ -250,14 +271,16 @@ class Membership:
             if not self.is_stopped:
                 raise
         if not self.is_stopped:
+            # Others know by now, by the ISRs, what this broker may have lost.
             self._logs.directories.note_boot()
         await self._register()
         if self.is_stopped:
             return
         self._is_member = True
-        # Its session may have ended already.
+        # The session may have ended meanwhile, of which `_on_expired` made nothing.
         self._on_expired()
         self._periodic = [
+            # Kafka's `isr-expiration`: a follower that lags leaves after 1.5 times that at most.
             Periodic(
                 self._loop, "in-sync replicas", self._config.replica_lag_time_max_ms / 2, self._shrink_isrs
             ),
@@ -269,6 +292,7 @@ class Membership:
             propagate = self._isr_changes.maybe_propagate_isr_changes
             self._periodic.append(Periodic(self._loop, "notices of ISRs", CHECK_INTERVAL_MS, propagate))
         if self._config.auto_leader_rebalance_enable:
+            # At each broker, as any may become the controller. Kafka: `auto-leader-rebalance-task`.
             interval_ms = 1000 * self._config.leader_imbalance_check_interval_seconds
             self._periodic.append(Periodic(self._loop, "preferred leaders", interval_ms, self._rebalance))
         deadline = self._loop.time() + _KNOWN_WITHIN_S
@@ -277,6 +301,8 @@ class Membership:
 
     async def _be_missed(self) -> None:
         """Look which topics there are, and wait until this broker may register."""
+        # First: who is elected from now on leads in an epoch above those of the logs (docs/cluster.md, "A
+        # restored store").
         await self._tell_store()
         self._expected = await self.ask_until_answered(_topics)
         session_s = self._config.zookeeper_session_timeout_ms / 1000
@@ -305,6 +331,7 @@ class Membership:
             except StoreError as error:
                 logger.warning("the metadata store cannot be told of newer leader epochs yet: %s", error)
 
+        # Read here: logs and replicas belong to the loop, and the store is written beside it.
         now_known = self._known()
         self._controller.event_queue.post(lambda: tell(self._controller.store))
 
@@ -430,6 +457,7 @@ class Membership:
     def _be_replaced(self, reason: str) -> None:
         """Lead and follow nothing any more: another broker of this id may append to the same partitions."""
         self._is_member = False
+        # Of itself, as no controller tells it: to the cluster this id is the other broker.
         for partition in list(self._replicas):
             self._replicas.stop(*partition.key)
         self.fetchers.stop()
@@ -462,6 +490,7 @@ class Membership:
             asked = self._metadata.image.controller_id
             try:
                 response = await self.channels.to_controller(
+                    # Of this life: the controller refuses an earlier one's (KIP-380).
                     ControlledShutdownRequest(
                         broker_id=self._config.broker_id, broker_epoch=self._controller.broker_epoch
                     ),
@@ -506,6 +535,7 @@ class Membership:
 
     def let_go(self) -> None:
         """End all that goes on with other brokers; nothing is unregistered. Harmless twice."""
+        # First: `join`, and who waits for the store, look at it when they go on.
         self._sessions.is_stopped = True
         self._controller_watch.stop()
         self._is_member = False
@@ -529,6 +559,7 @@ class _EarlierSession:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._patience_s = _IN_THE_WAY_SESSIONS * config.zookeeper_session_timeout_ms / 1000
+        # When it was found in the way first; None while the last failure was another one.
         self._since: float | None = None
 
     def note_failure(self, error: Exception) -> bool:
