@@ -17,7 +17,7 @@ from odradek.client.core.membership import Membership
 from odradek.client.core.subscription_state import SubscriptionState
 from odradek.client.errors import CommitFailedError
 from odradek.client.types import OffsetAndMetadata, TopicPartition
-from odradek.errors import ErrorCode
+from odradek.errors import ErrorCode, UnknownServerError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.find_coordinator import FindCoordinatorResponse
 from odradek.wire.messages.metadata import (
@@ -133,6 +133,22 @@ def test_a_commit_in_the_background_is_not_tried_again_in_another_generation() -
     asked, told = _refused(rebalance)
     assert asked == [5]
     assert [type(error) for error in told] == [CommitFailedError]
+
+
+def test_an_offset_that_the_answer_leaves_out_is_not_committed() -> None:
+    class Forgetful(_Coordinator):
+        async def ask(self, request: Any) -> OffsetCommitResponse:
+            return OffsetCommitResponse(topics=[])
+
+    async def scenario() -> None:
+        config = build(ConsumerConfig, {"bootstrap_servers": "h:1", "group_id": "g"})
+        cluster: Any = _Cluster(config)
+        link: Any = Forgetful()
+        commits = GroupCommits(config, cluster, link, Membership(), SubscriptionState("latest"), lambda: None)
+        with pytest.raises(UnknownServerError, match="t-0"):
+            await commits.commit({TP: OffsetAndMetadata(5)}, 10_000)
+
+    asyncio.run(scenario())
 
 
 def test_one_automatic_commit_is_under_way_at_a_time(caplog: pytest.LogCaptureFixture) -> None:

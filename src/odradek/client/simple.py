@@ -29,7 +29,12 @@ from odradek.client.core.fetch_requests import (
     offset_in,
 )
 from odradek.client.core.fetched import batch_too_large, end_of_fetched
-from odradek.client.core.group_offsets import commit_request, committed_in, offset_fetch_request
+from odradek.client.core.group_offsets import (
+    commit_request,
+    committed_in,
+    not_committed,
+    offset_fetch_request,
+)
 from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.core.outages import Outages
@@ -256,11 +261,8 @@ class SimpleConsumer:
         wanted = {TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
         version = self._offsets_version(ApiKey.OFFSET_COMMIT, in_zookeeper)
         answer = self._ask(commit_request(group, wanted), version)
-        for topic in answer.topics:
-            for p in topic.partitions:
-                if p.error_code:
-                    code = to_code(p.error_code)
-                    raise error_for(code, f"{topic.name}-{p.partition_index}: {code.message}")
+        for tp, code in not_committed(answer, wanted):
+            raise error_for(code, f"{tp}: {code.message}")
 
     @one_at_a_time
     def fetch_offsets(

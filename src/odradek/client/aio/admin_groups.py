@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
-from odradek.client.core.group_offsets import commit_request
+from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
 from odradek.client.types import (
     GroupDescription,
@@ -152,9 +152,8 @@ class GroupAdmin(AdminBase):
 
         async def ask(connection: Any) -> None:
             response = await connection.send(request, connection.pick(ApiKey.OFFSET_COMMIT))
-            for t in response.topics:
-                for p in t.partitions:
-                    check(p.error_code, f"group {group_id!r}, {t.name}-{p.partition_index}")
+            for tp, code in not_committed(response, wanted):
+                check(code, f"group {group_id!r}, {tp}")
 
         await self._coordinator(group_id, "commit", ask)
 

@@ -11,13 +11,12 @@ from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import GroupLink, fetch_committed
 from odradek.client.aio.offsets import retry
 from odradek.client.config import ConsumerConfig
-from odradek.client.core.group_offsets import commit_request
+from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.membership import Call, Generation, Membership, Reaction
 from odradek.client.core.subscription_state import SubscriptionState
 from odradek.client.errors import ClosedError, CommitFailedError, ConnectionFailedError
 from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
-from odradek.errors.codes import to_code
 
 logger = logging.getLogger("odradek.client.consumer")
 
@@ -94,14 +93,10 @@ class GroupCommits:
                 group_instance_id=self._config.group_instance_id if generation.number >= 0 else None,
             )
         )
-        for topic in answer.topics:
-            for p in topic.partitions:
-                if p.error_code:
-                    self._commit_refused(
-                        to_code(p.error_code), f"{topic.name}-{p.partition_index}", generation
-                    )
+        for tp, code in not_committed(answer, offsets):
+            self._commit_refused(code, tp, generation)
 
-    def _commit_refused(self, code: ErrorCode, where: str, about: Generation) -> None:
+    def _commit_refused(self, code: ErrorCode, where: TopicPartition, about: Generation) -> None:
         reaction = self.member.answered(Call.COMMIT, code, about)
         if reaction & Reaction.FIND_COORDINATOR:
             self._link.forget()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from odradek.client.types import OffsetAndMetadata, TopicPartition
@@ -90,3 +90,18 @@ def commit_request(
         group_instance_id=group_instance_id,
         topics=[OffsetCommitRequestTopic(name=name, partitions=p) for name, p in topics.items()],
     )
+
+
+def not_committed(answer: Any, asked: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
+    """Yield the partitions whose offsets an answer to OffsetCommit refuses, and with UNKNOWN_SERVER_ERROR
+    those that it leaves out: nobody has said that they are committed.
+    """
+    left_out = set(asked)
+    for topic in answer.topics:
+        for p in topic.partitions:
+            tp = TopicPartition(topic.name, p.partition_index)
+            left_out.discard(tp)
+            if p.error_code:
+                yield tp, to_code(p.error_code)
+    for tp in sorted(left_out):
+        yield tp, ErrorCode.UNKNOWN_SERVER_ERROR
