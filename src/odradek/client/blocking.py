@@ -224,7 +224,7 @@ class BlockingConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of answers that are due."""
+        """Return how many answers are due."""
         return len(self.state.in_flight)
 
     def send(self, message: Any, version: int, token: Any = None, *, answered: bool = True) -> None:
@@ -504,8 +504,8 @@ class BlockingCluster:
     def dead_of(self, silent: Collection[int]) -> list[int]:
         """Ask another broker once about brokers that owe answers for long; return those not to wait for.
 
-        Such is a broker that the other one does not count as alive. So is a bootstrap server (-1, …), which
-        others do not know by that id: any other broker will do in its place.
+        Not to wait for is a broker that the other broker does not count as alive; and a bootstrap server
+        (-1, …), which others do not know by that id: any broker will do in its place.
         """
         if self._is_looking:
             return list(silent)  # the broker that is being asked is silent, too, and tells nothing of others
@@ -532,7 +532,7 @@ class BlockingCluster:
                 return connection
         problems: list[OdradekError] = []
         brokers = list(self.metadata.brokers.values())
-        # Clients that lose a broker at the same time must not all go to the same other one.
+        # Clients that lose a broker at the same time must not all go to the same other broker.
         random.shuffle(brokers)
         for node in brokers:
             if self._connections.get(node.id) is None or self._connections[node.id].closed:

@@ -213,8 +213,9 @@ class Fetching:
         return self._topic_ids.get(topic, known) if known != ZERO_UUID else known
 
     def _about_to_name(self, readings: Iterable[Reading]) -> None:
-        """Ask for the topics' ids before the first Fetch that names topics, where the broker does not compare
-        ids, and after the last one (`_check_named`). If they are the same, all came from the same topic.
+        """Compare the topics' ids before the first Fetch that names topics: its broker does not compare them.
+        `_check_named` does so after the last Fetch. If the ids are right both times, all rows are of these
+        topics.
         """
         new = {r.tp for r in readings if r.tp.topic in self._topic_ids} - self._named
         if new:
@@ -233,7 +234,7 @@ class Fetching:
             return
 
     def _receive(self) -> list[_Answer]:
-        """Wait for at least one broker; returns its answers."""
+        """Wait for at least one broker. Returns what its answers say, range by range."""
         if not self._asked:
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
         connections = {node: asked.connection for node, asked in self._asked.items()}
@@ -242,7 +243,7 @@ class Fetching:
             connection, session, readings = self._asked.pop(node)
             _, response = connection.receive()
             answers = session.handle_response(response)
-            # Of the whole answer (UNKNOWN_TOPIC_ID and the like are a partition's).
+            # The error of the whole answer; those of partitions are for `_take`.
             if response.error_code:
                 raise error_for(response.error_code)
             if answers is None:

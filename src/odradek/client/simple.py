@@ -171,7 +171,7 @@ class SimpleConsumer:
         nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}
         leaders: dict[int, Leadership] = {}
         for state in answer.topics:
-            # An old broker was asked for all topics, as it would create one that is asked for by name.
+            # An old broker was asked for all topics, as it would create a topic that is asked for by name.
             if state.name != topic:
                 continue
             if state.error_code:

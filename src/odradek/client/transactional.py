@@ -115,7 +115,7 @@ class TransactionalWriter:
 
     @property
     def producer_epoch(self) -> int:
-        """The producer's epoch."""
+        """The producer's epoch, -1 before `init_transactions`."""
         return self._manager.producer_epoch
 
     @one_at_a_time

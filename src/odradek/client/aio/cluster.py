@@ -256,7 +256,7 @@ class Cluster:
         Raises `NoBrokersAvailableError`, which tells for each server why it could not be reached.
         """
         nodes = self._by_promise()
-        # Mostly there is one, and no task is needed.
+        # Mostly there is an open connection, and no task is needed.
         connection = self.open_connection(nodes[0]) if nodes else None
         if connection is not None and not connection.is_silent:
             return connection
@@ -569,7 +569,7 @@ class Cluster:
         tasks = [*self._tasks, *self._connecting.values()]
         if self._refresh is not None:
             tasks.append(self._refresh)
-        # `close` may be called by one of them, which must not end itself.
+        # `close` may be called by one of these tasks, which must not end itself.
         current = asyncio.current_task()
         for task in tasks:
             if task is not current:

@@ -233,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def silent_ms(self) -> float:
-        """The time for which nothing has come though an answer is due."""
+        """Return for how long nothing has come though an answer is due (milliseconds)."""
         return 1000 * (self._loop.time() - self._heard) if self.state.in_flight else 0.0
 
     @property
@@ -305,9 +305,10 @@ class Connection(asyncio.BufferedProtocol):
                 asked.token.set_exception(error)
         if not self._handshake.done():
             self._handshake.set_exception(error)
-            self._handshake.exception()  # whoever connects looks at it; nobody else must
+            # Looked at here, as asyncio complains of errors that nobody fetches, and `connect` may be gone.
+            self._handshake.exception()
         if self._transport is not None:
-            # Without a reason what was written still leaves; with one nothing more can be of use.
+            # Without a reason what was written still leaves; behind a failure nothing more can be of use.
             self._transport.abort() if reason else self._transport.close()
         if self.on_close is not None:
             self.on_close(self)
@@ -387,7 +388,7 @@ async def connect(
             with _mute_is_told(connection, outages):
                 await _open(connection, host, port, deadline, timeout_ms)
         except ConnectionFailedError as problem:
-            # The first reason is told: what follows are only tries, in case that the broker is an old one.
+            # The first reason is told: what follows are only tries, in case that the broker is old.
             failed = failed or problem
             approach = connection.state.after_hang_up() if connection.hung_up else None
             continue
@@ -474,7 +475,8 @@ def _tune(connection: Connection, config: CommonConfig) -> None:
     sock = connection._transport.get_extra_info("socket")
     if sock is None:
         return
-    # A small request must not wait for the acknowledgement of the one before (Nagle); as Kafka's Selector.
+    # A small request must not wait for the acknowledgement of the request before (Nagle); as Kafka's
+    # Selector.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if config.send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.send_buffer_bytes)

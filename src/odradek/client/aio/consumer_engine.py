@@ -562,7 +562,7 @@ class ConsumerEngine:
         return None if offset is None or end < 0 else max(0, end - offset)
 
     def metrics(self) -> dict[str, float]:
-        """A few of Kafka's consumer metrics, as of now."""
+        """Return a few of Kafka's consumer metrics, as of now."""
         lags = [lag for p in self.positions if (lag := self.lag(p.tp)) is not None]
         return {
             "records-consumed-total": float(self._records_polled + self.buffer.records_handed_out),

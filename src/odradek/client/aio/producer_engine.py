@@ -165,7 +165,7 @@ class ProducerEngine:
             and self._partitioner is None
             and not self._interceptors
         )
-        # Closing begins once, whoever calls: `_closing` waits for answers, `_end` lets everything go.
+        # Closing begins once, for all calls of it: `_closing` waits for answers, `_end` lets everything go.
         self._closing: asyncio.Task[None] | None = None
         self._end: asyncio.Task[None] | None = None
         self.cluster.on_update.append(self._drop_unused_topics)
@@ -183,7 +183,7 @@ class ProducerEngine:
 
     @property
     def transactions(self) -> Transactions:
-        """The producer's transactions. Raises `IllegalStateError` if it has none."""
+        """Return the producer's transactions. Raises `IllegalStateError` without a `transactional_id`."""
         if self._transactions is None:
             raise no_transactions()
         return self._transactions
@@ -262,7 +262,7 @@ class ProducerEngine:
         return self.accumulator.bounds.unpacked_bound(topic)
 
     def knows_partition(self, record: SerializedRecord) -> bool:
-        """Return whether the record's topic is in the metadata, and its partition, if it names one."""
+        """Return whether the record's topic is in the metadata, and the partition if the record names it."""
         known = self._topics.get(record.topic)
         return known is not None and (record.partition is None or record.partition in known.tps)
 
@@ -385,7 +385,7 @@ class ProducerEngine:
 
     @staticmethod
     def now_ms() -> float:
-        """The event loop's clock, readable from any thread."""
+        """Return the time by the event loop's clock (monotonic milliseconds); from any thread."""
         return time.monotonic() * 1000
 
     # Memory
@@ -409,7 +409,7 @@ class ProducerEngine:
                 waiter()
 
     def exhausted(self, record: SerializedRecord) -> BufferExhaustedError:
-        """The error after `max_block_ms`."""
+        """Return the error for a record that had no room within `max_block_ms`."""
         failure = self.cluster.last_failure
         return BufferExhaustedError(
             f"no room for {record.size} bytes within {self.config.max_block_ms} ms: buffer.memory "
@@ -545,7 +545,7 @@ async def look_up_plan(engine: ProducerEngine, plan: ArrowPlan, deadline: float)
 
 
 def partition_infos(engine: ProducerEngine, topic: str) -> list[PartitionInfo]:
-    """The partitions of a known topic, ascending."""
+    """Return the partitions of a known topic, ascending."""
     state = engine.cluster.metadata.topics.get(topic)
     return [] if state is None else [state.partitions[n].info() for n in sorted(state.partitions)]
 

@@ -174,7 +174,9 @@ class OpenBatch:
 
 
 class Sticky:
-    """The partition that a topic's records without a key go to at present (-1: none), and its bytes."""
+    """The partition to which a topic's records without a key go at present (-1: none is chosen), and how many
+    bytes it has got since it was chosen.
+    """
 
     def __init__(self) -> None:
         self.partition = -1
@@ -182,7 +184,7 @@ class Sticky:
 
 
 class TopicLanes:
-    """A topic's partitions 0 … n-1: the batch of each that was appended to last, or None.
+    """The batch of each of a topic's partitions 0 … n-1 that was appended to last, or None.
 
     Attributes:
         batch_size: bytes at which a batch is full.

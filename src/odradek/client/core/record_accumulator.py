@@ -210,7 +210,7 @@ class RecordAccumulator:
         self.appender.memory_used += size
 
     def last_batch(self, tp: TopicPartition) -> ProducerBatch | None:
-        """The batch of a partition that was queued last, if it has not left."""
+        """Return the batch of a partition that was queued last, if it has not left."""
         queue = self._queues.get(tp)
         return queue[-1] if queue else None
 
@@ -424,7 +424,7 @@ class RecordAccumulator:
         return bool(self._incomplete)
 
     def incomplete(self) -> list[ProducerBatch]:
-        """All batches not settled."""
+        """Return all batches that are not settled, in order of creation."""
         return list(self._incomplete.values())
 
     def take_all_queued(self) -> list[ProducerBatch]:

@@ -55,7 +55,7 @@ class OutgoingProduce(NamedTuple):
 
 
 class SenderState:
-    """The batches of one producer on their way.
+    """The batches of one producer on their way to the brokers (Kafka's Sender).
 
     Args:
         config: the producer's.
@@ -236,13 +236,13 @@ class SenderState:
     # What came of a request
 
     def sent_unanswered(self, batches: Iterable[ProducerBatch]) -> None:
-        """The batches have left, and with acks=0 no broker says anything of them."""
+        """Take batches for written that have left with acks=0: no broker says anything of them."""
         for batch in batches:
             # Nobody will say at which offset: -1, as Kafka's client gives (Sender.handleProduceResponse).
             self._written(batch, -1, -1)
 
     def answered(self, batches: list[ProducerBatch], response: Any, now_ms: float) -> None:
-        """A broker has answered the request in which these batches were."""
+        """Take a broker's answer to the request in which these batches were."""
         waiting = {batch.tp: batch for batch in batches}
         refresh = False
         for topic in response.responses:
@@ -315,8 +315,8 @@ class SenderState:
         if verdict is Verdict.SPLIT:
             accumulator.too_large(batch, now_ms)
         elif verdict is Verdict.RETRY:
-            # Under KIP-890 Produce adds the partition to the transaction, while the one before may still be
-            # being completed; the same short pause as Kafka's AddPartitionsToTxnHandler makes.
+            # Under KIP-890 Produce adds the partition to the transaction, while the transaction before may
+            # still be being completed: a short pause, as Kafka's AddPartitionsToTxnHandler makes.
             concurrent = code == ErrorCode.CONCURRENT_TRANSACTIONS
             accumulator.requeue(batch, now_ms, FIRST_ADD_BACKOFF_MS if concurrent else None)
         else:
@@ -331,14 +331,15 @@ class SenderState:
     def unanswered(
         self, batches: Iterable[ProducerBatch], problem: KafkaError, now_ms: float, *, sent: bool = True
     ) -> None:
-        """No answer came, or the batches could not be sent.
+        """Send batches again, or give them up: no answer came, or they could not be sent.
 
         Args:
+            problem: why.
             sent: they may have reached the broker, and so be in the log.
         """
         unsettled = [batch for batch in batches if not batch.outcome.settled]
         if unsettled:
-            # The leader may have gone, and another one be known already.
+            # The leader may have gone, and another broker lead already.
             self._request_update()
         for batch in unsettled:
             with self._lock:
@@ -432,7 +433,7 @@ class SenderState:
             return
         self.records_failed += batch.count
         for future in batch.callbacks:
-            # Where the batch is part of one that was split, this has the future look into the part.
+            # Where a batch was split into this and others, this has the future look into its part.
             future._final()
             # Its callback will tell the application: the record does not count as unheard.
             outcome.hear(future._index)

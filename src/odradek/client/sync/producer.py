@@ -373,7 +373,7 @@ class Producer:
         return partition_infos(self._engine, topic)
 
     def metrics(self) -> dict[str, float]:
-        """A few of Kafka's producer metrics, as of now."""
+        """Return a few of Kafka's producer metrics, as of now."""
         return producer_metrics(self._engine)
 
     def close(self, timeout: float | None = None) -> None:

@@ -49,7 +49,7 @@ class TransactionManager(TransactionStateMachine):
     Args:
         transactional_id: the producer's name over its restarts.
         timeout_ms: after which the coordinator aborts a transaction.
-        two_phase_commit: the coordinator must never abort one by itself (KIP-939).
+        two_phase_commit: the coordinator must never abort a transaction by itself (KIP-939).
 
     Attributes:
         state: the producer's state; it changes by `state_machine.MOVES` alone.
@@ -238,8 +238,8 @@ class TransactionManager(TransactionStateMachine):
 
     @property
     def is_open(self) -> bool:
-        """Return whether closing now would leave a transaction to its timeout. A prepared one is meant to
-        stay.
+        """Return whether closing now would leave a transaction to its timeout. A prepared transaction is
+        meant to stay.
         """
         return self.state in (TxnState.IN_TRANSACTION, TxnState.ABORTABLE_ERROR) or self.is_completing
 
@@ -420,7 +420,7 @@ class TransactionManager(TransactionStateMachine):
     def _initialised(self, request: TxnRequest, response: Any) -> None:
         self._take_identity(response.producer_id, response.producer_epoch)
         if request.keep_prepared and response.ongoing_txn_producer_id >= 0:
-            # The prepared transaction has the id and epoch of before; its end is sent under the new ones.
+            # The prepared transaction has the id and epoch of before; its end is sent under the new identity.
             self._move(TxnState.PREPARED)
             self.prepared = PreparedTxnState(
                 response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
