@@ -91,11 +91,24 @@ def test_a_replica_is_deleted_and_is_so_the_second_time(version: int) -> None:
 def test_stop_replica_of_an_older_epoch_is_fenced(version: int) -> None:
     async def scenario(world: World) -> None:
         await world.lead(state(0))
-        assert await world.stop(0, version=version, epoch=2) == (NONE, [FENCED])
-        assert await world.stop(0, version=version, epoch=3, delete=False) == (NONE, [FENCED])
+        for delete in (False, True):
+            assert await world.stop(0, version=version, epoch=2, delete=delete) == (NONE, [FENCED])
         assert world.replicas.get("t", 0).is_leader
         assert await world.stop(0, version=version, epoch=3) == (NONE, [NONE])
         assert world.replicas.find("t", 0) is None
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_replica_is_stopped_at_the_epoch_that_is_known(version: int) -> None:
+    """As Kafka's controller does at the controlled shutdown of a follower (KAFKA-13972)."""
+
+    async def scenario(world: World) -> None:
+        await world.lead(state(0, OTHER))
+        assert await world.stop(0, version=version, epoch=3, delete=False) == (NONE, [NONE])
+        assert world.fetchers.followed == {}
+        assert world.replicas.get("t", 0).leader_id == -1
 
     run(scenario)
 

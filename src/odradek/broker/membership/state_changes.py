@@ -420,13 +420,13 @@ class StateChanges:
 
     def _stop_one(self, topic: str, index: int, epoch: int, delete: bool) -> ErrorCode:
         partition = self._replicas.find(topic, index)
-        # NO_EPOCH is that of requests from before KIP-570. A deletion may come with the epoch that is known
-        # already, as a reassignment that is cancelled raises none (KAFKA-13972; since then Kafka's broker
-        # also takes a mere stop at that epoch, which is refused here).
+        # NO_EPOCH is that of requests from before KIP-570. An epoch that is known already is none of an older
+        # leader: a reassignment that is cancelled, and the controlled shutdown of a follower, raise none
+        # (KAFKA-13972).
         if (
             partition is not None
             and epoch not in (NO_EPOCH, EPOCH_DURING_DELETION)
-            and (epoch < partition.leader_epoch or (epoch == partition.leader_epoch and not delete))
+            and epoch < partition.leader_epoch
         ):
             return ErrorCode.FENCED_LEADER_EPOCH
         # First, so that no fetch appends to a log that goes.
