@@ -115,7 +115,7 @@ class _Running:
         now_ms = self._clock.monotonic_ms()
         request = self.fetcher.next_request(now_ms)
         if request is None:
-            # At least a millisecond: clocks of timers and of the fetcher may differ by a rounding.
+            # At least a millisecond, or a wait of nothing would become a busy loop.
             wait_ms = self.fetcher.wait_ms(now_ms)
             if wait_ms is not None:
                 self._timer = self._timers.call_later(max(1.0, wait_ms), self.wake)

@@ -200,7 +200,7 @@ class TlsLayer:
         if self._state != OPEN:
             self._encrypts.handshakes.end(self)
         if self._state in (IN_THREAD, WAITS) and not self._is_told:
-            # Clients that do not trust a certificate mostly hang up without an alert.
+            # Some clients that do not trust a certificate hang up without an alert.
             self._tell("the peer hung up during the handshake: does it trust this side's certificate?")
         self._let_go()
         self._connection.connection_lost(exc)
