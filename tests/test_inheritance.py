@@ -43,7 +43,6 @@ HEIRS = {
     "client.core.assignors.base.Assignor": "RangeAssignor RoundRobinAssignor StickyAssignor",
     "client.core.transactions.state_machine.TransactionStateMachine": "TransactionManager",
     "client.types.ConsumerRebalanceListener": "Listener _Listener",
-    "cluster.controller.controller.Controller": "KafkaController",
     "cluster.store.local.LocalSession": "EmbeddedStore MemoryStore _Session",
     "log.partition.readable_log.ReadableLog": "SyncedLog",
     "log.segments.index_file.IndexFile": "OffsetIndex TimeIndex",

@@ -75,7 +75,7 @@ def test_what_is_kept_is_what_would_be_said_anew(seed: int, tmp_path: Path) -> N
                     del ids[name]
                 elif what < 0.1:
                     offline = {(broker.broker_id, chance.choice(list(ids)), 0)}
-                    broker.controller.offline_replicas = frozenset(offline)
+                    broker.controller.context.offline_replicas = frozenset(offline)
             assert len(broker.topic_descriptions) > 0
 
     run(main)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from odradek.broker.membership.membership import Membership
     from odradek.broker.sasl.token_keeper import TokenKeeper
     from odradek.broker.upkeep.housekeeping import Housekeeping
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.util.clock import Clock
     from odradek.util.undo import Undo
 
@@ -20,7 +20,7 @@ _LOOK_AGAIN_MS = 1_000
 
 async def open_security(
     config: BrokerConfig,
-    controller: Controller,
+    controller: KafkaController,
     clock: Clock,
     undo: Undo,
     membership: Membership | LoneMembership,
@@ -54,7 +54,7 @@ async def open_security(
 def keep_up_security(
     housekeeping: Housekeeping,
     config: BrokerConfig,
-    controller: Controller,
+    controller: KafkaController,
     acls: AclKeeper | None,
     tokens: TokenKeeper | None,
 ) -> None:

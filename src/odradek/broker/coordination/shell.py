@@ -13,7 +13,7 @@ from odradek.errors import KafkaError
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.replicas.replica_manager import ReplicaManager
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import PartitionImage
     from odradek.coordinators.runtime import CoordinatorRuntime
     from odradek.errors.codes import ErrorCode
@@ -60,7 +60,7 @@ class CoordinatorShell:
         topic: str,
         broker_id: int,
         replicas: ReplicaManager,
-        controller: Controller,
+        controller: KafkaController,
         config: BrokerConfig,
     ) -> None:
         self._topic = topic

@@ -17,7 +17,7 @@ from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterImage
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
@@ -35,7 +35,7 @@ def adopt_cluster_id(logs: LogManager, store: MetadataStore) -> None:
     store.multi([Create(paths.CLUSTER_ID, nodes.encode_cluster_id(stored))])
 
 
-def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig) -> None:
+def adopt_topics(logs: LogManager, controller: KafkaController, config: BrokerConfig) -> None:
     """Create topics from the logs where there are logs but no topics.
 
     Args:

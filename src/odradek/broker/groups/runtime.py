@@ -22,7 +22,7 @@ from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.replicas.replica_manager import ReplicaManager
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
@@ -52,7 +52,7 @@ class GroupRuntime(CoordinatorShell):
         broker_id: int,
         replicas: ReplicaManager,
         purgatory: Purgatory,
-        controller: Controller,
+        controller: KafkaController,
         clock: Clock,
         timers: Timers,
         config: BrokerConfig,

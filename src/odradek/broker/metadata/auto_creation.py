@@ -20,7 +20,7 @@ from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.controller.topic_manager import Admit
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def new_topic(config: BrokerConfig, name: str) -> NewTopic:
     return NewTopic(name, config.num_partitions, config.default_replication_factor)
 
 
-def create_internal(controller: Controller, config: BrokerConfig, name: str) -> ErrorCode:
+def create_internal(controller: KafkaController, config: BrokerConfig, name: str) -> ErrorCode:
     """Create an internal topic, which may exist already.
 
     Returns:
@@ -76,7 +76,7 @@ def create_internal(controller: Controller, config: BrokerConfig, name: str) -> 
 
 
 def auto_create(
-    controller: Controller, config: BrokerConfig, names: Iterable[str], admit: Admit | None = None
+    controller: KafkaController, config: BrokerConfig, names: Iterable[str], admit: Admit | None = None
 ) -> dict[str, ErrorCode]:
     """Create topics that were asked for and do not exist.
 

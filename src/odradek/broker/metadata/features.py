@@ -17,7 +17,7 @@ from odradek.wire.epochs import NO_EPOCH
 
 if TYPE_CHECKING:
     from odradek.broker.apis.served_apis import ServedApis
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
 
 TRANSACTION_VERSION = "transaction.version"
 _OURS = (Feature(TRANSACTION_VERSION, 0, 2, 2),)
@@ -34,7 +34,7 @@ class Features:
         stored: the levels that the store has.
     """
 
-    def __init__(self, controller: Controller, handlers: ServedApis, stored: FeatureLevels) -> None:
+    def __init__(self, controller: KafkaController, handlers: ServedApis, stored: FeatureLevels) -> None:
         self._controller = controller
         self._handlers = handlers
         self._stored = stored

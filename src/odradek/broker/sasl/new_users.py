@@ -9,11 +9,11 @@ from odradek.cluster.paths import entity_config, sanitize
 from odradek.cluster.store.store import ensure_path, parent_of
 
 if TYPE_CHECKING:
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.sasl.scram_words import NewUser
 
 
-def add_scram_users(controller: Controller, users: Iterable[NewUser]) -> None:
+def add_scram_users(controller: KafkaController, users: Iterable[NewUser]) -> None:
     """Write the credentials of users who have none for the mechanism; others keep theirs.
 
     Args:

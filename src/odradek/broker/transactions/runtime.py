@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.transactions.markers import MarkerWriter
     from odradek.broker.transactions.producer_ids import ProducerIds
-    from odradek.cluster.controller.controller import Controller
+    from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.nodes import ProducerIdBlock
     from odradek.replication.delayed import Purgatory
@@ -91,7 +91,7 @@ class TransactionRuntime(CoordinatorShell):
         broker_id: int,
         replicas: ReplicaManager,
         purgatory: Purgatory,
-        controller: Controller,
+        controller: KafkaController,
         producer_ids: ProducerIds,
         writer: MarkerWriter,
         clock: Clock,

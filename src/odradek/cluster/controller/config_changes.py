@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from odradek.cluster import loading, nodes, paths
 from odradek.cluster.controller import decisions
-from odradek.cluster.controller.controller_context import ControllerContext
+from odradek.cluster.controller.controller_context import ControllerContext, allows_unclean
 from odradek.cluster.controller.decisions import Decision, Remove, Write
 from odradek.cluster.controller.image_publisher import ImagePublisher
 from odradek.cluster.controller.metadata_reader import MetadataReader
@@ -103,3 +103,14 @@ class ConfigChanges:
         except NodeFormatError as error:
             self._reader.leave_out(error)
             return None
+
+
+def may_allow_unclean(delta: ClusterDelta, broker_id: int) -> bool:
+    """Return whether configs have changed so that a replica outside of its ISR may lead."""
+    # Of brokers' configs those that hold for this broker, by whose defaults it elects. Kafka:
+    # `DynamicLogConfig.reconfigure` in the broker of the controller.
+    here = ("brokers/<default>", f"brokers/{broker_id}")
+    return any(
+        allows_unclean(config) is True and (entity.startswith("topics/") or entity in here)
+        for entity, config in delta.configs.items()
+    )

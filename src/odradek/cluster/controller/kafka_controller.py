@@ -1,4 +1,4 @@
-"""The controller of a cluster of several brokers: makes the parts, and begins and ends their terms.
+"""The controller of a cluster: makes the parts, and begins and ends their terms.
 
 A broker that is not the active controller knows, by the store, its configs and who the controller is; all
 else comes to it by UpdateMetadata. The active one has the whole image, and tells it to its control listeners,
@@ -16,54 +16,49 @@ Kafka: `KafkaController`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 
-from odradek.cluster import loading, nodes, paths
-from odradek.cluster.controller.config_changes import ConfigChanges
-from odradek.cluster.controller.controller import Controller
-from odradek.cluster.controller.controller_context import (
-    ControllerConfig,
-    ControllerContext,
-    allows_unclean,
-)
+from odradek.cluster import loading, paths
+from odradek.cluster.controller.config_changes import ConfigChanges, may_allow_unclean
+from odradek.cluster.controller.controller_context import ControllerConfig, ControllerContext
 from odradek.cluster.controller.controller_election import ControllerElection
 from odradek.cluster.controller.decisions import Decision, Remove, Write
+from odradek.cluster.controller.event_queue import EventQueue
 from odradek.cluster.controller.image_publisher import ImagePublisher
 from odradek.cluster.controller.isr_changes import IsrChanges
 from odradek.cluster.controller.log_dir_events import LogDirEvents
 from odradek.cluster.controller.metadata_reader import MetadataReader
-from odradek.cluster.controller.metadata_writer import MetadataWriter, create_missing
+from odradek.cluster.controller.metadata_writer import MetadataWriter, create_missing, set_feature_status
 from odradek.cluster.controller.node_watchers import NodeWatchers
 from odradek.cluster.controller.partition_reassignment import PartitionReassignment
 from odradek.cluster.controller.partition_state_machine import PartitionStateMachine
 from odradek.cluster.controller.preferred_leaders import PreferredLeaders
+from odradek.cluster.controller.producer_id_manager import ProducerIdManager
 from odradek.cluster.controller.random_source import RandomSource
 from odradek.cluster.controller.topic_changes import TopicChanges
 from odradek.cluster.controller.topic_deletion_manager import TopicDeletionManager
 from odradek.cluster.controller.topic_manager import TopicManager
 from odradek.cluster.image import ClusterDelta, ClusterImage
-from odradek.cluster.inter_broker_versions import has_features
 from odradek.cluster.nodes import BrokerRegistration
-from odradek.cluster.store.store import Create, MetadataStore, NodeExists, NoNode, SetData
+from odradek.cluster.store.store import MetadataStore
 from odradek.errors import NotControllerError
 from odradek.util.clock import Clock
 from odradek.util.topic_partition import TopicPartition
-from odradek.wire.epochs import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
 
-class KafkaController(Controller):
-    """One broker's part in the control of a cluster of several.
+class KafkaController:
+    """One broker's view of the cluster's metadata, and the controller when it is the active one.
 
-    Args:
-        store: the session; the controller does not close it.
-        broker_id: of this broker.
-        config: defaults for new topics, and what brokers of this release understand.
-        clock: for timestamps in nodes.
-        rng: for topic ids, the cluster id and where round robin starts.
-        alone: whether there are no other brokers.
+    Its event queue runs one piece of work after the other; every method that is not said to be safe anywhere
+    is to be run in it. What brokers and handlers call of the parts is an attribute here.
+
+    Args: see `ControllerContext`. The controller does not close the session.
+
+    Attributes:
+        context: what it knows.
+        writer: the one way to change it.
     """
 
     def __init__(
@@ -76,13 +71,16 @@ class KafkaController(Controller):
         *,
         alone: bool = False,
     ) -> None:
-        context = ControllerContext(store, broker_id, config, clock, rng, alone=alone)
+        context = self.context = ControllerContext(store, broker_id, config, clock, rng, alone=alone)
+        self.broker_id = broker_id
         images = self._images = ImagePublisher(context, self._on_changed)
         watchers = self._watchers = NodeWatchers(context, self._end_term)
         reader = self._reader = MetadataReader(context)
-        writer = MetadataWriter(context, images, watchers, reader.everything_again, self._end_term)
+        writer = self.writer = MetadataWriter(
+            context, images, watchers, reader.everything_again, self._end_term
+        )
         election = self._election = ControllerElection(context)
-        partitions = self._partitions = PartitionStateMachine(context, reader, writer, self._resume)
+        partitions = self._partitions = PartitionStateMachine(context, watchers, reader, writer, self._resume)
         reassignments = PartitionReassignment(context, writer, partitions)
         preferred_leaders = PreferredLeaders(context, writer, partitions)
         deletions = self._deletions = TopicDeletionManager(context, images, writer)
@@ -92,8 +90,7 @@ class KafkaController(Controller):
         )
         isr_changes = IsrChanges(context, images, writer, reassignments.on_isr_changed)
         configs = self._configs = ConfigChanges(context, images, reader, writer)
-        log_dirs = self._log_dirs = LogDirEvents(context, images, watchers, writer)
-        super().__init__(context, images, writer, topics, partitions, reassignments, isr_changes, configs)
+        log_dirs = LogDirEvents(context, images, watchers, writer)
         self._in_term = False
         """Whether the table is watched and the parts hold a term's knowledge; `is_active` ends earlier, with
         a write that is refused."""
@@ -125,16 +122,82 @@ class KafkaController(Controller):
             log_dirs.end_term,
         )
         """Forgets what only a term knows."""
+        self.add_listener = images.add_listener
         self.add_control_listener = images.add_control_listener
         self.add_config_listener = images.add_config_listener
+        self.check_active = context.check_active
+        self.may_elect_unclean = context.may_elect_unclean
         self.look_again = watchers.look_again
         self.remove_dead_controller = election.remove_dead
         self.note_refused_controller = election.note_refused
         self.stand_back = election.stand_back
+        self.create_topic = topics.create_topic
+        self.create_topics = topics.create_topics
+        self.create_partitions = topics.create_partitions
+        self.delete_topics = topics.delete_topics
+        self.adopt_topics = topics.adopt_topics
+        self.elect_leader = partitions.elect_leader
+        self.on_broker_refused = partitions.on_broker_refused
+        self.on_broker_reachable = partitions.on_broker_reachable
         self.controlled_shutdown = partitions.controlled_shutdown
         self.rebalance_leaders = preferred_leaders.rebalance
         self.note_deleted = deletions.note_deleted
+        self.reassign = reassignments.reassign
+        self.alter_partition = isr_changes.alter_partition
+        self.alter_partitions = isr_changes.alter_partitions
+        self.config_of = configs.config_of
+        self.alter_config = configs.alter_config
+        self.allocate_producer_ids = ProducerIdManager(context).allocate
+        self.note_offline = log_dirs.note_offline
         self.notify_log_dir_failure = log_dirs.notify_failure
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+        return self.context.image
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; empty before `open`."""
+        return self.context.image.cluster_id
+
+    @property
+    def is_active(self) -> bool:
+        """Return whether this broker is the active controller."""
+        return self.context.is_active
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch of its last term."""
+        return self.context.epoch
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration; -1 while it is not registered."""
+        return self.context.broker_epoch
+
+    @property
+    def store(self) -> MetadataStore:
+        """The session with the metadata store; the controller does not close it."""
+        return self.context.store
+
+    @store.setter
+    def store(self, store: MetadataStore) -> None:
+        self.context.store = store
+
+    @property
+    def event_queue(self) -> EventQueue:
+        """Runs the work and changes the image."""
+        return self.context.event_queue
+
+    @event_queue.setter
+    def event_queue(self, event_queue: EventQueue) -> None:
+        self.context.event_queue = event_queue
+
+    @property
+    def offline_replicas(self) -> frozenset[tuple[int, str, int]]:
+        """(broker, topic, partition) of replicas that live brokers cannot use."""
+        return self.context.offline_replicas
 
     @property
     def refused(self) -> Mapping[int, int]:
@@ -149,15 +212,25 @@ class KafkaController(Controller):
     # --- this broker comes and goes -----------------------------------------------------------------------
 
     def open(self) -> ClusterImage:
-        """See `Controller.open`: what each broker knows by the store, the cluster's id and configs."""
+        """Create what every cluster has, and load what each broker knows by the store: the id and configs.
+
+        Raises:
+            StoreError: the store cannot be read or written, or holds what Kafka would not write.
+        """
         create_missing(self.context)
         self.context.image = self._reader.outside(strict=True)
         return self.image
 
     def start(self, registration: BrokerRegistration) -> None:
-        """See `Controller.start`: the config listeners are told all configs.
+        """Register this broker, tell the config listeners all configs, and try to become the controller.
 
         Also after the end of a session, on a new one in `store`. Run it in the event queue.
+
+        Args:
+            registration: the advertised endpoints; the sockets are open by now.
+
+        Raises:
+            StoreError: another broker has this id, or the store cannot be written.
         """
         self._election.register(registration)
         self._watchers.watch(paths.CONTROLLER, self._controller_changed)
@@ -179,7 +252,7 @@ class KafkaController(Controller):
         self._end_term()
 
     def stop(self) -> None:
-        """See `Controller.stop`."""
+        """Resign and unregister. The store stays open."""
         registered, self.context.broker_epoch = self.broker_epoch >= 0, -1
         was_active = self.is_active
         # First: else this broker would stand for election when it removes its own `/controller`.
@@ -231,7 +304,7 @@ class KafkaController(Controller):
         """Read everything, make leaders fit, and only then tell anybody."""
         context = self.context
         self._in_term = True
-        self._set_feature_status()
+        set_feature_status(context, self.writer)
         # Watches before reads: what changes in between is looked at once more, and nothing is missed.
         for path, handler in self._table.items():
             self._watchers.watch(path, handler)
@@ -248,20 +321,6 @@ class KafkaController(Controller):
         refused = self._election.leave_out_refused()
         self._partitions.settle_known()
         self._images.start(context.image, refused)
-
-    def _set_feature_status(self) -> None:
-        """Write to `/feature` whether features have versions (KIP-584; `maybeSetupFeatureVersioning`)."""
-        enabled = has_features(self.context.config.inter_broker_protocol_version)
-        data = nodes.dump({"features": {}, "version": 2, "status": int(enabled)})
-        try:
-            present, stat = self.store.get(paths.FEATURE)
-        except NoNode:
-            # The next controller looks again, should somebody have made the node in between.
-            with suppress(NodeExists):
-                self.writer.commit(Decision((Create(paths.FEATURE, data),)))
-            return
-        if bool(nodes.load(paths.FEATURE, present).get("status")) is not enabled:
-            self.writer.commit(Decision((SetData(paths.FEATURE, data, stat.version),)))
 
     def _resume(self) -> None:
         """Do what the controller before has left undone, and what had to wait for brokers."""
@@ -285,46 +344,6 @@ class KafkaController(Controller):
         )
 
     def _on_changed(self, delta: ClusterDelta) -> None:
-        if (
-            self.is_active
-            and self._images.is_told
-            and any(self._may_allow_unclean(entity, config) for entity, config in delta.configs.items())
-        ):
+        if self.is_active and self._images.is_told and may_allow_unclean(delta, self.broker_id):
             # Whoever is left may lead now. Kafka: `TopicUncleanLeaderElectionEnable`.
             self._watchers.post(paths.BROKER_IDS)
-
-    def _may_allow_unclean(self, entity: str, config: Mapping[str, str]) -> bool:
-        # Of brokers' configs those that hold for this broker, by whose defaults it elects. Kafka:
-        # `DynamicLogConfig.reconfigure` in the broker of the controller.
-        here = ("brokers/<default>", f"brokers/{self.broker_id}")
-        return allows_unclean(config) is True and (entity.startswith("topics/") or entity in here)
-
-    # --- what is heard of brokers -------------------------------------------------------------------------
-
-    def on_broker_refused(self, broker_id: int, epoch: int | None = None) -> None:
-        """Treat a broker as dead, whatever its session says: nobody listens at its address any more.
-
-        It counts as live again with a new registration, or by `on_broker_reachable`.
-
-        Args:
-            broker_id: the broker; not this one.
-            epoch: of the registration with the address that refused, None for the present one.
-        """
-        broker = self.image.brokers.get(broker_id)
-        if not self.is_active or broker is None or broker_id == self.broker_id:
-            return
-        if epoch is None or epoch == broker.epoch:
-            logger.warning("nobody listens at the address of broker %d: it counts as dead", broker_id)
-            self.context.refused[broker_id] = broker.epoch
-            self._watchers.note(paths.BROKER_IDS)
-
-    def on_broker_reachable(self, broker_id: int) -> None:
-        """Count a broker that was refused, and is reached again, as live if it is still registered."""
-        if self.is_active and self.context.refused.pop(broker_id, None) is not None:
-            self._watchers.note(paths.BROKER_IDS)
-
-    def note_offline(
-        self, broker_id: int, partitions: Iterable[TopicPartition], broker_epoch: int = NO_EPOCH
-    ) -> None:
-        """See `LogDirEvents.note_offline`."""
-        self._log_dirs.note_offline(broker_id, partitions, broker_epoch)

@@ -18,6 +18,7 @@ from odradek.cluster.controller.image_publisher import ImagePublisher
 from odradek.cluster.controller.node_watchers import NodeWatchers
 from odradek.cluster.controller.random_source import random_uuid
 from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.inter_broker_versions import has_features
 from odradek.cluster.store.store import (
     BadVersion,
     Check,
@@ -25,6 +26,7 @@ from odradek.cluster.store.store import (
     Delete,
     MetadataStore,
     NodeExists,
+    NoNode,
     Op,
     SessionExpired,
     SetData,
@@ -270,6 +272,21 @@ def create_missing(context: ControllerContext) -> None:
         for path, data in missing.items():
             with suppress(NodeExists):
                 store.create(path, data)
+
+
+def set_feature_status(context: ControllerContext, writer: MetadataWriter) -> None:
+    """Write to `/feature` whether features have versions (KIP-584; `maybeSetupFeatureVersioning`)."""
+    enabled = has_features(context.config.inter_broker_protocol_version)
+    data = nodes.dump({"features": {}, "version": 2, "status": int(enabled)})
+    try:
+        present, stat = context.store.get(paths.FEATURE)
+    except NoNode:
+        # The next controller looks again, should somebody have made the node in between.
+        with suppress(NodeExists):
+            writer.commit(Decision((Create(paths.FEATURE, data),)))
+        return
+    if bool(nodes.load(paths.FEATURE, present).get("status")) is not enabled:
+        writer.commit(Decision((SetData(paths.FEATURE, data, stat.version),)))
 
 
 def difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:

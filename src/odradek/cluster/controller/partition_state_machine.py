@@ -7,6 +7,7 @@ election. A broker that leaves in good order gives its leads and its places in I
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -16,6 +17,7 @@ from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.decisions import Decision, Write
 from odradek.cluster.controller.metadata_reader import MetadataReader
 from odradek.cluster.controller.metadata_writer import WRITES_OVER, MetadataWriter
+from odradek.cluster.controller.node_watchers import NodeWatchers
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.nodes import NO_LEADER, PartitionState, encode_partition_state
 from odradek.cluster.store.store import SetData
@@ -31,6 +33,8 @@ from odradek.errors import (
 from odradek.util.topic_partition import TopicPartition
 from odradek.wire.epochs import NO_EPOCH
 
+logger = logging.getLogger(__name__)
+
 States = Mapping[TopicPartition, PartitionState]
 """New states by topic and partition."""
 
@@ -40,6 +44,7 @@ class PartitionStateMachine:
 
     Args:
         context: says who is alive, and who may be elected.
+        watchers: look again when a broker counts as dead, or as live again.
         reader: reads who is registered.
         writer: writes who leads.
         on_settled: called when leaders fit: who has come may be what something else has waited for.
@@ -48,11 +53,13 @@ class PartitionStateMachine:
     def __init__(
         self,
         context: ControllerContext,
+        watchers: NodeWatchers,
         reader: MetadataReader,
         writer: MetadataWriter,
         on_settled: Callable[[], None],
     ) -> None:
         self._context = context
+        self._watchers = watchers
         self._reader = reader
         self._writer = writer
         self._on_settled = on_settled
@@ -76,6 +83,29 @@ class PartitionStateMachine:
             # Whatever made this necessary is in the image by now, and would not be seen a second time.
             self._writer.doubt()
             raise
+
+    def on_broker_refused(self, broker_id: int, epoch: int | None = None) -> None:
+        """Treat a broker as dead, whatever its session says: nobody listens at its address any more.
+
+        It counts as live again with a new registration, or by `on_broker_reachable`.
+
+        Args:
+            broker_id: the broker; not this one.
+            epoch: of the registration with the address that refused, None for the present one.
+        """
+        context = self._context
+        broker = context.image.brokers.get(broker_id)
+        if not context.is_active or broker is None or broker_id == context.broker_id:
+            return
+        if epoch is None or epoch == broker.epoch:
+            logger.warning("nobody listens at the address of broker %d: it counts as dead", broker_id)
+            context.refused[broker_id] = broker.epoch
+            self._watchers.note(paths.BROKER_IDS)
+
+    def on_broker_reachable(self, broker_id: int) -> None:
+        """Count a broker that was refused, and is reached again, as live if it is still registered."""
+        if self._context.is_active and self._context.refused.pop(broker_id, None) is not None:
+            self._watchers.note(paths.BROKER_IDS)
 
     def _make_leaders_fit(self) -> None:
         live = self._context.live(self._reader.brokers())
