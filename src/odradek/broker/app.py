@@ -615,7 +615,11 @@ class Broker:
             self.on_fatal(reason)
 
     def check_listener_configs(self, config: BrokerConfig) -> None:
-        """Check that the listeners could go on with these configs. Raises `ConfigError`."""
+        """Check that the listeners could go on with these configs.
+
+        Raises:
+            ConfigError: a listener could not; the message names it and the config.
+        """
         self._listening.check(config)
 
     # ------------------------------------------------------------------ stop

@@ -91,7 +91,11 @@ class BrokerServices(Protocol):
     request_log: RequestLog | None
 
     def check_listener_configs(self, config: BrokerConfig) -> None:
-        """Check that the listeners could go on with these configs. Raises `ConfigError`."""
+        """Check that the listeners could go on with these configs.
+
+        Raises:
+            ConfigError: a listener could not; the message names it and the config.
+        """
         ...
 
     @property

@@ -18,7 +18,12 @@ class StartError(OdradekError):
 
 @contextmanager
 def start_errors() -> Iterator[None]:
-    """Raise as `StartError` what an operator can do something about; other errors are faults of ours."""
+    """Within, turn the errors that an operator can do something about into `StartError`.
+
+    Raises:
+        StartError: a folder, the store, an address or a config cannot be used. Other errors are faults of
+            ours, and stay what they are.
+    """
     try:
         yield
     except (DataDirectoryError, StoreError, AddressInUse, ConfigError) as error:

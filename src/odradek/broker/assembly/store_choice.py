@@ -77,7 +77,11 @@ def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
 
 
 def _tls(config: BrokerConfig) -> ssl.SSLContext | None:
-    """The context of connections to ZooKeeper (KIP-515). Raises `ConfigError`."""
+    """The context of connections to ZooKeeper (KIP-515).
+
+    Raises:
+        ConfigError: a config cannot be used, or asks for what is not done here.
+    """
     if not config.zookeeper_ssl_client_enable:
         return None
     for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):

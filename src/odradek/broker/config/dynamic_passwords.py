@@ -29,7 +29,11 @@ class DynamicPasswords:
         """Texts of the store that have been decrypted, which takes milliseconds each."""
 
     def check(self, name: str) -> None:
-        """Check that a password can be kept in the store. Raises `ConfigError`."""
+        """Check that a password can be kept in the store.
+
+        Raises:
+            ConfigError: there is no `password.encoder.secret` to encrypt it with.
+        """
         if self._encoder is None:
             raise ConfigError(
                 f"Passwords cannot be kept in the metadata store: set {name} statically, or give "

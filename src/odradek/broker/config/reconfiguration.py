@@ -138,7 +138,11 @@ def _problem(config: BrokerConfig, layers: tuple[Layer, Layer]) -> str | None:
 
 
 def _check_whole(config: BrokerConfig, trial: BrokerConfig) -> None:
-    """Check configs against what holds for every start, and while a broker runs. Raises `ConfigError`."""
+    """Check configs against what holds for every start, and while a broker runs.
+
+    Raises:
+        ConfigError: they do not hold to it.
+    """
     names = tuple(trial.dynamic_names())
     _check_classes(trial, names)
     trial.check()
@@ -149,7 +153,11 @@ def _check_whole(config: BrokerConfig, trial: BrokerConfig) -> None:
 
 
 def _check_classes(trial: BrokerConfig, names: Iterable[str]) -> None:
-    """Refuse classes of somebody else's, which are not loaded here. Raises `ConfigError`."""
+    """Refuse classes of somebody else's, which are not loaded here.
+
+    Raises:
+        ConfigError: a config names such a class.
+    """
     for name in names:
         key, text = find_key(name), trial.text_of(name)
         if (
@@ -162,7 +170,11 @@ def _check_classes(trial: BrokerConfig, names: Iterable[str]) -> None:
 
 def _check_listeners(config: BrokerConfig, trial: BrokerConfig) -> None:
     """Check that what is listened on stays what it was at the start, and that its bounds leave room for
-    somebody. Raises `ConfigError`."""
+    somebody.
+
+    Raises:
+        ConfigError: a listener would change, or would let nobody in any more.
+    """
     opened = {endpoint.listener: endpoint for endpoint in config.static_endpoints}
     wanted = {endpoint.listener: endpoint for endpoint in trial.listener_endpoints}
     for name, endpoint in opened.items():
@@ -187,7 +199,11 @@ def _check_listeners(config: BrokerConfig, trial: BrokerConfig) -> None:
 
 
 def _check_pools(config: BrokerConfig, trial: BrokerConfig) -> None:
-    """A pool grows to its double at most, and shrinks to its half, at a time. Raises `ConfigError`."""
+    """Check that a pool grows to its double at most, and shrinks to its half, at a time.
+
+    Raises:
+        ConfigError: one would change by more.
+    """
     for name in _POOLS:
         before, after = int(str(config.get(name))), int(str(trial.get(name)))
         if after == before:

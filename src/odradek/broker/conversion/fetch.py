@@ -62,8 +62,10 @@ def magic_for(version: int) -> int:
 
 
 def is_as_old(records: Any, magic: int) -> bool:
-    """Return whether nothing needs to be converted, as far as a short look tells. Raises `KafkaError` for
-    what is no log.
+    """Return whether nothing needs to be converted, as far as a short look tells.
+
+    Raises:
+        KafkaError: as `iter_entries`.
     """
     return len(records) <= LOOKED_AT_BYTES and all(
         getattr(header, "magic", MAGIC_V2) <= magic for header, _ in iter_entries(records)

@@ -111,7 +111,11 @@ class LazyRecords:
         self._on_ready = None
 
     def read(self) -> bytes:
-        """All of it at once, where the pieces cannot be sent one by one. Raises `OSError`."""
+        """All of it at once, where the pieces cannot be sent one by one.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         try:
             whole = b"".join(self._pieces)
         except KafkaError as error:

@@ -154,7 +154,11 @@ def take_or_wait(steps: Steps[R]) -> R | Promise[Any]:
 
 
 def _take_to_wait(steps: Steps[R]) -> asyncio.Future[Any]:
-    """Take steps until they wait for something. Raises `StopIteration` where they have ended."""
+    """Take steps until they wait for something.
+
+    Raises:
+        StopIteration: they have ended.
+    """
     while True:
         awaited: asyncio.Future[Any] | None = next(steps)
         if awaited is not None and not awaited.done():

@@ -293,7 +293,9 @@ class FetchReading:
         """Look up the partition that is meant here by a name, or by a topic id.
 
         Raises:
-            UnknownTopicIdError, InconsistentTopicIdError, and what `Replicas.get` raises.
+            UnknownTopicIdError: as `_name`.
+            InconsistentTopicIdError: the partition here is of another topic of that name.
+            KafkaError: as `ReplicaManager.get`.
         """
         # Kept only if its topic's id is that of the request: a topic of the same name may be another one.
         partition.replica = None
@@ -309,7 +311,7 @@ class FetchReading:
         """Send a consumer to a nearer replica (KIP-392); None where there is none.
 
         Raises:
-            FencedLeaderEpochError, UnknownLeaderEpochError.
+            FencedLeaderEpochError, UnknownLeaderEpochError: as `check_leader_epoch`.
         """
         offset, context = partition.wanted.fetch_offset, self._context
         preferred = self._broker.replicas.preferred_read_replica(
@@ -336,7 +338,9 @@ class FetchReading:
         """Read within what the request leaves room for, and note what that means for the whole.
 
         Raises:
-            UnsupportedCompressionTypeError, UnsupportedVersionError, and what `read_partition` raises.
+            UnsupportedCompressionTypeError: the topic is compressed with zstd, which this version has not.
+            UnsupportedVersionError: as `_bring_to_old_format`.
+            KafkaError: as `read_partition`.
         """
         version = self._version
         # An answer without records all the same: a follower has to hear of the high watermark.
@@ -394,7 +398,11 @@ class FetchReading:
         return cut_off(records, room, not is_as_old(records, magic_for(self._version)))
 
     def _require_allowed(self, topic: str) -> None:
-        """Raise `TopicAuthorizationError` unless the principal may read; asks once for each topic."""
+        """Check that the principal may read a topic; the authorizer is asked once for each.
+
+        Raises:
+            TopicAuthorizationError: it may not.
+        """
         allowed = self._allowed.get(topic)
         if allowed is None:
             if self.reader.replica_id >= 0:

@@ -382,7 +382,11 @@ class _Appends:
         return answers
 
     def _append(self, name: str, index: int, partition: Partition, records: Any) -> AppendInfo:
-        """Append to a partition. Raises `KafkaError`: nothing was appended."""
+        """Append to a partition.
+
+        Raises:
+            KafkaError: the records are refused, or could not be written; nothing was appended.
+        """
         if records is None:
             raise InvalidRecordError("a record batch is missing")
         # Right before the append: since its coordinator answered the transaction may have ended (KIP-890).

@@ -588,7 +588,8 @@ def between_brokers(loop: asyncio.AbstractEventLoop, config: Callable[[], Broker
         loop: of the connections.
         config: of this broker, as it is now.
 
-    Raises `ConfigError`: see `inter_broker_login`.
+    Raises:
+        ConfigError: see `inter_broker_login`.
     """
     now = config()
     login = inter_broker_login(now, now.inter_broker_listener)

@@ -95,7 +95,8 @@ async def be_missed(
     Returns:
         The partitions that it is in the ISR of all the same, and whose logs it lacks.
 
-    Raises `StoreError`.
+    Raises:
+        StoreError: the store cannot be read or written.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
@@ -160,7 +161,8 @@ def look_for_doubts(
         trusted: partitions whose logs it has, as they were at a clean stop.
         lacks: whether the log of a partition is gone, or cannot be used.
 
-    Raises `StoreError`.
+    Raises:
+        StoreError: the store cannot be read or written.
     """
     # Topics that are being deleted lose all their records: their ISRs may stay as they are for good.
     names = sorted(set(store.children(paths.TOPICS)).difference(store.children(paths.DELETE_TOPICS)))

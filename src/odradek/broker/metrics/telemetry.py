@@ -95,7 +95,8 @@ class ClientTelemetry:
             InvalidRequestError: no such id can be, or it had said that it would send no more.
             ThrottlingQuotaExceededError: it has sent within the push interval.
             UnknownSubscriptionIdError: it has another subscription.
-            UnsupportedCompressionTypeError, TelemetryTooLargeError: what the names say.
+            UnsupportedCompressionTypeError: there is no such codec.
+            TelemetryTooLargeError: they are more bytes than a client may send.
         """
         if client_id in _RESERVED:
             raise InvalidRequestError(

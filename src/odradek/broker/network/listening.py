@@ -182,8 +182,11 @@ class Listening:
                 listener.tls.update(ListenerSsl.of(self._config(), listener.name, listener.security_protocol))
 
     def check(self, config: BrokerConfig) -> None:
-        """Check configs that are to be changed. Raises `ConfigError`: a listener's TLS, or its logins, cannot
-        be."""
+        """Check configs that are to be changed.
+
+        Raises:
+            ConfigError: a listener's TLS, or its logins, cannot be.
+        """
         for listener in self.listeners:
             if listener.sasl is not None:
                 listener.sasl.check(config)

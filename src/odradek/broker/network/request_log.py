@@ -40,7 +40,11 @@ class LoggedRequest(Protocol):
 
 
 def open_request_log(path: Path) -> RequestLog:
-    """Open a request log. Raises `ConfigError`: the file cannot be written."""
+    """Open a request log.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
     try:
         return RequestLog(path)
     except OSError as error:

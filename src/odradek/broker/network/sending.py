@@ -88,7 +88,8 @@ class FileSender:
             connection, loop, transport: whose answers are sent, and where.
             threads: those that send long ranges.
 
-        Raises `OSError` where there is no descriptor to be had.
+        Raises:
+            OSError: there is no descriptor to be had.
         """
         self._connection = connection
         self._loop = loop

@@ -333,7 +333,11 @@ class Listener:
         return True
 
     async def _connect(self, accepted: socket.socket, host: str, port: int) -> None:
-        """Begin the connection. Raises `OSError` where the peer is gone already."""
+        """Begin the connection.
+
+        Raises:
+            OSError: the peer is gone already.
+        """
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if self.limits.send_buffer_bytes > 0:

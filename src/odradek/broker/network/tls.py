@@ -110,7 +110,11 @@ class Encrypts(Protocol):
     listener_name: str
 
     def principal_of(self, session: ssl.SSLObject) -> str | None:
-        """Return who the peer is by its certificate; None where there is none. Raises `ValueError`."""
+        """Return who the peer is by its certificate; None where there is none.
+
+        Raises:
+            ValueError: its subject cannot be read, or no mapping rule matches it.
+        """
         ...
 
 

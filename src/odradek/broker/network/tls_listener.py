@@ -54,7 +54,11 @@ class ListenerTls:
         return f"User:{self._mapper.name_of(subject_of(certificate))}"
 
     def check(self, settings: ListenerSsl) -> None:
-        """Check configs before they are taken over. Raises `ConfigError`: they cannot be."""
+        """Check configs before they are taken over.
+
+        Raises:
+            ConfigError: they cannot be used, or not in place of those in use.
+        """
         if settings == self._settings and stamps_of(settings.configs) == self._files:
             return
         _make(self.listener_name, settings)

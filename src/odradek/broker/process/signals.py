@@ -50,7 +50,7 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def interrupt_the_start(self) -> None:
-        """From now on the first signal raises `StoppedWhileStarting` in the main thread."""
+        """From now on the first signal interrupts the main thread, with `StoppedWhileStarting`."""
         for number in NUMBERS:
             before = signal.getsignal(number)
             if number == signal.SIGHUP and before == signal.SIG_IGN:

@@ -56,7 +56,11 @@ class GateKeeper(Protocol):
         ...
 
     def check(self, config: Any) -> None:
-        """Check the broker's configs before they are taken over. Raises `ConfigError`."""
+        """Check the broker's configs before they are taken over.
+
+        Raises:
+            ConfigError: logins could not go on with them.
+        """
         ...
 
     def reconfigure(self, config: Any) -> None:

@@ -48,7 +48,7 @@ class ProducerIds:
     def claiming(self) -> Callable[[], ProducerIdBlock]:
         """Return what claims a block for `use`: it waits for the disk, and may be called in another thread.
 
-        It raises `KafkaError` where no block could be claimed.
+        A call ends with a `KafkaError` where no block could be claimed.
         """
         above = max((known() for known in self.known), default=-1)
         return partial(self._allocator.allocate_producer_ids, above)

@@ -65,7 +65,11 @@ class Moving:
                 logger.warning("move not resumed topic=%s partition=%d: %s", *key, error)
 
     def begin(self, key: TopicPartition, parent: Path) -> None:
-        """Begin to move a replica to that data folder. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
+        """Begin to move a replica to that data folder.
+
+        Raises:
+            KafkaStorageError: as `Moves.begin`.
+        """
         move = self._logs.moves.begin(key, parent)
         if move is not None:
             logger.info("move begun topic=%s partition=%d from=%s to=%s", *key, move.source.parent, parent)
