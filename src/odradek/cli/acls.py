@@ -159,7 +159,11 @@ class _Words:
         return bool(self.authorizer_properties)
 
     def check(self) -> None:
-        """Raise `click.UsageError` for words that do not go together."""
+        """Check that the words go together.
+
+        Raises:
+            click.UsageError: they do not, or ask for no action or for several.
+        """
         # The sentences are those of Kafka's `AclCommandOptions.checkArgs`.
         if (self.bootstrap_server is None) is not self.in_store:
             raise click.UsageError(

@@ -191,7 +191,11 @@ def _entities(options: Mapping[str, Any], names_in_order: Sequence[str]) -> Enti
 
 
 def _check(options: Mapping[str, Any], entities: Entities) -> None:
-    """Raise for words that do not go together, in Kafka's words."""
+    """Check that the words go together.
+
+    Raises:
+        click.UsageError, OdradekError: they do not; said in Kafka's words.
+    """
     alters, types = options["do_alter"], entities.types
     if alters == options["do_describe"]:
         raise click.UsageError("Command must include exactly one action: --describe, --alter")

@@ -186,7 +186,11 @@ def _check(
 
 
 def _start(text: str) -> int | str:
-    """Return the offset that `--offset` says; raises `click.BadParameter`."""
+    """Return the offset that `--offset` says.
+
+    Raises:
+        click.BadParameter: it says none.
+    """
     if text.lower() in ("earliest", "latest"):
         return text.lower()
     if text.isascii() and text.isdigit():

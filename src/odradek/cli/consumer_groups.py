@@ -97,7 +97,11 @@ def command(
 
 
 def _check(groups: tuple[str, ...], options: Mapping[str, Any]) -> str:
-    """The one action; raises `click.UsageError` for words that do not go together."""
+    """The one action.
+
+    Raises:
+        click.UsageError: the words do not go together, or ask for no action or for several.
+    """
     actions = [name for name in ACTIONS if options[f"do_{name}"] not in (None, False)]
     if len(actions) != 1:
         raise click.UsageError(

@@ -96,7 +96,11 @@ class LineReader:
             yield self.record(line.rstrip(b"\n").removesuffix(b"\r"), number)
 
     def record(self, line: bytes, number: int) -> dict[str, Any]:
-        """The record of one line, which is told by its number in errors. Raises `LineError`."""
+        """The record of one line, which is told by its number in errors.
+
+        Raises:
+            LineError: a delimiter is missing, or a header's key is none.
+        """
         rest = line
         headers: list[tuple[str, bytes | None]] = []
         key: bytes | None = None

@@ -76,7 +76,11 @@ def read_plan(path: Path) -> Plan:
 
 
 def read_topics(path: Path) -> list[str]:
-    """The topics of a `--topics-to-move-json-file`. Raises `OdradekError` as `read_plan`."""
+    """The topics of a `--topics-to-move-json-file`.
+
+    Raises:
+        OdradekError: it is not of the form, or names a topic twice.
+    """
     form = '{"version": 1, "topics": [{"topic": …}]}'
     try:
         names = [str(row["topic"]) for row in _rows(path, "topics", form)]

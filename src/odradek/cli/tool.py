@@ -84,7 +84,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def ends_by_sigterm() -> Iterator[None]:
-    """Within, SIGTERM raises `Terminated`: records are sent, groups are left."""
+    """Within, SIGTERM comes as the exception `Terminated`: records are sent, groups are left."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

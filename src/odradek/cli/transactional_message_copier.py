@@ -148,7 +148,8 @@ class Copier:
     def run(self, signals: NotedSignals) -> None:
         """Copy until nothing remains, or a signal came.
 
-        Raises `KafkaError` after what a transactional producer cannot go on after.
+        Raises:
+            KafkaError: a transactional producer cannot go on after it.
         """
         self._producer.init_transactions()
         while signals.ended_by is None and self.remaining > 0:

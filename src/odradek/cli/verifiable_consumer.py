@@ -106,7 +106,8 @@ class Run:
     def read(self, consumer: Consumer, signals: NotedSignals) -> None:
         """Read until there is enough, or a signal came.
 
-        Raises `KafkaError` after what a consumer cannot go on after.
+        Raises:
+            KafkaError: a consumer cannot go on after it.
         """
         consumer.subscribe([self._topic], listener=_listener(self._events))
         while signals.ended_by is None and (self._most < 0 or self.count < self._most):

@@ -140,8 +140,10 @@ class Run:
     ) -> None:
         """Send records in transactions of `size`, every third of which is aborted where there is `rng`.
 
-        A transaction that cannot be committed is aborted, and the next begins with the next record. Raises
-        what a transactional producer cannot go on after.
+        A transaction that cannot be committed is aborted, and the next begins with the next record.
+
+        Raises:
+            KafkaError: a transactional producer cannot go on after it.
         """
         record = next(records, None)
         while record is not None and self.signals.ended_by is None:

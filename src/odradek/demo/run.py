@@ -50,7 +50,12 @@ class Demo:
         self._batch_ms = 0.0
 
     def run(self) -> None:
-        """Raises `DemoError` if the books do not balance, and what the parts raise."""
+        """Start the broker, the feeds and Spark, watch them until they end, and show the books.
+
+        Raises:
+            DemoError: the books do not balance.
+            Exception: what the parts raise.
+        """
         say = self._console.print
         self._folder.mkdir(parents=True, exist_ok=True)
         began = datetime.now(UTC)
@@ -143,7 +148,11 @@ class Demo:
         self._take_note(server.address, feeds, query)
 
     def _take_note(self, servers: str, feeds: list[Feed], query: "StreamingQuery") -> None:
-        """Bring the books up to date. Raises `DemoError` if a feed or the query has failed."""
+        """Bring the books up to date.
+
+        Raises:
+            DemoError: a feed or the query has failed.
+        """
         for feed in feeds:
             if feed.failure is not None:
                 raise DemoError(f"producing to {feed.topic} failed: {feed.failure}") from feed.failure

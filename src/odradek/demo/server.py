@@ -24,7 +24,8 @@ class Server:
         address: `host:port`.
         request_log: the file to which the broker adds a JSON line for each request.
 
-    Raises `ServerError`.
+    Raises:
+        ServerError: the broker does not get ready.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,7 +45,11 @@ class Server:
         self.address = self._wait_until_ready()
 
     def check(self) -> None:
-        """Raise `ServerError` if the broker is no longer there."""
+        """Check that the broker is still there.
+
+        Raises:
+            ServerError: it has ended.
+        """
         if self._process.poll() is not None:
             raise ServerError(
                 f"the broker ended (exit code {self._process.returncode}); {self._last_words()}"

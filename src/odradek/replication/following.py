@@ -262,7 +262,8 @@ class Following(Leadership):
         """The part of what was sent that is to be appended, None if there is none. Makes room where a batch
         begins below the end.
 
-        Raises `CorruptRecordError`.
+        Raises:
+            CorruptRecordError: a batch ends before it begins.
         """
         log = self.log
         view = memoryview(records)

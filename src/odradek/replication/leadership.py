@@ -231,12 +231,20 @@ class Leadership:
         )
 
     def require_leader(self) -> None:
-        """Raise `NotLeaderOrFollowerError` unless this broker leads."""
+        """Check that this broker leads.
+
+        Raises:
+            NotLeaderOrFollowerError: it does not.
+        """
         if self.leader_id != self.broker_id:
             raise NotLeaderOrFollowerError(f"broker {self.broker_id} does not lead {self.topic}-{self.index}")
 
     def require_topic_id(self, topic_id: bytes) -> None:
-        """Raise `InconsistentTopicIdError` when `topic_id` is set and is not that of the log."""
+        """Check that `topic_id`, if it is set, is that of the log.
+
+        Raises:
+            InconsistentTopicIdError: it is another topic's.
+        """
         own = self.log.topic_id
         # Zeros: the request names no id. None: the log is of before Kafka 2.8 (KIP-516).
         if topic_id != ZERO_UUID and own is not None and topic_id != own:

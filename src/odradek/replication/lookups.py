@@ -85,7 +85,8 @@ def looking_up(
     Raises:
         OffsetNotAvailableError: the high watermark has not reached the start of this leadership yet, so
             that the answer could go back in time (KIP-207).
-        NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
+        NotLeaderOrFollowerError: this broker does not lead, with `only_leader`.
+        FencedLeaderEpochError, UnknownLeaderEpochError: as `Partition.check_leader_epoch`.
     """
     partition.check_leader_epoch(current_leader_epoch)
     if only_leader:
@@ -136,7 +137,8 @@ def look_up_segments(
             debugging tool (-2) is also answered by a broker that does not lead.
 
     Raises:
-        NotLeaderOrFollowerError, KafkaStorageError.
+        NotLeaderOrFollowerError: this broker does not lead, and no debugging tool asks.
+        KafkaStorageError: the files cannot be read.
     """
     if replica_id != DEBUGGING_REPLICA_ID:
         partition.require_leader()

@@ -91,7 +91,10 @@ def readable_end(partition: Partition, wanted: FetchPartition, reader: Reader) -
         The offset, which may be below the one that is wanted; None when the reader's log has left this one's.
 
     Raises:
-        OffsetOutOfRangeError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
+        OffsetOutOfRangeError: the log has no such offset, or nothing is known of the epoch that the reader
+            fetched last.
+        NotLeaderOrFollowerError: this broker does not lead, and the reader asks the leader only.
+        FencedLeaderEpochError, UnknownLeaderEpochError: as `Partition.check_leader_epoch`.
     """
     epoch = wanted.current_leader_epoch
     if epoch != NO_EPOCH and epoch != partition.leader_epoch:
@@ -139,7 +142,8 @@ def read_partition(
         must leave out; where the reader's log has left this one's (KIP-595), to which it truncates.
 
     Raises:
-        KafkaStorageError, and what `readable_end` raises.
+        KafkaStorageError: the file cannot be read.
+        KafkaError: as `readable_end`.
     """
     end = readable_end(partition, wanted, reader)
     log = partition.log
@@ -194,7 +198,9 @@ def note_follower(
     it is not noted.
 
     Raises:
-        FencedLeaderEpochError, UnknownLeaderEpochError, NotLeaderOrFollowerError, OffsetOutOfRangeError.
+        FencedLeaderEpochError, UnknownLeaderEpochError: as `Partition.check_leader_epoch`.
+        NotLeaderOrFollowerError: this broker does not lead, or as `Partition.record_follower_fetch`.
+        OffsetOutOfRangeError: nothing is known of the epoch that the follower fetched last.
     """
     partition.check_leader_epoch(wanted.current_leader_epoch)
     partition.require_leader()

@@ -30,7 +30,11 @@ class FileAssertion:
         self._path = Path(path)
 
     def __call__(self) -> str:
-        """The assertion. Raises `SaslError`: it cannot be read."""
+        """The assertion.
+
+        Raises:
+            SaslError: it cannot be read.
+        """
         return _read(self._path, PREFIX + "file").decode("utf-8", "replace").strip()
 
 
@@ -69,7 +73,11 @@ class SignedAssertion:
         self._now_s = now_s
 
     def __call__(self) -> str:
-        """An assertion. Raises `SaslError`: it cannot be signed; the message has nothing of the key."""
+        """An assertion.
+
+        Raises:
+            SaslError: it cannot be signed; the message has nothing of the key.
+        """
         now_s = int(self._now_s())
         claims = {**self._claims, "iat": now_s, "exp": now_s + self._exp_s, "nbf": now_s - self._nbf_s}
         if self._has_jti:

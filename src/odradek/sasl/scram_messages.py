@@ -75,7 +75,11 @@ class ClientFinal(NamedTuple):
 
 
 def read_client_first(message: bytes) -> ClientFirst:
-    """Raises: `SaslError`, as all of these do, for what is none."""
+    """Read a client's first message.
+
+    Raises:
+        SaslError: it is none. The other functions that read a message here raise it, too.
+    """
     match = _match(_CLIENT_FIRST, message, "client first")
     pairs = [pair.partition("=") for pair in match["extensions"].split(",") if pair]
     return ClientFirst(

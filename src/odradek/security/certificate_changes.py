@@ -41,7 +41,11 @@ def check_renewal(old: str, new: str, *, allow_dn_changes: bool, allow_san_chang
 
 
 def own_certificate(configs: Mapping[str, str]) -> str:
-    """Return the first certificate of a key store, PEM. Raises `TlsConfigError`: there is none."""
+    """Return the first certificate of a key store, PEM.
+
+    Raises:
+        TlsConfigError: there is none.
+    """
     store = read_key_store(configs)
     if store is None:
         raise TlsConfigError("ssl.keystore.location", "Cannot remove the SSL keystore from a listener")

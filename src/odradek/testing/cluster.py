@@ -53,7 +53,11 @@ def cluster_defaults(brokers: int) -> dict[str, str]:
 
 
 def check_size(brokers: int, racks: Sequence[str]) -> None:
-    """Raise `ValueError` for fewer than one broker, or another number of racks."""
+    """Check the numbers of brokers and racks.
+
+    Raises:
+        ValueError: it is fewer than one broker, or another number of racks.
+    """
     if brokers < 1:
         raise ValueError(f"a cluster of {brokers} brokers: it takes one at least")
     if racks and len(racks) != brokers:

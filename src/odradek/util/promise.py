@@ -60,7 +60,11 @@ class Promise(Generic[R]):
         return result
 
     def exception(self) -> BaseException | None:
-        """The error that it ended with, if any. Raises as `result` does, but for that error."""
+        """The error that it ended with, if any.
+
+        Raises:
+            asyncio.CancelledError, asyncio.InvalidStateError: as `result`.
+        """
         if self._is_cancelled:
             raise asyncio.CancelledError
         if self._callbacks is not None:
@@ -79,13 +83,21 @@ class Promise(Generic[R]):
             self._callbacks.append(callback)
 
     def set_result(self, result: R) -> None:
-        """End with a result. Raises `asyncio.InvalidStateError` where it has ended."""
+        """End with a result.
+
+        Raises:
+            asyncio.InvalidStateError: it has ended.
+        """
         self._require_open()
         self._result = result
         self._end()
 
     def set_exception(self, error: BaseException) -> None:
-        """End with an error. Raises `asyncio.InvalidStateError` where it has ended."""
+        """End with an error.
+
+        Raises:
+            asyncio.InvalidStateError: it has ended.
+        """
         self._require_open()
         self._error = error
         self._end()

@@ -26,7 +26,12 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def load_properties(path: Path | str) -> dict[str, str]:
-    """`parse_properties` of a file. Raises `OSError` as reading it does."""
+    """`parse_properties` of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as `parse_properties`.
+    """
     return parse_properties(Path(path).read_text(encoding="utf-8"))
 
 

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
         """Decodes and encodes one version of a message."""
 
         def decode(self, buffer: Buffer, position: int) -> tuple[Any, int]:
-            """The message that begins there, and the position behind it. Raises `ProtocolError`."""
+            """The message that begins there, and the position behind it.
+
+            Raises:
+                ProtocolError: the bytes are not such a message.
+            """
             ...
 
         def decode_within(self, buffer: Buffer, position: int, elements: int) -> tuple[Any, int] | None:
@@ -44,7 +48,11 @@ if TYPE_CHECKING:
             ...
 
         def encode(self, message: Any) -> bytes:
-            """The message's bytes. Raises `InvalidMessageError`."""
+            """The message's bytes.
+
+            Raises:
+                InvalidMessageError: a field's value does not fit into this version.
+            """
             ...
 
         def encode_parts(self, message: Any, head: bytes, size_at: int) -> list[Any]:

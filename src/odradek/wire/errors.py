@@ -21,7 +21,11 @@ _MOST_FRAME_BYTES = 2**31 - 1
 
 
 def frame_size(cls: type[VersionedStruct], size: int) -> int:
-    """Check the bytes of a frame, which signed 32 bits have to hold. Raises `InvalidMessageError`."""
+    """Check the bytes of a frame, which signed 32 bits have to hold.
+
+    Raises:
+        InvalidMessageError: they do not.
+    """
     if size > _MOST_FRAME_BYTES:
         raise InvalidMessageError(
             f"a {cls.__name__} of {size} bytes with its header: a frame has at most {_MOST_FRAME_BYTES}"

@@ -64,7 +64,11 @@ class Message(VersionedStruct):
 
     @classmethod
     def codec(cls, version: int) -> Codec:
-        """Return what decodes and encodes one version. Raises `ValueError` if there is no such version."""
+        """Return what decodes and encodes one version.
+
+        Raises:
+            ValueError: there is no such version.
+        """
         return cls._codecs[version]
 
     @classmethod

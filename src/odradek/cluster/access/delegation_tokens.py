@@ -120,7 +120,11 @@ def _principal(text: Any) -> str:
 
 
 def create_token_paths(store: MetadataStore) -> None:
-    """Create the nodes that tokens are below, where they are missing. Raises `StoreError`."""
+    """Create the nodes that tokens are below, where they are missing.
+
+    Raises:
+        StoreError: the store cannot be read or written.
+    """
     for path in (TOKENS, CHANGES):
         ensure_path(store, path)
 
@@ -143,7 +147,12 @@ def load_tokens(store: MetadataStore) -> dict[str, TokenInformation]:
 
 
 def load_token(store: MetadataStore, token_id: str) -> TokenInformation | None:
-    """One token; None where there is none. Raises `StoreError`, `NodeFormatError`."""
+    """One token; None where there is none.
+
+    Raises:
+        StoreError: the store cannot be read.
+        NodeFormatError: the node does not hold what Kafka writes there.
+    """
     path = token_path(token_id)
     try:
         data, _ = store.get(path)
@@ -153,7 +162,11 @@ def load_token(store: MetadataStore, token_id: str) -> TokenInformation | None:
 
 
 def write_token(store: MetadataStore, token: TokenInformation) -> None:
-    """Create a token, or change it, and give notice. Raises `StoreError`."""
+    """Create a token, or change it, and give notice.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
     path, data = token_path(token.token_id), encode_token(token)
     try:
         store.set(path, data, _ANY_VERSION)
@@ -163,7 +176,11 @@ def write_token(store: MetadataStore, token: TokenInformation) -> None:
 
 
 def remove_token(store: MetadataStore, token_id: str) -> None:
-    """Remove a token, and give notice; harmless when it has gone. Raises `StoreError`."""
+    """Remove a token, and give notice; harmless when it has gone.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
     try:
         store.delete(token_path(token_id))
     except NoNode:
@@ -175,7 +192,11 @@ class TokenNotices:
     """The notices of changes that have been seen; one object for each session with the store."""
 
     def __init__(self, store: MetadataStore) -> None:
-        """Take what is there as seen. Raises `StoreError`."""
+        """Take what is there as seen.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
         self._seen = max(map(_number, store.children(CHANGES)), default=-1)
 
     def fresh(self, store: MetadataStore, now_ms: int) -> list[str]:

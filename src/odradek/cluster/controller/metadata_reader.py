@@ -24,7 +24,11 @@ repeats = Repeats(logger)
 
 
 class MetadataReader:
-    """Reads what the context's store holds; each method raises `StoreError` where it cannot be read."""
+    """Reads what the context's store holds.
+
+    Raises:
+        StoreError: by each method, where the store cannot be read.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context

@@ -112,7 +112,9 @@ class NodeWatchers:
             self._handling = False
 
     def guard(self, handler: Callable[[], None], path: str) -> None:
-        """Do what nobody waits for; what fails is looked at again under `path`. Raises no `OdradekError`."""
+        """Do what nobody waits for; what fails is looked at again under `path`. Never raises an
+        `OdradekError`.
+        """
         try:
             handler()
         except NotControllerError:

@@ -98,7 +98,11 @@ class TopicChanges:
                 self._settle()
 
     def follow_names_and_nodes(self) -> None:
-        """Give ids to topics that have none, take them up, watch their nodes. Raises as `follow_names`."""
+        """Give ids to topics that have none, take them up, watch their nodes.
+
+        Raises:
+            NotControllerError, KafkaStorageError, StoreError: as `MetadataWriter.commit`.
+        """
         self._give_ids()
         self.follow_names()
         self._watch_topics()

@@ -170,9 +170,14 @@ Watcher = Callable[[WatchEvent], None]
 
 
 class MetadataStore(Protocol):
-    """One session with a store. All methods raise `SessionExpired` once the session is over, `BadArguments`
-    for what is no path, `StoreUnavailable` when the store cannot be reached or written, and `NotPermitted`
-    where there are ACLs."""
+    """One session with a store.
+
+    Raises:
+        SessionExpired: by all methods, once the session is over.
+        BadArguments: by all methods, for what is no path.
+        StoreUnavailable: by all methods, when the store cannot be reached or written.
+        NotPermitted: by all methods, where ACLs forbid it.
+    """
 
     @property
     def session_id(self) -> int:

@@ -47,7 +47,11 @@ class StoreExchange(Protocol):
     is_complete: bool
 
     def evaluate(self, challenge: bytes) -> bytes | None:
-        """Take the server's message, empty at first; returns the next of ours. Raises whatever is wrong."""
+        """Take the server's message, empty at first; returns the next of ours.
+
+        Raises:
+            Exception: whatever is wrong with the exchange.
+        """
         ...
 
 

@@ -24,7 +24,11 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._context = context
 
     def create_connection(self, *args: Any, **options: Any) -> Any:  # noqa: ARG002
-        """Connect and shake hands, within `timeout` seconds. Raises `OSError`."""
+        """Connect and shake hands, within `timeout` seconds.
+
+        Raises:
+            OSError: nobody answers in time, or the handshake fails.
+        """
         host = options.pop("hostname", None)
         address, timeout = options["address"], options.get("timeout")
         plain = super().create_connection(address=address, timeout=timeout)

@@ -100,7 +100,7 @@ class ZooKeeperWatchers:
     """The watchers of one session.
 
     Args:
-        arm: reads a node of this path, and has the server tell the watch of what changes from then on. Raises
+        arm: reads a node of this path, and has the server tell the watch of what changes from then on; raises
             `SessionExpired` and `StoreUnavailable`.
         event_type: what an event of kazoo's says; None for one that says that the connection is lost.
     """

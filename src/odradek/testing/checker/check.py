@@ -16,7 +16,9 @@ def check(history: Iterable[Event], *, allowed: Iterable[str] = ALLOWED, write_o
     `allowed`: names of anomalies that are told without making the history unsound. `write_order`: let the
     order of writes take part in G1c (see `cycles`).
 
-    Raises HistoryError if the events do not make a history, ValueError for an unknown name.
+    Raises:
+        HistoryError: the events do not make a history.
+        ValueError: a name in `allowed` is unknown.
     """
     allowed = frozenset(allowed)
     if allowed - ANOMALIES.keys():

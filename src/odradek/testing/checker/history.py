@@ -93,7 +93,11 @@ class Event:
 
     @classmethod
     def from_json(cls, data: Any) -> Event:
-        """Raises HistoryError if `data` is no event."""
+        """Return the event that a line of a history holds.
+
+        Raises:
+            HistoryError: `data` is no event.
+        """
         try:
             process, type_, f, value = data["process"], data["type"], data["f"], data["value"]
             if not isinstance(process, str) or type_ not in TYPES or f not in WORK | CONTROL:
@@ -137,7 +141,11 @@ def dump(events: Iterable[Event], stream: IO[str]) -> None:
 
 
 def load(stream: Iterable[str]) -> Iterator[Event]:
-    """Read what `dump` has written. Raises HistoryError, with the number of the line."""
+    """Read what `dump` has written.
+
+    Raises:
+        HistoryError: a line holds no event; names its number.
+    """
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue

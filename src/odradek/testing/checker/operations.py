@@ -75,7 +75,11 @@ class Facts:
 
 
 def gather(history: Iterable[Event]) -> Facts:
-    """Raises HistoryError where an operation ends that has not begun, or a process begins two."""
+    """Return the operations of a history, and what they wrote and read.
+
+    Raises:
+        HistoryError: an operation ends that has not begun, or a process begins two.
+    """
     events = list(history)
     facts = Facts(events)
     running: dict[str, Operation] = {}

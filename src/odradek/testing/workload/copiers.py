@@ -73,7 +73,12 @@ class Copier:
     async def _transaction(
         self, consumer: AsyncConsumer, producer: AsyncProducer, me: str, records: list[ConsumerRecord]
     ) -> None:
-        """Raises Crash, or an OdradekError if the producer is of no more use."""
+        """Copy the records in one transaction.
+
+        Raises:
+            Crash: by the plan.
+            OdradekError: the producer is of no more use.
+        """
         rng, notes = self._rng, self._notes
         death = rng.choice(DEATHS) if rng.random() < self._site.plan.crashes else ""
         sends = self._copies(me, records)

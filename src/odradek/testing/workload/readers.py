@@ -17,7 +17,11 @@ _DEATH = 0.01  # of each poll
 
 
 async def poll(site: Site, consumer: AsyncConsumer, me: str) -> tuple[Record, ...]:
-    """One poll, written down. Raises an OdradekError: nothing was polled."""
+    """One poll, written down.
+
+    Raises:
+        OdradekError: nothing was polled.
+    """
     site.notes.invoke(me, "poll", [Poll()])
     try:
         seen = polled(await consumer.poll(100))
@@ -134,7 +138,8 @@ async def read_everything(site: Site, me: str) -> list[Record]:
 async def open_transactions(site: Site, patience_s: float = 60) -> dict[TopicPartition, tuple[int, int]]:
     """Partitions whose last stable offset stays below their end, with both: somebody's transaction hangs.
 
-    Raises `ClientTimeoutError` if the broker does not answer.
+    Raises:
+        ClientTimeoutError: the broker does not answer.
     """
     partitions = [TopicPartition(*place_of(name)) for name in site.plan.names()]
     committed, everything = site.consumer(None), AsyncConsumer(bootstrap_servers=site.address)

@@ -122,7 +122,8 @@ async def run_round(plan: Plan, folder: Path, brokers: Brokers | None = None) ->
         brokers: default: one broker, in a process of its own, which is killed with SIGKILL.
 
     Raises:
-        StuckError: for a long time no transaction ended. RuntimeError: a broker did not start.
+        StuckError: for a long time no transaction ended.
+        RuntimeError: a broker did not start.
     """
     server = Server(folder, {**SETTINGS, **plan.settings}) if brokers is None else brokers
     with (folder / "history.jsonl").open("w", encoding="utf-8") as stream:

@@ -35,7 +35,11 @@ class Server:
         return f"127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        """Return when it accepts connections. Raises RuntimeError if it does not start."""
+        """Return when it accepts connections.
+
+        Raises:
+            RuntimeError: it does not start.
+        """
         arguments = ["--data", str(self._folder / "data"), "--port", str(self.port)]
         for name, value in self._settings.items():
             arguments += ["--set", f"{name}={value}"]

@@ -103,7 +103,12 @@ class Writer:
         ]
 
     async def _transaction(self, producer: AsyncProducer, me: str, number: int) -> None:
-        """One transaction. Raises Crash, or an OdradekError if the producer is of no more use."""
+        """One transaction.
+
+        Raises:
+            Crash: by the plan.
+            OdradekError: the producer is of no more use.
+        """
         rng, notes = self._rng, self._notes
         fate = self._fate()
         sends = self._sends(me, number)
