@@ -88,7 +88,10 @@ class LogConfig:
         """The defaults with a topic's own configs over them, given under Kafka's dotted names.
 
         Names that do not concern a log are passed over; what they are allowed to be is checked where topics
-        are configured. Raises `ValueError` for a value that is not of its config's type.
+        are configured.
+
+        Raises:
+            ValueError: a value is not of its config's type.
         """
         defaults = defaults or cls()
         if not overrides:
@@ -126,7 +129,11 @@ _LATEST = 1 << 16
 
 
 def _parse(release: str) -> tuple[int, int, int, int]:
-    """Raises `ValueError`."""
+    """Return the numbers of a release, and that of its internal version.
+
+    Raises:
+        ValueError: it is no release.
+    """
     match = _RELEASE.fullmatch(release.strip())
     if match is None:
         raise ValueError(f"Version {release} is not a valid version")
@@ -138,7 +145,11 @@ def _parse(release: str) -> tuple[int, int, int, int]:
 
 @lru_cache(maxsize=256)
 def magic_of_release(release: str) -> int:
-    """The newest magic that a release such as `0.10.2`, `2.8-IV1` writes. Raises `ValueError`."""
+    """The newest magic that a release such as `0.10.2`, `2.8-IV1` writes.
+
+    Raises:
+        ValueError: it is no release.
+    """
     parsed = _parse(release)
     if parsed < (0, 10, 0, 0):
         return 0
@@ -147,11 +158,14 @@ def magic_of_release(release: str) -> int:
 
 @lru_cache(maxsize=256)
 def record_magic(message_format_version: str, inter_broker_protocol_version: str) -> int:
-    """The magic that a topic's records are stored in: 0, 1 or 2. Raises `ValueError`.
+    """The magic that a topic's records are stored in: 0, 1 or 2.
 
     Since Kafka 3.0 (KIP-724) `message.format.version` is ignored when `inter.broker.protocol.version` is
     3.0-IV1 or later: then everything new is written in magic 2. Below that the topic's release counts, and
     no more than the brokers'.
+
+    Raises:
+        ValueError: one of the two is no release.
     """
     if _parse(inter_broker_protocol_version) >= (3, 0, 0, 1):
         return MAGIC_V2

@@ -101,7 +101,12 @@ class BatchView:
             return file.read(self.size)
 
     def records(self) -> Iterator[RecordView]:
-        """Return the batch's records. Raises `KafkaError` for records that do not parse, `OSError`."""
+        """Return the batch's records.
+
+        Raises:
+            KafkaError: the records do not parse.
+            OSError: the file cannot be read.
+        """
         content = memoryview(self.content())
         if self.header is None:
             # Messages have a CRC each, those in a wrapper too; since magic 2 a batch has a single CRC.
@@ -148,7 +153,9 @@ class BatchView:
 def iter_batch_views(path: Path, max_bytes: int) -> Iterator[BatchView]:
     """The whole batches among the first `max_bytes` of a segment.
 
-    Raises `UnreadableError` at a length that no message has, as in a tail of zeros; `OSError`.
+    Raises:
+        UnreadableError: a length that no message has, as in a tail of zeros.
+        OSError: the file cannot be read.
     """
     size = min(path.stat().st_size, max_bytes)
     position = 0
@@ -237,7 +244,11 @@ class IndexCheck:
 
 
 def base_offset(path: Path) -> int:
-    """The offset that a file's name begins with. Raises `UnreadableError`."""
+    """The offset that a file's name begins with.
+
+    Raises:
+        UnreadableError: the name begins with none.
+    """
     try:
         return int(path.name.split(".")[0])
     except ValueError:
@@ -247,7 +258,10 @@ def base_offset(path: Path) -> int:
 def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> IndexCheck | None:
     """Compare an offset index with the log beside it; None if it is empty.
 
-    Raises `CorruptIndexError`, `UnreadableError`, `OSError`.
+    Raises:
+        CorruptIndexError: the index's size is no whole number of entries.
+        UnreadableError: the file's name begins with no offset.
+        OSError: a file cannot be read.
     """
     base = base_offset(path)
     log_path = path.with_suffix(LOG_SUFFIX)
@@ -279,7 +293,11 @@ def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> 
 def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
     """Compare a time index with the log and the offset index beside it.
 
-    Raises `CorruptIndexError`, `UnreadableError`, `KafkaError` for records that do not parse, `OSError`.
+    Raises:
+        CorruptIndexError: the index's size is no whole number of entries.
+        UnreadableError: the file's name begins with no offset, or the log does not parse.
+        KafkaError: the records do not parse.
+        OSError: a file cannot be read.
     """
     base = base_offset(path)
     files = RealFileSystem()

@@ -79,8 +79,10 @@ class BatchFilter:
     def apply(
         self, header: BatchHeader, batch: memoryview, marker: EndTransactionMarker | None
     ) -> Kept | None:
-        """Return what is kept of a batch, None if nothing is. Raises `KafkaError` for records that do not
-        parse.
+        """Return what is kept of a batch, None if nothing is.
+
+        Raises:
+            KafkaError: the records do not parse.
         """
         if header.is_control:
             return self._control(header, batch, self.transactions.on_marker(header, marker))

@@ -20,7 +20,8 @@ from odradek.records.message_sets.message_writer import append_message, message_
 def index_messages(keys: KeyMap, header: MessageHeader, message: memoryview, start_offset: int) -> bool:
     """Note the offsets of the keys from `start_offset` on; true when the map is full.
 
-    Raises `KafkaError` for what does not parse.
+    Raises:
+        KafkaError: the messages do not parse.
     """
     for _, _, record in inner_records(header, message):
         if (
@@ -65,7 +66,11 @@ class MessageFilter:
         self._keep_tombstones = source.modified_ms > self._horizon_ms
 
     def apply(self, header: MessageHeader, message: memoryview) -> KeptMessages:
-        """Return what is kept. Raises `KafkaError` for what does not parse."""
+        """Return what is kept.
+
+        Raises:
+            KafkaError: the message does not parse.
+        """
         read = keyless = 0
         kept = []
         for _, _, record in inner_records(header, message):

@@ -12,9 +12,12 @@ from odradek.log.storage.files import Buffer, FileSystem
 
 
 class NewSegment:
-    """Takes batches in order. Every method may raise `OSError`.
+    """Takes batches in order.
 
     Attributes: `size`: bytes so far.
+
+    Raises:
+        OSError: by every method, where a file cannot be written.
     """
 
     def __init__(

@@ -88,7 +88,11 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
 
 
 def make_job(log: PartitionLog, extent: CleanRange, now_ms: int) -> CleanJob:
-    """The job for a pass; see `CleanJob` for what may be replaced in it. Raises `OSError`."""
+    """The job for a pass; see `CleanJob` for what may be replaced in it.
+
+    Raises:
+        OSError: the segments cannot be read.
+    """
     config = log.config
     sources = [
         Source(

@@ -155,7 +155,11 @@ class _Swap:
             _remove_quietly(self._log, with_marker(path, CLEANED_SUFFIX))
 
     def take_over(self, old: list[Segment], now_ms: int) -> None:
-        """Let the log read the new segment in place of the old ones. Raises `OSError`."""
+        """Let the log read the new segment in place of the old ones.
+
+        Raises:
+            OSError: a file cannot be renamed or read.
+        """
         log, new = self._log, self._new
         self._rename_to([with_marker(path, SWAP_SUFFIX) for path in self._paths])
         new.load(self._replacement.size, now_ms)
@@ -183,7 +187,11 @@ class _Swap:
         self._log.files.fsync_dir(self._directory)
 
     def settle(self) -> None:
-        """Give the new segment its name, unless `finish` has. Raises `OSError`."""
+        """Give the new segment its name, unless `finish` has.
+
+        Raises:
+            OSError: a file cannot be renamed.
+        """
         log = self._log
         # While the disk was waited for, the log may have been closed, moved or cut, which calls `finish`.
         if log.syncing.swap != self.finish:
@@ -196,7 +204,11 @@ class _Swap:
         log.syncing.names_made += 1
 
     def finish(self) -> None:
-        """Do the rest here and now: the log is about to be closed, moved or cut. Raises `OSError`."""
+        """Do the rest here and now: the log is about to be closed, moved or cut.
+
+        Raises:
+            OSError: the folder cannot be synced, or a file not be renamed.
+        """
         self.sync()
         self.settle()
         self.sync()

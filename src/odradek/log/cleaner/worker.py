@@ -58,7 +58,11 @@ class BrokerGoneError(Exception):
 
 
 class WhileAlive(Throttle):
-    """A throttle that gives up when the broker has died. Raises `BrokerGoneError`."""
+    """A throttle that gives up when the broker has died.
+
+    Raises:
+        BrokerGoneError: by a call, when the broker has died.
+    """
 
     def __init__(self, bytes_per_second: float, parent: Callable[[], int] = os.getppid) -> None:
         super().__init__(bytes_per_second)
@@ -73,7 +77,12 @@ class WhileAlive(Throttle):
 
 
 def serve(read: TextIO, write: TextIO) -> None:
-    """Do the job of one line, and tell what came of it. Raises `BrokerGoneError`, `BrokenPipeError`."""
+    """Do the job of one line, and tell what came of it.
+
+    Raises:
+        BrokerGoneError: the broker has died.
+        BrokenPipeError: nobody reads the answer, as the broker has died meanwhile.
+    """
     line = read.readline()
     if not line:
         raise BrokerGoneError
@@ -90,7 +99,11 @@ def serve(read: TextIO, write: TextIO) -> None:
 
 
 def outcome(line: str, exit_code: int) -> CleanResult:
-    """Return what a worker's output says. Raises `CleanFailedError`."""
+    """Return what a worker's output says.
+
+    Raises:
+        CleanFailedError: it says that the job failed, or nothing that can be understood.
+    """
     try:
         said = json.loads(line)
     except ValueError:

@@ -107,8 +107,11 @@ class DataDirectories:
     def in_each(self, what: str, work: Callable[[DataDirectory], None]) -> None:
         """Do something in each folder that has not failed, and give up those in which that fails.
 
-        Args: `what`: says it of the folder, at `{}`, that it fails. Raises `DataDirectoryError` when none is
-        left, and what else than `OSError` the work raises.
+        Args: `what`: says it of the folder, at `{}`, that it fails.
+
+        Raises:
+            DataDirectoryError: none is left.
+            Exception: what the work raises, but for `OSError`.
         """
         for directory in self._all:
             if directory.is_online:
@@ -118,7 +121,11 @@ class DataDirectories:
                     self._fail_at_start(directory, what.format(directory.path), error)
 
     def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
-        """Go on without a folder, while there is another. Raises `DataDirectoryError`."""
+        """Go on without a folder, while there is another.
+
+        Raises:
+            DataDirectoryError: none is left.
+        """
         directory.fail(str(error))
         self.unread.add(directory.path)
         directory.unlock()

@@ -57,7 +57,11 @@ class LogLoader:
     unlost: set[TopicPartition] = field(default_factory=set)
 
     def look(self, configs: Mapping[str, Mapping[str, str]], defaults: LogConfig) -> dict[Path, FolderView]:
-        """Return what is in each folder; nothing is changed. Raises as `LogManager.load`."""
+        """Return what is in each folder; nothing is changed.
+
+        Raises:
+            DataDirectoryError: as `LogManager.load`.
+        """
         views: dict[Path, FolderView] = {}
         superseded = self.moves.superseded()
         compacted = find_compacted(self.files, self.directories.online)
@@ -78,7 +82,11 @@ class LogLoader:
         return views
 
     def open(self, views: Mapping[Path, FolderView]) -> None:
-        """Open the logs that were found. Raises as `LogManager.load`."""
+        """Open the logs that were found.
+
+        Raises:
+            DataDirectoryError: as `LogManager.load`.
+        """
 
         def open_logs(directory: DataDirectory) -> None:
             for item in views[directory.path].logs:
@@ -99,7 +107,11 @@ class LogLoader:
         self.moves.take_up({path: view for path, view in views.items() if path in online})
 
     def _begin_in(self, path: Path, view: FolderView) -> None:
-        """Take note of what a data folder holds, before the first log of any is opened. Raises `OSError`."""
+        """Take note of what a data folder holds, before the first log of any is opened.
+
+        Raises:
+            OSError: the data folder cannot be read or written to.
+        """
         # Nobody reads from these any more: they are due.
         for folder in view.deleted:
             self.removals.add(0, folder)

@@ -49,7 +49,7 @@ FailureListener = Callable[[Path, list[TopicPartition], str], None]
 class LogManager:
     """The logs in one or several data folders.
 
-    Raises as `DataDirectories`, which are made and locked.
+    The data folders are made, and locked.
 
     Attributes: `directories`, of which `data_dirs` are the paths; `on_failure`: told when one goes offline,
     in the middle of what found it out; `identity` of the folders; `checkpoints`: writes them; `moves`: the
@@ -59,6 +59,9 @@ class LogManager:
     does not refuse the start; `stopped_cleanly`: partitions whose logs were at the start as a clean stop had
     left them; `unlost`: those whose last user has died, perhaps, but not the machine since its boot was
     noted: all that was written is there, synced or not.
+
+    Raises:
+        DataDirectoryError: as `DataDirectories`.
     """
 
     def __init__(
@@ -161,8 +164,11 @@ class LogManager:
     def load(self, topic_configs: Mapping[str, Mapping[str, str]] | None = None) -> list[PartitionLog]:
         """Open all logs; `topic_configs` are the topics' own configs.
 
-        Raises `LogDamagedError` (with `refuses_damage`; else the log is `damaged`, as is one that is in two
-        folders) or another `DataDirectoryError`, the logs being as they were.
+        Raises:
+            LogDamagedError: a log is damaged, with `refuses_damage`; else it is `damaged`, as is one that is
+                in two folders. The logs are as they were.
+            DataDirectoryError: no data folder can be used, or, with `refuses_damage`, a log is in two; the
+                logs are as they were.
         """
         # Nothing is written before all folders have been looked at: a start that is refused changes nothing.
         views = self._loader.look(dict(topic_configs or {}), self.defaults)
@@ -225,10 +231,12 @@ class LogManager:
         """A partition's log, made if it does not exist, in the data folder that has the fewest.
 
         A partition that is not new may be in a folder that is offline, or its folder is gone: then its log is
-        not made again. Nor is it while the log that is there is damaged. What `is_copied` from others is
-        made again where its folder is gone, but not while there is a folder of which nobody knows what is in
-        it: though new, it may have been here before. So is what `may_be_lost`, by an unclean election.
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        not made again. Nor is it while the log that is there is damaged. What `is_copied` from others is made
+        again where its folder is gone, but not while there is a folder of which nobody knows what is in it:
+        though new, it may have been here before. So is what `may_be_lost`, by an unclean election.
+
+        Raises:
+            KafkaStorageError: it may not be made, or the disk fails.
         """
         key = (topic, partition)
         log = self._logs.get(key)
@@ -261,8 +269,10 @@ class LogManager:
         """Take a log out; its folder goes after `file.delete.delay.ms`. Whether there was one.
 
         Without `sync` it may come back after a power failure until `taken_out.sync` was called. What is in a
-        folder that has failed stays there, and is not made anew meanwhile. Raises `KafkaError`
-        KAFKA_STORAGE_ERROR.
+        folder that has failed stays there, and is not made anew meanwhile.
+
+        Raises:
+            KafkaStorageError: the folder cannot be renamed.
         """
         log = self.get(topic, partition)
         if log is None:
@@ -274,7 +284,8 @@ class LogManager:
     def set_aside(self, topic: str, partition: int) -> Path:
         """Take a log out, and keep its folder under a `-stray` name, which nobody removes. Returns where.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises:
+            KafkaStorageError: the folder cannot be renamed.
         """
         name = stray_dir(topic, partition, uuid4())
         return self.taken_out.take(self._logs[topic, partition], name, sync=True)

@@ -45,7 +45,12 @@ class MetaProperties:
 
 
 def _read(files: FileSystem, path: Path) -> MetaProperties | None:
-    """The file's content; None where there is none. Raises `InconsistentIdentityError`, `OSError`."""
+    """The file's content; None where there is none.
+
+    Raises:
+        InconsistentIdentityError: the file cannot be understood.
+        OSError: it cannot be read.
+    """
     if not files.exists(path):
         return None
     try:
@@ -62,7 +67,11 @@ def _read(files: FileSystem, path: Path) -> MetaProperties | None:
 
 
 def _check(meta: MetaProperties, broker_id: int, cluster_id: str | None) -> None:
-    """Raise `InconsistentIdentityError` if the folder is another broker's or another cluster's."""
+    """Check that the folder is this broker's and this cluster's.
+
+    Raises:
+        InconsistentIdentityError: it is another's.
+    """
     if meta.broker_id is not None and meta.broker_id != broker_id:
         raise InconsistentIdentityError(
             f"{meta.path} says broker.id={meta.broker_id}, but this broker's id is {broker_id}. "
@@ -83,7 +92,11 @@ def _write(
     now_ms: int,
     meta: MetaProperties | None = None,
 ) -> None:
-    """Write the file, keeping what `meta` has. Raises `OSError`."""
+    """Write the file, keeping what `meta` has.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     pairs = dict(meta.pairs) if meta else {}
     pairs.setdefault("version", "0")
     if "node.id" not in pairs:

@@ -72,8 +72,11 @@ class Moves:
     def begin(self, key: TopicPartition, parent: Path) -> Move | None:
         """Let a partition's log move to another data folder; None if it is there, or on its way.
 
-        A move of it to somewhere else is given up. Raises `KafkaError` KAFKA_STORAGE_ERROR where the log
-        takes no writes, or a data folder is offline: the log may be in it, too (as in Kafka).
+        A move of it to somewhere else is given up.
+
+        Raises:
+            KafkaStorageError: the log takes no writes, or a data folder is offline: the log may be in it, too
+                (as in Kafka).
         """
         present = self._by_key.get(key)
         if present is not None and not present.has_swapped:
@@ -225,7 +228,8 @@ class Moves:
     def settle(self, item: FoundLog) -> None:
         """The old folder of a log that had moved is gone, if its data folder could be looked at.
 
-        Raises `OSError`.
+        Raises:
+            OSError: the note of that cannot be removed.
         """
         if MOVED_FROM not in item.plan.contents.sizes:
             return
@@ -236,7 +240,11 @@ class Moves:
             self._files.remove(item.plan.directory / MOVED_FROM)
 
     def retire(self, directory: Path) -> Path:
-        """Give the old folder of a moved log the name under which it goes. Raises `OSError`."""
+        """Give the old folder of a moved log the name under which it goes.
+
+        Raises:
+            OSError: it cannot be renamed.
+        """
         key = parse_partition_dir(directory.name)
         assert key is not None
         target = directory.parent / delete_dir(*key, uuid4())

@@ -244,7 +244,11 @@ class Move:
         return True
 
     def finish(self) -> None:
-        """Do the rest here and now: the log is about to be closed, deleted or cut. Raises `OSError`."""
+        """Do the rest here and now: the log is about to be closed, deleted or cut.
+
+        Raises:
+            OSError: the folders cannot be renamed or synced.
+        """
         files = self._files
         files.fsync_dir(self.parent)
         try:
@@ -282,6 +286,10 @@ class Move:
             self.log.syncing.moving = False
 
     def empty(self) -> None:
-        """Leave an empty folder, which the next start fills, ours or Kafka's. Raises `OSError`."""
+        """Leave an empty folder, which the next start fills, ours or Kafka's.
+
+        Raises:
+            OSError: it cannot be emptied.
+        """
         if self._files.is_dir(self.directory):
             self._copy.make_folder()

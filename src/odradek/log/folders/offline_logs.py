@@ -97,7 +97,11 @@ class OfflineLogs:
         return self.is_gone(key) and key not in self.lost and not self._damaged.is_missed(key)
 
     def require_none(self, key: TopicPartition, *, is_new: bool, is_copied: bool, may_be_lost: bool) -> None:
-        """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log may not be made; see `LogManager.create`."""
+        """Check that a log may be made; see `LogManager.create`.
+
+        Raises:
+            KafkaStorageError: it may not.
+        """
         if key in self._with_folder:
             raise KafkaStorageError(f"it is in {self._with_folder[key]}, which has failed")
         failed = self._directories.offline

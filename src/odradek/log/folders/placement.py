@@ -68,8 +68,9 @@ class Placement:
     def take(self, key: TopicPartition) -> Path:
         """The folder for a log that is created now, made before if it was prepared.
 
-        Raises `KafkaError`: KAFKA_STORAGE_ERROR where no data folder can be used, INVALID_TOPIC_EXCEPTION
-        where the name cannot be a folder's.
+        Raises:
+            KafkaStorageError: no data folder can be used.
+            InvalidTopicError: the name cannot be a folder's.
         """
         directory = self._prepared.pop(key, None)
         if directory is None or self._directories.failure_of(directory.parent) is not None:

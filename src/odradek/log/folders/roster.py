@@ -52,7 +52,10 @@ class Roster:
     def call(self, newcomers: Collection[Path]) -> None:
         """Look whether all folders are there; `write` writes down what was found.
 
-        Args: `newcomers`: folders that have no `meta.properties` yet. Raises `DataDirectoryError`.
+        Args: `newcomers`: folders that have no `meta.properties` yet.
+
+        Raises:
+            DataDirectoryError: no data folder can be read.
         """
         entries = self._read()
         known = frozenset[str]().union(*(entry.known for entry in entries.values()))
@@ -68,7 +71,11 @@ class Roster:
         self._found = entries, known | {entry.folder_id for entry in entries.values()}
 
     def write(self) -> None:
-        """Write down what `call` has found last, before it is forgotten. Raises `DataDirectoryError`."""
+        """Write down what `call` has found last, before it is forgotten.
+
+        Raises:
+            DataDirectoryError: no data folder can be written to.
+        """
         if self._found is not None:
             entries, known = self._found
             self._found = None
@@ -82,7 +89,8 @@ class Roster:
     def settle(self) -> None:
         """Nothing that may have been in another folder is asked for: those that are here are all.
 
-        Raises `DataDirectoryError`.
+        Raises:
+            DataDirectoryError: no data folder can be read or written to.
         """
         if self.missing and not self._directories.offline:
             entries = self._read()

@@ -56,7 +56,10 @@ class TakenOut:
     def take(self, log: PartitionLog, name: str, *, sync: bool) -> Path:
         """Rename a log's folder, and forget the log. Returns where the folder is.
 
-        Without `sync` it may come back after a loss of power. Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Without `sync` it may come back after a loss of power.
+
+        Raises:
+            KafkaStorageError: the folder cannot be renamed.
         """
         try:
             log.syncing.finish_swap()
@@ -81,7 +84,8 @@ class TakenOut:
     def take_damaged(self, key: TopicPartition) -> bool:
         """Rename the folders of a damaged log, to be removed later: all or none. Returns whether they can.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises:
+            KafkaStorageError: a folder cannot be renamed.
         """
         damaged = self._damaged.get(key)
         if damaged is None:
@@ -113,7 +117,11 @@ class TakenOut:
         return None
 
     def require_none(self, key: TopicPartition) -> None:
-        """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log of this partition may come back."""
+        """Check that no log of this partition may come back.
+
+        Raises:
+            KafkaStorageError: one may.
+        """
         parent = self.where(key)
         if parent is None:
             return

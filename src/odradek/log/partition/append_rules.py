@@ -114,8 +114,9 @@ class AppendRules:
     ) -> tuple[Buffer, list[BatchHeader]]:
         """Return the batches, recompressed if the topic wants another codec, and their headers.
 
-        Raises `KafkaError` as `validate_batches` does, and MESSAGE_TOO_LARGE for a batch that is larger than
-        `max.message.bytes` once it is recompressed.
+        Raises:
+            KafkaError: as `validate_batches`; MESSAGE_TOO_LARGE for a batch that is larger than
+                `max.message.bytes` once it is recompressed.
         """
         return self.recoded(
             records, self._batches.validate_batches(records, now_ms, from_client, produce_version)
@@ -137,7 +138,11 @@ class AppendRules:
     def checked(
         self, records: Buffer, *, from_client: bool, now_ms: int, produce_version: int | None
     ) -> list[BatchHeader]:
-        """Return the headers of batches that are converted next. Raises as `validated`."""
+        """Return the headers of batches that are converted next.
+
+        Raises:
+            KafkaError: as `validate_batches`.
+        """
         return self._batches.validate_batches(records, now_ms, from_client, produce_version)
 
 

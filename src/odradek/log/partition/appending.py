@@ -104,10 +104,12 @@ class AppendableLog(TruncatableLog):
     ) -> AppendInfo:
         """Append as the partition's leader: validate, convert if need be, assign offsets, write.
 
-        Raises `KafkaError`: what `validate_batches`, `validate_message_set` and the conversions raise;
-        RECORD_LIST_TOO_LARGE for more than a segment takes; INVALID_PRODUCER_EPOCH,
-        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED;
-        KAFKA_STORAGE_ERROR. Nothing is appended then.
+        Whatever it raises, nothing is appended then.
+
+        Raises:
+            KafkaError: as `validate_batches`, `validate_message_set`, the conversions and `check_producers`;
+                RECORD_LIST_TOO_LARGE for more than a segment takes.
+            KafkaStorageError: the files could not be written.
         """
         rules = self.rules
         # Produce below 3 brings messages of magic 0 or 1 (KIP-98): either side of a conversion.
@@ -132,7 +134,8 @@ class AppendableLog(TruncatableLog):
     ) -> Prepared:
         """Do the part of `append` that changes nothing, for another thread where it takes long.
 
-        Raises as `append`, but for what only the log's state can say.
+        Raises:
+            KafkaError: as `append`, but for what only the log's state can say.
         """
         return prepare(
             self.rules,
@@ -280,8 +283,12 @@ class AppendableLog(TruncatableLog):
             entries: all of these, as `iter_entries` gives them.
             now_ms: wall clock.
 
-        Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
-        KAFKA_STORAGE_ERROR. Nothing is appended then.
+        Whatever it raises, nothing is appended then.
+
+        Raises:
+            CorruptRecordError: a CRC or a length is wrong.
+            OffsetOutOfRangeError: the records begin below the log's end.
+            KafkaStorageError: the files could not be written.
         """
         end_offset = self.log_end_offset
         given = _read_given(entries, end_offset)
@@ -314,7 +321,8 @@ class AppendableLog(TruncatableLog):
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Note that a leader of that epoch takes over at the offset.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises:
+            KafkaStorageError: the file could not be written.
         """
         self.assign_epochs([EpochEntry(epoch, start_offset)])
 
@@ -330,7 +338,8 @@ class AppendableLog(TruncatableLog):
     def _begin_epoch(self, leader_epoch: int, base_offset: int) -> None:
         """Note where a leader's first batch stands; nothing for its later batches, or without an epoch (-1).
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises:
+            KafkaStorageError: the file could not be written.
         """
         # Usually noted by `Leadership.make_leader` already; this is for an epoch that the disk refused then.
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
@@ -393,7 +402,10 @@ class AppendableLog(TruncatableLog):
     ) -> Segment:
         """The segment that so many bytes belong into, a new segment if need be.
 
-        Raises `KafkaError`: RECORD_LIST_TOO_LARGE, KAFKA_STORAGE_ERROR; `OSError`.
+        Raises:
+            RecordBatchTooLargeError: they are more than a segment takes.
+            KafkaStorageError: the log takes no writes.
+            OSError: a new segment could not be made.
         """
         rules = self.rules
         # A new segment would be as small, so that rolling helps nothing (`UnifiedLog.append`).

@@ -50,12 +50,20 @@ class SyncState:
     moving: bool = False
 
     def finish_swap(self) -> None:
-        """Finish the swap that is under way, if one is. Raises `OSError`."""
+        """Finish the swap that is under way, if one is.
+
+        Raises:
+            OSError: the files cannot be renamed or synced.
+        """
         if self.swap is not None:
             self.swap()
 
     def check(self) -> None:
-        """Raise `KafkaError` KAFKA_STORAGE_ERROR if nothing can be relied on."""
+        """Check that the disk can be relied on.
+
+        Raises:
+            KafkaStorageError: a sync has failed.
+        """
         if self.failed:
             raise KafkaStorageError(NOT_WRITTEN_TO)
 
@@ -92,7 +100,11 @@ class FlushJob:
             self.error = error
 
     def finish(self) -> None:
-        """Take note in the log, in the thread that works on it. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
+        """Take note in the log, in the thread that works on it.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
         log, state = self.log, self.log.syncing
         if self.error is not None:
             state.failed = True
@@ -124,8 +136,9 @@ class SyncedLog(ReadableLog):
     def flush(self) -> None:
         """Get everything to the disk; the recovery point is then the log's end.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR. After that the kernel may have dropped what it could not
-        write, so appends, cuts and further syncs are refused until the log is opened again.
+        Raises:
+            KafkaStorageError: the disk failed. The kernel may have dropped what it could not write, so
+                appends, cuts and further syncs are refused until the log is opened again.
         """
         job = self.begin_flush()
         if job is not None:
@@ -135,7 +148,8 @@ class SyncedLog(ReadableLog):
     def begin_flush(self, *, whole_segments_only: bool = False) -> FlushJob | None:
         """Return what is to be done to sync the log, or only its complete segments; None for nothing.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR, also after a sync that has failed.
+        Raises:
+            KafkaStorageError: a sync has failed.
         """
         self.syncing.check()
         try:
@@ -147,7 +161,11 @@ class SyncedLog(ReadableLog):
         return job
 
     def sync_file(self, path: Path) -> None:
-        """Wait until a file is on the disk. Raises `OSError`, and is the last sync then."""
+        """Wait until a file is on the disk.
+
+        Raises:
+            OSError: it could not be synced; this is the last sync then.
+        """
         try:
             self.files.fsync(path)
         except OSError:

@@ -43,7 +43,12 @@ class LeaderEpochs:
         self._path = path
 
     def load(self) -> None:
-        """Read the file, if there is one. Raises `CorruptCheckpointError`, `OSError`."""
+        """Read the file, if there is one.
+
+        Raises:
+            CorruptCheckpointError: the file does not parse.
+            OSError: it cannot be read.
+        """
         self._entries = []
         if not self._files.exists(self._path):
             return
@@ -72,7 +77,11 @@ class LeaderEpochs:
         return self._entries[0] if self._entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """An epoch begins at the offset, unless it is the latest and has begun before. Raises `OSError`."""
+        """An epoch begins at the offset, unless it is the latest and has begun before.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         if self._entries:
             last = self._entries[-1]
             if last.epoch == epoch and last.start_offset <= start_offset:
@@ -145,10 +154,18 @@ class LeaderEpochs:
             self._entries = [first, *self._entries[slot:]]
 
     def save(self) -> None:
-        """Write the file if it says something else. Raises `OSError`."""
+        """Write the file if it says something else.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         self._write(self._entries)
 
     def clear(self) -> None:
-        """Forget everything. Raises `OSError`."""
+        """Forget everything.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         self._entries = []
         self._write([])

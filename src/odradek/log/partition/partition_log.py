@@ -44,7 +44,11 @@ class PartitionLog(AppendableLog):
     # What it is.
 
     def set_topic_id(self, topic_id: bytes) -> None:
-        """Write down whose log this is. Raises `KafkaError` if it is another topic's."""
+        """Write down whose log this is.
+
+        Raises:
+            KafkaStorageError: it is another topic's, or the file cannot be written.
+        """
         if self.topic_id == topic_id:
             return
         if self.topic_id is not None:
@@ -71,7 +75,8 @@ class PartitionLog(AppendableLog):
     def close(self) -> None:
         """Stop in good order: a snapshot of the producers, trimmed indexes, everything synced.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop does not count as clean then.
+        Raises:
+            KafkaStorageError: the files could not be written or synced; the stop is then not a clean one.
         """
         try:
             # After a failed sync nothing may tell the next start that this log is whole
@@ -104,7 +109,11 @@ class PartitionLog(AppendableLog):
         self.syncing.names_made += 1
 
     def delete(self) -> None:
-        """Remove the log's folder at once. Raises `OSError`."""
+        """Remove the log's folder at once.
+
+        Raises:
+            OSError: a file cannot be removed.
+        """
         self.release()
         self.files.remove_tree(self.directory)
 
@@ -113,8 +122,10 @@ class PartitionLog(AppendableLog):
     def delete_records_before(self, offset: int) -> int:
         """Let the log start at the offset, -1 meaning the high watermark; returns the log's start.
 
-        Raises `KafkaError` OFFSET_OUT_OF_RANGE above the high watermark. The records' files go with the next
-        `apply_retention`.
+        The records' files go with the next `apply_retention`.
+
+        Raises:
+            OffsetOutOfRangeError: the offset is above the high watermark.
         """
         if offset == NO_OFFSET:
             offset = self.high_watermark
@@ -130,8 +141,10 @@ class PartitionLog(AppendableLog):
     def apply_retention(self, now_ms: int) -> int:
         """Drop the segments that are too old, too many, or before the log's start; returns how many.
 
-        Their files are marked, and due after `file.delete.delay.ms` (`take_due_files`). Raises `KafkaError`
-        KAFKA_STORAGE_ERROR.
+        Their files are marked, and due after `file.delete.delay.ms` (`take_due_files`).
+
+        Raises:
+            KafkaStorageError: the files could not be renamed.
         """
         try:
             return retention.apply(self, now_ms)

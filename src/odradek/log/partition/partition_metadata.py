@@ -31,7 +31,8 @@ def encode(topic_id: bytes) -> bytes:
 def read(files: FileSystem, path: Path) -> bytes | None:
     """The topic id, 16 bytes; None where there is no file, or one that a power failure has cut short.
 
-    Raises `OSError`.
+    Raises:
+        OSError: the file cannot be read.
     """
     if not files.exists(path):
         return None
@@ -47,5 +48,9 @@ def read(files: FileSystem, path: Path) -> bytes | None:
 
 
 def write(files: FileSystem, path: Path, topic_id: bytes) -> None:
-    """Write the file, without syncing it. Raises `OSError`."""
+    """Write the file, without syncing it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     files.write_atomically(path, encode(topic_id), sync=False)

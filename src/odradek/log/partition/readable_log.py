@@ -110,8 +110,11 @@ class ReadableLog:
     def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> ReadResult:
         """Whole batches from the one that holds `offset` on, none of them reaching `upper_bound`.
 
-        At most `max_bytes`, but with `min_one_batch` one batch however large it is. Raises `KafkaError`:
-        OFFSET_OUT_OF_RANGE outside of the log, KAFKA_STORAGE_ERROR.
+        At most `max_bytes`, but with `min_one_batch` one batch however large it is.
+
+        Raises:
+            OffsetOutOfRangeError: the offset is outside of the log.
+            KafkaStorageError: the file cannot be read.
         """
         records = self.slice(offset, max_bytes, upper_bound, min_one_batch)
         assert isinstance(records, bytes)
@@ -127,7 +130,8 @@ class ReadableLog:
     ) -> bytes | FileRange:
         """As `read`, the records alone; from `range_from` bytes on not read, where the file system allows it.
 
-        Raises as `read`.
+        Raises:
+            OffsetOutOfRangeError, KafkaStorageError: as `read`.
         """
         end = self.log_end_offset
         # The end itself is in range: there the next record will be, and a consumer waits for it.
@@ -168,7 +172,10 @@ class ReadableLog:
     def bytes_between(self, offset: int, end: int) -> int | None:
         """The bytes of the batches from the one that holds `offset` on, none of them reaching `end`.
 
-        Nothing is read. None where they go on in a later segment. Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Nothing is read. None where they go on in a later segment.
+
+        Raises:
+            KafkaStorageError: the file cannot be read.
         """
         segments = self.segments
         segment = segments.active
@@ -211,15 +218,18 @@ class ReadableLog:
     def max_timestamp(self) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp; None where no record has one.
 
-        Raises as `offset_for_timestamp`.
+        Raises:
+            KafkaError: as `offset_for_timestamp`.
         """
         return self._search(self.newest_candidate())
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
         """The first record that is not older than `timestamp`; None if all are.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT where records
-        are stored without timestamps.
+        Raises:
+            KafkaStorageError: a file cannot be read.
+            CorruptRecordError: a batch does not unpack.
+            UnsupportedForMessageFormatError: records are stored without timestamps.
         """
         return self._search(self.candidate_not_older(timestamp))
 
@@ -232,7 +242,11 @@ class ReadableLog:
         return None
 
     def newest_candidate(self) -> Candidate | None:
-        """The first batch that may hold what `max_timestamp` gives. Raises as `offset_for_timestamp`."""
+        """The first batch that may hold what `max_timestamp` gives.
+
+        Raises:
+            KafkaError: as `offset_for_timestamp`.
+        """
         self._require_timestamps()
         try:
             return newest_candidate(self.segments, self.log_start_offset)
@@ -242,7 +256,8 @@ class ReadableLog:
     def candidate_not_older(self, timestamp: int, from_offset: int = -1) -> Candidate | None:
         """The first batch that may hold what `offset_for_timestamp` gives, at or above an offset.
 
-        Raises as `offset_for_timestamp`.
+        Raises:
+            KafkaError: as `offset_for_timestamp`.
         """
         self._require_timestamps()
         try:
@@ -251,13 +266,18 @@ class ReadableLog:
             raise self.storage_error("searching by time", error, reading=True) from error
 
     def candidate_behind(self, candidate: Candidate) -> Candidate | None:
-        """The next candidate, where this one did not hold the record. Raises as `offset_for_timestamp`."""
+        """The next candidate, where this one did not hold the record.
+
+        Raises:
+            KafkaError: as `offset_for_timestamp`.
+        """
         return self.candidate_not_older(candidate.timestamp, candidate.last_offset + 1)
 
     def offsets_before(self, timestamp: int, most: int, now_ms: int) -> list[int]:
         """Return where segments begin, the newest first; see `searching.bases_before`.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises:
+            KafkaStorageError: a file cannot be read.
         """
         try:
             return bases_before(

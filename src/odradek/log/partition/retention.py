@@ -19,7 +19,11 @@ Breach = Callable[[Segment, Segment | None], bool]
 
 
 def apply(log: TruncatableLog, now_ms: int) -> int:
-    """Drop what is due; how many segments. Raises `OSError`."""
+    """Drop what is due; how many segments.
+
+    Raises:
+        OSError: a file cannot be renamed.
+    """
     dropped = _drop(log, now_ms, _before_start(log), "they are before the log's start")
     if log.config.delete:
         dropped += _drop(log, now_ms, _too_many(log), "the log is larger than retention.bytes")

@@ -77,21 +77,34 @@ class TruncatableLog(SyncedLog):
     # Its end.
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop the records from the offset on; whether there were any. Raises `KafkaError`."""
+        """Drop the records from the offset on; whether there were any.
+
+        Raises:
+            KafkaStorageError: the files could not be cut.
+        """
         try:
             return self.cut_end(offset)
         except OSError as error:
             raise self.storage_error(f"truncating to {offset}", error) from error
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything and go on at the offset. Raises `KafkaError`."""
+        """Drop everything and go on at the offset.
+
+        Raises:
+            KafkaStorageError: the files could not be cut.
+        """
         try:
             self._restart_at(offset, self._clock.now_ms())
         except OSError as error:
             raise self.storage_error(f"truncating to nothing at {offset}", error) from error
 
     def cut_end(self, offset: int) -> bool:
-        """Drop the records from the offset on; whether there were any. Raises `OSError`, `KafkaError`."""
+        """Drop the records from the offset on; whether there were any.
+
+        Raises:
+            OSError: the files could not be cut.
+            KafkaStorageError: a sync has failed before; or as `truncate_fully_and_start_at`.
+        """
         self.syncing.check()
         self.syncing.finish_swap()
         self.syncing.cuts += 1
@@ -166,7 +179,11 @@ class TruncatableLog(SyncedLog):
         self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset
 
     def reload_producers(self, end_offset: int) -> None:
-        """Build the producer state again as it was at the offset. Raises `OSError`."""
+        """Build the producer state again as it was at the offset.
+
+        Raises:
+            OSError: a file cannot be read, or the snapshot not be written.
+        """
         state, now_ms = self.producers, self._clock.now_ms()
         state.clear()
         self.snapshots.load(
@@ -179,9 +196,10 @@ class TruncatableLog(SyncedLog):
     # Segments and files that come and go.
 
     def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:
-        """Begin a new segment at the log's end, or at a `first_offset` beyond it. Raises `OSError`.
+        """Begin a new segment at the log's end, or at a `first_offset` beyond it.
 
-        If it fails, the log goes on with the segment it had.
+        Raises:
+            OSError: a file cannot be written; the log goes on with the segment it had.
         """
         base = max(self.log_end_offset, first_offset or 0)
         old = self.segments.active
@@ -212,7 +230,10 @@ class TruncatableLog(SyncedLog):
     def mark_deleted(self, segment: Segment) -> list[Path]:
         """Rename a segment's files, and the snapshot at its base offset, to be removed later.
 
-        Returns their new names. Raises `OSError`.
+        Returns their new names.
+
+        Raises:
+            OSError: a file cannot be renamed.
         """
         marked = segment.mark_deleted()
         if segment.base_offset in self.snapshots.offsets:
@@ -223,7 +244,11 @@ class TruncatableLog(SyncedLog):
         return marked
 
     def drop_segment(self, segment: Segment) -> None:
-        """Take a segment out of the log; its files go after `file.delete.delay.ms`. Raises `OSError`."""
+        """Take a segment out of the log; its files go after `file.delete.delay.ms`.
+
+        Raises:
+            OSError: a file cannot be renamed.
+        """
         marked = self.mark_deleted(segment)
         self.segments.remove(segment)
         self.remove_later(marked)

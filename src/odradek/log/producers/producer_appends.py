@@ -36,7 +36,8 @@ def check_producers(
 ) -> Markers | Duplicate:
     """Return the marker of each batch, or what to answer for a batch that is here already.
 
-    Raises `KafkaError` as `ProducerState.check` and `check_marker` do.
+    Raises:
+        KafkaError: as `ProducerState.check` and `check_marker`.
     """
     markers: list[EndTransactionMarker | None] = []
     position = 0

@@ -38,7 +38,10 @@ def iter_producer_batches(
 ) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
     """The batches of producers, with the marker of each control batch that has one; and no others.
 
-    They have been checked before. Raises `OSError`.
+    They have been checked before.
+
+    Raises:
+        OSError: the segment cannot be read.
     """
     block_at, block = position, b""
     unpack = HEADER_STRUCT.unpack_from
@@ -78,7 +81,10 @@ def recall_recent_batches(state: ProducerState, segments: list[Segment]) -> None
     """Add to a state from a snapshot the batches before each producer's last, from the end of the log so far.
 
     A snapshot has only the last batch of each producer. With the few before it, batches that were written but
-    not answered before a stop are duplicates after it. Raises `OSError`.
+    not answered before a stop are duplicates after it.
+
+    Raises:
+        OSError: a segment cannot be read.
     """
     if not state.entries or not segments:
         return
@@ -105,7 +111,9 @@ def replay_producers(
     """Bring a state from its end offset to the log's, from the records in between.
 
     Returns the aborted transactions that ended on the way, by the base offset of their marker's segment.
-    Raises `OSError`.
+
+    Raises:
+        OSError: a segment cannot be read.
     """
     aborted: dict[int, list[AbortedTxn]] = {}
     for number, segment in enumerate(segments):

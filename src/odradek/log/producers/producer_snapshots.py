@@ -60,7 +60,11 @@ def encode_snapshot(state: ProducerState) -> bytes:
 
 
 def decode_snapshot(content: bytes) -> list[ProducerEntry]:
-    """The producers in a file. Raises `CorruptSnapshotError`."""
+    """The producers in a file.
+
+    Raises:
+        CorruptSnapshotError: it does not parse, or its CRC is wrong.
+    """
     try:
         version, crc, count = _HEAD.unpack_from(content)
         fields = list(_ENTRY.iter_unpack(content[_HEAD.size :]))
@@ -84,7 +88,11 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry]:
 
 
 class ProducerSnapshots:
-    """The snapshots in one partition's folder. `offsets` are sorted. Methods may raise `OSError`."""
+    """The snapshots in one partition's folder. `offsets` are sorted.
+
+    Raises:
+        OSError: by every method that touches the disk.
+    """
 
     def __init__(self, files: FileSystem, directory: Path) -> None:
         self._files = files

@@ -257,8 +257,10 @@ class ProducerState:
     def check(self, header: BatchHeader, origin: Origin) -> None:
         """Check whether a data batch may come next; nothing is changed.
 
-        Raises `KafkaError`: INVALID_PRODUCER_EPOCH for an epoch that was superseded,
-        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, INVALID_TXN_STATE for a plain batch within a transaction.
+        Raises:
+            InvalidProducerEpochError: the epoch was superseded.
+            OutOfOrderSequenceError: there is a gap.
+            InvalidTxnStateError: a plain batch within a transaction.
         """
         entry = self.entries.get(header.producer_id)
         # Whatever was known of this producer may have gone with retention, so nothing can be held against it
@@ -283,7 +285,9 @@ class ProducerState:
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
         """Check whether a transaction marker may come next; nothing is changed.
 
-        Raises `KafkaError`: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        Raises:
+            InvalidProducerEpochError: the epoch was superseded.
+            TransactionCoordinatorFencedError: the coordinator's epoch was.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:

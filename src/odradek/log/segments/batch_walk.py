@@ -47,7 +47,9 @@ class BrokenBatchError(Exception):
 def walk(pread: PRead, path: Path, position: int, end: int) -> Iterator[SegmentEntry]:
     """The entries from a boundary on, up to the last one that ends at `end` or before it.
 
-    Raises `BrokenBatchError`, `OSError`.
+    Raises:
+        BrokenBatchError: the bytes at a position are neither a batch nor a message.
+        OSError: the segment cannot be read.
     """
     block_at = position
     block = b""
@@ -91,7 +93,10 @@ def walk_to(
     pread: PRead, path: Path, position: int, end: int, offset: int, beyond: int
 ) -> SegmentEntry | None:
     """As `walk`, to the first entry that reaches `offset` or ends after `beyond`; None where the segment ends
-    before it. Its max timestamp may be left out (-1). Raises as `walk`.
+    before it. Its max timestamp may be left out (-1).
+
+    Raises:
+        BrokenBatchError, OSError: as `walk`.
     """
     block_at = position
     block = b""

@@ -30,7 +30,8 @@ def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int
         base_offset: the segment's.
         end: its bytes.
 
-    Raises `OSError`.
+    Raises:
+        OSError: the segment cannot be read.
     """
     first: int
     length: int

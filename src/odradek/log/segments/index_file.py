@@ -29,7 +29,10 @@ class CorruptIndexError(Exception):
 class IndexFile:
     """One index file. `entries` is how many it holds; `max_bytes` how much is reserved for it.
 
-    `layout` is the entry's struct, big-endian integers. Every method may raise `OSError`.
+    `layout` is the entry's struct, big-endian integers.
+
+    Raises:
+        OSError: by every method that touches the disk.
     """
 
     layout: Struct
@@ -85,7 +88,11 @@ class IndexFile:
         self.entries = 0
 
     def load(self) -> None:
-        """Count the entries of the file; zeros at its end are none. Raises `CorruptIndexError`."""
+        """Count the entries of the file; zeros at its end are none.
+
+        Raises:
+            CorruptIndexError: its size is no whole number of entries.
+        """
         size = self._files.size(self.path)
         if size % self.entry_bytes:
             raise CorruptIndexError(f"{self.path} has {size} bytes, no multiple of {self.entry_bytes}")

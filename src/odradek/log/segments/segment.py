@@ -46,10 +46,13 @@ _whole_entries = kernel.whole_entries
 
 
 class Segment(SegmentFiles):
-    """One segment. Every method may raise `OSError`.
+    """One segment.
 
     Attributes: `max_timestamp`: the largest so far and the last offset of its batch, None until somebody asks
     for it. `roll_timestamp`: the largest timestamp of the first batch, None while that is not known.
+
+    Raises:
+        OSError: by every method that touches the disk.
     """
 
     def __init__(
@@ -363,7 +366,8 @@ class Segment(SegmentFiles):
     def walk(self, position: int, end: int) -> Iterator[SegmentEntry]:
         """The batches and messages from a boundary on, up to the last that ends at `end` or before it.
 
-        Raises `BrokenBatchError`.
+        Raises:
+            BrokenBatchError: as `batch_walk.walk`.
         """
         return walk(self.pread, self.path, position, end)
 

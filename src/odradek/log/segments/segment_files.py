@@ -29,7 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 def check_index_sizes(sizes: Mapping[str, int], base_offset: int) -> None:
-    """Raise `CorruptIndexError` where an index is missing, or has a size that none can have."""
+    """Check that the indexes are there, and have sizes that they can have.
+
+    Raises:
+        CorruptIndexError: one is missing, or has another size.
+    """
     stem = numbered(base_offset, "")
     size, time_size = sizes.get(stem + INDEX_SUFFIX), sizes.get(stem + TIME_INDEX_SUFFIX)
     # The usual case first: a start asks this of each segment of each log.
@@ -50,10 +54,13 @@ def check_index_sizes(sizes: Mapping[str, int], base_offset: int) -> None:
 
 
 class SegmentFiles:
-    """A `Segment` on the disk. Every method may raise `OSError`.
+    """A `Segment` on the disk.
 
     Attributes: `size`: the bytes that count; the file may be longer where a failed write could not be undone.
     `created_ms`: when it was made, or taken up.
+
+    Raises:
+        OSError: by every method that touches the disk.
     """
 
     def __init__(
@@ -178,7 +185,11 @@ class SegmentFiles:
         self._deferred = True
 
     def load(self, size: int, now_ms: int) -> None:
-        """Take the segment as it is. Raises `CorruptIndexError` where an index is missing or bad."""
+        """Take the segment as it is.
+
+        Raises:
+            CorruptIndexError: an index is missing or bad.
+        """
         self.size = size
         self.created_ms = now_ms
         for index in (self.offset_index, self.time_index):

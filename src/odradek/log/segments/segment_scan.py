@@ -67,7 +67,11 @@ class SegmentScan:
 
 
 def scan_segment(files: FileSystem, path: Path, base_offset: int, index_interval: int) -> SegmentScan:
-    """Read a segment through. Raises `OSError`."""
+    """Read a segment through.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     size = files.size(path)
     scan = SegmentScan(path, base_offset, size, next_offset=base_offset)
     scan.max_timestamp = TimestampOffset(NO_TIMESTAMP, base_offset)

@@ -54,7 +54,11 @@ class Candidate(NamedTuple):
         return not parse_entry(self.entry).codec_id
 
     def search(self) -> OffsetForTimestamp | None:
-        """Return the record, if it is here. Raises `KafkaError` for a batch that does not unpack."""
+        """Return the record, if it is here.
+
+        Raises:
+            KafkaError: the batch does not unpack.
+        """
         return self.search_and_count().found
 
     def search_and_count(self) -> Searched:
@@ -101,7 +105,8 @@ class Candidate(NamedTuple):
 def newest_candidate(segments: Iterable[Segment], log_start_offset: int) -> Candidate | None:
     """The first batch that may hold a record with the largest timestamp; None where no record has one.
 
-    Raises `OSError`.
+    Raises:
+        OSError: a segment cannot be read.
     """
     # Only the first segment can hold records that were deleted.
     largest = [(segment.largest_from(log_start_offset), segment) for segment in segments]
@@ -114,7 +119,8 @@ def newest_candidate(segments: Iterable[Segment], log_start_offset: int) -> Cand
 def candidate_not_older(segments: Iterable[Segment], from_offset: int, timestamp: int) -> Candidate | None:
     """The first batch that may hold a record at or above an offset that is not older than the timestamp.
 
-    Raises `OSError`.
+    Raises:
+        OSError: a segment cannot be read.
     """
     for segment in segments:
         largest = segment.known_max_timestamp().timestamp
@@ -157,7 +163,8 @@ def bases_before(
         timestamp: epoch ms; or `LATEST`: all; or `EARLIEST`: the first alone.
         most: how many offsets at most.
 
-    Raises `OSError`.
+    Raises:
+        OSError: a segment's time cannot be looked up.
     """
     starts = [(max(segment.base_offset, log_start_offset), segment.modified_ms()) for segment in segments]
     if segments[-1].size:

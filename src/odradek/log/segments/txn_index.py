@@ -35,7 +35,11 @@ class AbortedTxn(NamedTuple):
 
 
 def decode_entries(content: bytes) -> list[AbortedTxn]:
-    """The entries of a file. Raises `CorruptIndexError`."""
+    """The entries of a file.
+
+    Raises:
+        CorruptIndexError: it is cut off, or of a newer version.
+    """
     if len(content) % LAYOUT.size:
         raise CorruptIndexError(f"{len(content)} bytes are no multiple of {LAYOUT.size}")
     entries = []
@@ -47,7 +51,11 @@ def decode_entries(content: bytes) -> list[AbortedTxn]:
 
 
 class TxnIndex:
-    """The transaction index of one segment. Methods that touch the disk may raise `OSError`."""
+    """The transaction index of one segment.
+
+    Raises:
+        OSError: by every method that touches the disk.
+    """
 
     def __init__(self, files: FileSystem, path: Path, base_offset: int) -> None:
         self._files = files
@@ -59,7 +67,11 @@ class TxnIndex:
         self._written = 0
 
     def load(self) -> None:
-        """Read the file, if there is one. Raises `CorruptIndexError`."""
+        """Read the file, if there is one.
+
+        Raises:
+            CorruptIndexError: it does not parse, or has an entry from before the segment.
+        """
         self.entries = decode_entries(self._files.read(self.path)) if self._files.exists(self.path) else []
         self.entries.sort(key=_last_offset)
         self._written = len(self.entries)

@@ -68,13 +68,21 @@ def sizes_of(log: PartitionLog) -> Known:
 
 
 def write_clean_stop(files: FileSystem, directory: Path, stop: LastStop) -> None:
-    """Write `.kafka_cleanshutdown`, and the file. Raises `OSError`."""
+    """Write `.kafka_cleanshutdown`, and the file.
+
+    Raises:
+        OSError: one of the two cannot be written.
+    """
     files.write_atomically(directory / CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN)
     _write(files, directory, str(files.modified_ms(directory / CLEAN_SHUTDOWN)), stop)
 
 
 def write_damaged(files: FileSystem, directory: Path, stop: LastStop) -> None:
-    """Keep what is known of the damaged partitions, also if the broker is killed. Raises `OSError`."""
+    """Keep what is known of the damaged partitions, also if the broker is killed.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     if stop.segments or stop.unclean:
         _write(files, directory, _DAMAGED, stop)
     else:
@@ -91,8 +99,10 @@ def _write(files: FileSystem, directory: Path, first: str, stop: LastStop) -> No
 
 
 def read_segments(files: FileSystem, directory: Path) -> LastStop:
-    """Return what the last clean stop has written down; nothing where it cannot be believed. Raises
-    `OSError`.
+    """Return what the last clean stop has written down; nothing where it cannot be believed.
+
+    Raises:
+        OSError: it cannot be read.
     """
     path = directory / SEGMENTS
     if not files.exists(path):

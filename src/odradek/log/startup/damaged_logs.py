@@ -124,7 +124,11 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         return said is not None and said.known_end > 0
 
     def require_none(self, key: TopicPartition, *, is_new: bool) -> None:
-        """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log may not be made, as there is one, or was."""
+        """Check that a log may be made.
+
+        Raises:
+            KafkaStorageError: it may not, as there is one, or was.
+        """
         said = self._not_there.get(key)
         # A topic of that name that was just made: what the checkpoints say is of a deleted one.
         if is_new:
@@ -146,7 +150,8 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
     def retire(self, key: TopicPartition) -> list[Path]:
         """Take a log out as its topic is deleted; the names under which its folders go.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Raises:
+            KafkaStorageError: the log cannot be taken out.
         """
         targets: list[Path] = []
         for part in self[key].parts():

@@ -143,8 +143,8 @@ def look(
         refuses_damage: raise what is wrong with a log, in place of listing the log as damaged.
 
     Raises:
-        LogDamagedError: A log is damaged.
-        OSError: The data folder cannot be read.
+        LogDamagedError: a log is damaged.
+        OSError: the data folder cannot be read.
     """
     path, view = directory.path, FolderView()
     # A stop writes the file when all logs are closed; this start removes it when it begins to write.
@@ -177,7 +177,11 @@ def look(
 def _read_checkpoints(
     files: FileSystem, path: Path, view: FolderView, *, was_clean: bool
 ) -> Callable[[TopicPartition], DamagedLog]:
-    """Fill in what the checkpoints speak of; returns what they say of any partition. Raises `OSError`."""
+    """Fill in what the checkpoints speak of; returns what they say of any partition.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     last_stop = read_segments(files, path)
     recovery_points = _offsets(files, path / RECOVERY_POINTS)
     log_starts = _offsets(files, path / LOG_START_OFFSETS)
@@ -206,7 +210,11 @@ def _read_checkpoints(
 def _partition_folders(
     files: FileSystem, path: Path, view: FolderView, superseded: Collection[Path]
 ) -> Iterator[tuple[TopicPartition, Path]]:
-    """The folders of partitions; what other folders there are goes into the view. Raises `OSError`."""
+    """The folders of partitions; what other folders there are goes into the view.
+
+    Raises:
+        OSError: the data folder cannot be read.
+    """
     for name, size in files.entries(path).items():
         folder = path / name
         if size >= 0:
@@ -242,7 +250,8 @@ def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
 def settle_duplicates(views: Iterable[FolderView], *, refuses: bool) -> None:
     """Take partitions that are in two folders for damaged: only the operator knows which one counts.
 
-    Raises `DataDirectoryError` with `refuses`.
+    Raises:
+        DataDirectoryError: there are such partitions, with `refuses`.
     """
     by_partition: dict[TopicPartition, list[tuple[FolderView, DamagedLog]]] = {}
     for view in views:

@@ -38,7 +38,10 @@ def open_partition_log(
     """Open the log in a folder, which is made if need be.
 
     `recovery_point`, `clean_shutdown` and `log_start_offset` are what the data folder's checkpoints say.
-    Raises `LogDamagedError`, `OSError`; nothing is changed then.
+
+    Raises:
+        LogDamagedError: the log is damaged; nothing is changed then.
+        OSError: the folder cannot be read or written to.
     """
     files.make_dirs(directory)
     plan = plan_recovery(files, directory, config, clean=clean_shutdown, recovery_point=recovery_point)
@@ -65,7 +68,12 @@ def load_partition_log(
 
 
 def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_offset: int) -> None:
-    """Fill a new `PartitionLog`. Raises `OSError`; the same plan can then be made and carried out again."""
+    """Fill a new `PartitionLog`.
+
+    Raises:
+        OSError: the folder cannot be read or written to; the same plan can then be made and carried out
+            again.
+    """
     files = log.files
     sizes = plan.contents.sizes
     if PARTITION_METADATA in sizes:

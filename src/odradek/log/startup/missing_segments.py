@@ -54,7 +54,7 @@ def changed_segments(contents: FolderContents, known: Known) -> list[int]:
     """The segments that are to be read through, as they are not what the last clean stop has left.
 
     Raises:
-        LogDamagedError: Records are gone.
+        LogDamagedError: records are gone.
     """
     changed = []
     sizes = contents.sizes
@@ -96,7 +96,7 @@ def check_gaps(
         gapless: whether the log can have no gaps of its own.
 
     Raises:
-        LogDamagedError: There is one that means lost records.
+        LogDamagedError: there is one that means lost records.
     """
     for base, following in pairwise(bases):
         end, path = ends[base], contents.path(base)
@@ -133,7 +133,7 @@ def check_last_batch(
         scan: of the last segment.
 
     Raises:
-        LogDamagedError: There is one, and no other.
+        LogDamagedError: there is one, and no other.
     """
     if not scan.tail:
         return
@@ -220,7 +220,11 @@ def _check_lone_indexes(contents: FolderContents, bases: list[int]) -> None:
 
 
 def check_end(contents: FolderContents, end_offset: int | None, recovery_point: int) -> None:
-    """See that a log from which nothing was cut goes on to its recovery point. Raises `LogDamagedError`."""
+    """See that a log from which nothing was cut goes on to its recovery point.
+
+    Raises:
+        LogDamagedError: it ends before that.
+    """
     end = end_offset or 0
     if end < recovery_point:
         there = contents.segments.get(end)

@@ -56,7 +56,11 @@ class FolderContents:
         return self.directory / self.segments[base_offset]
 
     def tidy(self, files: FileSystem) -> None:
-        """Do what is to be done. Raises `OSError`; doing it again later is harmless."""
+        """Do what is to be done.
+
+        Raises:
+            OSError: a file cannot be renamed or removed; doing it again later is harmless.
+        """
         for path in self.removals:
             files.remove(path)
         if self.removals and self.renames:
@@ -67,7 +71,12 @@ class FolderContents:
 
 
 def read_folder(files: FileSystem, directory: Path) -> FolderContents:
-    """Look at a partition's folder. Raises `LogDamagedError` for a folder in a file's place, `OSError`."""
+    """Look at a partition's folder.
+
+    Raises:
+        LogDamagedError: a folder is in a file's place.
+        OSError: the folder cannot be read.
+    """
     contents = FolderContents(directory, sizes=files.entries(directory, _SIZED))
     _refuse_folders(contents)
     plain: set[tuple[int, str]] = set()

@@ -82,8 +82,8 @@ def plan_recovery(
         was_compacted: whether the cleaner has ever been at work here.
 
     Raises:
-        LogDamagedError: Valid batches follow damaged ones, or segments are gone.
-        OSError: Reading failed.
+        LogDamagedError: valid batches follow damaged ones, or segments are gone.
+        OSError: reading failed.
     """
     contents = read_folder(files, directory)
     plan = RecoveryPlan(directory, clean, contents)
@@ -317,7 +317,11 @@ def _refuse(scan: SegmentScan, problem: str, consequence: str) -> None:
 
 
 def apply_scan(segment: Segment, scan: SegmentScan, files: FileSystem) -> None:
-    """Cut a segment to its valid bytes and give it new indexes. Raises `OSError`."""
+    """Cut a segment to its valid bytes and give it new indexes.
+
+    Raises:
+        OSError: the files cannot be written.
+    """
     if scan.valid_bytes != scan.size:
         file = files.open(segment.path)
         try:

@@ -35,10 +35,12 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(content: bytes, fields: int | None, path: Path) -> list[list[str]]:
-    """The entries of a file, each split into so many fields, None for any number. Raises
-    `CorruptCheckpointError`.
+    """The entries of a file, each split into so many fields, None for any number.
 
     An empty file has no entries, as one that Kafka has only just created.
+
+    Raises:
+        CorruptCheckpointError: the file does not parse.
     """
     if content and not content.endswith(b"\n"):
         raise CorruptCheckpointError(f"{path} breaks off in a line")
@@ -63,7 +65,12 @@ def decode_lines(content: bytes, fields: int | None, path: Path) -> list[list[st
 
 
 def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
-    """The offset per partition; empty where there is no file. Raises `CorruptCheckpointError`, `OSError`."""
+    """The offset per partition; empty where there is no file.
+
+    Raises:
+        CorruptCheckpointError: the file does not parse.
+        OSError: it cannot be read.
+    """
     if not files.exists(path):
         return {}
     offsets = {}
@@ -80,9 +87,12 @@ def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
 def write_offsets(
     files: FileSystem, path: Path, offsets: Mapping[TopicPartition, int], *, sync: bool = True
 ) -> None:
-    """Replace the file. Raises `OSError`, the old file then being still there.
+    """Replace the file.
 
     Without `sync` a power failure may leave a file that does not parse.
+
+    Raises:
+        OSError: it cannot be written; the old file is then still there.
     """
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
     files.write_atomically(path, encode_lines(lines), sync=sync)

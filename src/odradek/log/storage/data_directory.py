@@ -51,7 +51,12 @@ class DataDirectory:
         return self.failure is None
 
     def take(self, files: FileSystem) -> None:
-        """Make the folder if need be, and lock it. Raises `DataDirectoryInUseError`, `OSError`."""
+        """Make the folder if need be, and lock it.
+
+        Raises:
+            DataDirectoryInUseError: another process has the lock.
+            OSError: the folder cannot be made or locked.
+        """
         try:
             files.make_dirs(self.path)
             self.lock = files.lock(self.path / LOCK)

@@ -54,11 +54,19 @@ class FileRange:
         return self._descriptor.fd
 
     def read(self) -> bytes:
-        """The bytes. Raises `OSError`, also where the file has become too short."""
+        """The bytes.
+
+        Raises:
+            OSError: they cannot be read, also where the file has become too short.
+        """
         return self.pread(self.size, 0)
 
     def pread(self, size: int, position: int) -> bytes:
-        """`size` of the bytes, from a position within them on. Raises as `read`."""
+        """`size` of the bytes, from a position within them on.
+
+        Raises:
+            OSError: as `read`.
+        """
         pieces = []
         position += self.position
         end = position + size
@@ -72,7 +80,11 @@ class FileRange:
 
 
 class File(Protocol):
-    """One open file. Positions and sizes in bytes. Every operation may raise `OSError`."""
+    """One open file. Positions and sizes in bytes.
+
+    Raises:
+        OSError: by every operation that the disk refuses.
+    """
 
     path: Path
 
@@ -135,10 +147,18 @@ class DirectoryLock(Protocol):
 
 
 class FileSystem(Protocol):
-    """The operations on paths. Every operation may raise `OSError`."""
+    """The operations on paths.
+
+    Raises:
+        OSError: by every operation that the disk refuses.
+    """
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """A handle for reading and writing. Raises `FileNotFoundError` unless the file exists or `create`."""
+        """A handle for reading and writing.
+
+        Raises:
+            FileNotFoundError: the file does not exist, without `create`.
+        """
         ...
 
     def read(self, path: Path) -> bytes:
@@ -222,7 +242,8 @@ class FileSystem(Protocol):
     def lock(self, path: Path) -> DirectoryLock:
         """Hold an exclusive lock on the file, created if need be, with our process id in it.
 
-        Raises `LockHeldError`.
+        Raises:
+            LockHeldError: another process holds it.
         """
         ...
 

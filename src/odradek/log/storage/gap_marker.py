@@ -9,7 +9,11 @@ from odradek.log.storage.files import FileSystem
 
 
 def note_gaps(files: FileSystem, directory: Path) -> None:
-    """Write down that a log may have gaps from now on. Raises `OSError`."""
+    """Write down that a log may have gaps from now on.
+
+    Raises:
+        OSError: the mark cannot be written.
+    """
     path = directory / OFFSET_GAPS
     if not files.exists(path):
         files.write_atomically(path, b"")
