@@ -365,7 +365,7 @@ def encode_records(
         Per batch: its bytes, the number of records, the base and the largest timestamp.
 
     Raises:
-        ValueError: Naming the row: a timestamp below -1, a header without a key, a record of 2 GiB.
+        ValueError: a timestamp below -1, a header without a key, a record of 2 GiB; names the row.
     """
     if rows < 0 or room < 0:
         raise ValueError("negative number of rows or bytes")

@@ -109,8 +109,9 @@ class BatchHeader(NamedTuple):
     def parse(cls, buffer: Buffer, offset: int = 0) -> BatchHeader:
         """The header at `offset`; the records behind it need not be there yet.
 
-        Raises `KafkaError`: UNSUPPORTED_FOR_MESSAGE_FORMAT for a message set of magic 0 or 1,
-        CORRUPT_MESSAGE for any other magic, a length that cannot hold a header, or too few bytes.
+        Raises:
+            KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT for a message set of magic 0 or 1, CORRUPT_MESSAGE for
+                any other magic, a length that cannot hold a header, or too few bytes.
         """
         if len(buffer) - offset < HEADER_BYTES:
             # First what is wrong with the bytes that are there, which says more than that some are missing.
@@ -194,7 +195,11 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def check_magic_and_length(magic: int, length: int) -> None:
-    """Raise the `KafkaError` for a magic and length that no v2 batch has; see `BatchHeader.parse`."""
+    """Check that a v2 batch can have this magic and length.
+
+    Raises:
+        KafkaError: it cannot; as `BatchHeader.parse`.
+    """
     if magic in (0, 1):
         if length < _V0_MIN_LENGTH:
             raise CorruptRecordError(f"a message of {length} bytes is too short for any")
@@ -216,8 +221,11 @@ def _check_prefix(buffer: Buffer, offset: int) -> None:
 def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Each whole batch from `offset` on: its header and its bytes, nothing copied.
 
-    Stops at a last batch that is cut off, as the end of a fetch response may be. Raises as
-    `BatchHeader.parse` does; CRCs are not looked at (`check_crc` does).
+    Stops at a last batch that is cut off, as the end of a fetch response may be. CRCs are not looked at
+    (`check_crc` does).
+
+    Raises:
+        KafkaError: as `BatchHeader.parse`.
     """
     view = memoryview(buffer)
     end = len(view)
@@ -239,7 +247,11 @@ def compute_crc(batch: Buffer) -> int:
 
 
 def check_crc(header: BatchHeader, batch: Buffer) -> None:
-    """Raise `KafkaError` CORRUPT_MESSAGE unless the batch's bytes have the CRC that its header says."""
+    """Check that the batch's bytes have the CRC that its header says.
+
+    Raises:
+        CorruptRecordError: they have another.
+    """
     computed = compute_crc(batch)
     if computed != header.crc:
         raise CorruptRecordError(
@@ -249,7 +261,11 @@ def check_crc(header: BatchHeader, batch: Buffer) -> None:
 
 
 def records_section(header: BatchHeader, batch: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
-    """The records of a whole batch, unpacked to at most `max_size` bytes; raises as `decompress` does."""
+    """The records of a whole batch, unpacked to at most `max_size` bytes.
+
+    Raises:
+        KafkaError: as `decompress`.
+    """
     section = memoryview(batch)[HEADER_BYTES:]
     if header.attributes & CODEC_MASK == 0:
         return section
@@ -269,9 +285,11 @@ def iter_records(
     """Every record of every whole batch in `buffer`, in order.
 
     Control batches (transaction markers) are left out unless `include_control`. `max_size` bounds what one
-    batch may unpack to. Raises `KafkaError`: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for records
-    that do not parse, and as `BatchHeader.parse` and `decompress` do. The records of earlier batches come
-    first.
+    batch may unpack to. The records of earlier batches come before an error.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for records that do not parse; else as
+            `BatchHeader.parse` and `decompress`.
     """
     for header, batch in iter_batches(buffer):
         if check_crcs:
@@ -282,7 +300,11 @@ def iter_records(
 
 
 def batch_records(header: BatchHeader, batch: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> list[Record]:
-    """The records of one whole batch; raises as `iter_records` does, the CRC aside."""
+    """The records of one whole batch.
+
+    Raises:
+        KafkaError: as `iter_records`, the CRC aside.
+    """
     # An empty batch of the cleaner's says nothing of a codec that could unpack it.
     if header.record_count == 0:
         return []

@@ -182,7 +182,7 @@ class BatchBuilder:
             The record's relative offset.
 
         Raises:
-            ValueError: A negative timestamp other than -1, or an offset delta that does not grow.
+            ValueError: a negative timestamp other than -1, or an offset delta that does not grow.
         """
         delta = self._last_delta + 1
         if offset_delta is not None:
@@ -219,7 +219,7 @@ class BatchBuilder:
                 the end of the batch.
 
         Raises:
-            ValueError: The batch is empty and no `last_offset_delta` is given, or it claims a transaction
+            ValueError: the batch is empty and no `last_offset_delta` is given, or it claims a transaction
                 or a sequence without a producer id.
         """
         # As Kafka's `MemoryRecordsBuilder.writeDefaultBatchHeader`: a broker would refuse the batch, or could

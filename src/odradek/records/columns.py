@@ -138,10 +138,13 @@ class ColumnDecoder:
     def feed(self, buffer: Buffer) -> Iterator[pa.RecordBatch]:
         """Decode all whole batches in `buffer`; yields each `RecordBatch` that has become full.
 
-        The other rows wait for the next `feed` or for `flush`. Raises `KafkaError` as `iter_records` does,
-        and `TimestampRangeError` for a time that microseconds, if they are asked for, cannot hold; the rows
-        before the bad batch (where its CRC is right: before the bad record) have then been yielded or are
-        there for `flush`, and `next_offset` is after them.
+        The other rows wait for the next `feed` or for `flush`. When it raises, the rows before the bad batch
+        (where its CRC is right: before the bad record) have then been yielded or are there for `flush`, and
+        `next_offset` is after them.
+
+        Raises:
+            KafkaError: as `iter_records`.
+            TimestampRangeError: a time that microseconds, if they are asked for, cannot hold.
         """
         for header, batch, kind in iter_fetched(buffer, check_crcs=self._check_crcs):
             if self.finished:
@@ -246,8 +249,10 @@ def _headers_array(rows: int, headers: Any) -> Any:
 def iter_columns(buffers: Buffer | Iterable[Buffer], **options: Any) -> Iterator[pa.RecordBatch]:
     """Every record of the batches in `buffers` (one partition's, in order) as `RecordBatch`es.
 
-    `options` are `ColumnDecoder`'s. Raises `KafkaError` as `ColumnDecoder.feed` does, after the rows before
-    the bad batch.
+    `options` are `ColumnDecoder`'s.
+
+    Raises:
+        KafkaError: as `ColumnDecoder.feed`, after the rows before the bad batch.
     """
     decoder = ColumnDecoder(**options)
     try:
@@ -274,8 +279,11 @@ def decode_columns(
 ) -> pa.RecordBatch:
     """The records of the batches in `buffers` as one `RecordBatch`, perhaps of no rows.
 
-    It ends early where a column would outgrow 2^31-1 bytes: go on from its last offset + 1. The arguments
-    are `ColumnDecoder`'s; raises `KafkaError` as its `feed` does, unless there are rows before the bad batch.
+    It ends early where a column would outgrow 2^31-1 bytes: go on from its last offset + 1. The arguments are
+    `ColumnDecoder`'s.
+
+    Raises:
+        KafkaError: as `ColumnDecoder.feed`, unless there are rows before the bad batch.
     """
     options.setdefault("batch_rows", MAX_COLUMN_BYTES)
     options.setdefault("batch_bytes", MAX_COLUMN_BYTES)
@@ -335,8 +343,8 @@ def encode_columns(
         The batches, each for one produce request; `BatchHeader.parse` tells the number of records.
 
     Raises:
-        ValueError: Naming the row: a timestamp below -1, a header without a key.
-        pyarrow.ArrowInvalid: A column of a type that is none of those above, or columns of unequal length.
+        ValueError: a timestamp below -1, or a header without a key; names the row.
+        pyarrow.ArrowInvalid: a column of a type that is none of those above, or columns of unequal length.
     """
     columns = [None if c is None else _one_chunk(c) for c in (keys, values, headers, timestamps)]
     present = [column for column in columns if column is not None]

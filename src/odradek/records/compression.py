@@ -30,7 +30,11 @@ class Codec(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> Codec:
-        """The codec of a number. Raises `KafkaError` UNSUPPORTED_COMPRESSION_TYPE if there is none."""
+        """The codec of a number.
+
+        Raises:
+            UnsupportedCompressionTypeError: there is none.
+        """
         try:
             return cls(number)
         except ValueError:
@@ -40,7 +44,8 @@ class Codec(IntEnum):
     def parse(cls, name: str) -> Codec:
         """The codec of a `compression.type`, in any case; 'uncompressed' is a broker's word for none.
 
-        Raises `ValueError` for a name that Kafka does not know ('producer' is a policy, not a codec).
+        Raises:
+            ValueError: a name that Kafka does not know ('producer' is a policy, not a codec).
         """
         key = name.strip().upper()
         if key == "UNCOMPRESSED":
@@ -55,8 +60,10 @@ class Codec(IntEnum):
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
     """`data` in the form that Kafka's own clients write for `codec`.
 
-    `level` is that of `compression.<codec>.level`; None is Kafka's default for the codec. Raises
-    `ValueError` for a level outside of the codec's range.
+    `level` is that of `compression.<codec>.level`; None is Kafka's default for the codec.
+
+    Raises:
+        ValueError: the level is outside of the codec's range.
     """
     if codec is Codec.NONE:
         return data
@@ -77,8 +84,9 @@ def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSE
     """Return what `compress` or any other client compressed: raw or framed snappy, linked lz4 blocks, several
     members of gzip or frames of zstd.
 
-    Raises `KafkaError`: UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, CORRUPT_MESSAGE for data that
-    does not unpack, MESSAGE_TOO_LARGE for more than `max_size` bytes.
+    Raises:
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, CORRUPT_MESSAGE for data that does not
+            unpack, MESSAGE_TOO_LARGE for more than `max_size` bytes.
     """
     unpack = _UNPACK.get(codec)
     if unpack is None:
@@ -95,8 +103,10 @@ def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSE
 def unpack_pieces(codec: Codec | int, data: Buffer, max_size: int) -> Iterator[Buffer]:
     """Yield what `decompress` returns, piece by piece; a piece is good until the next one is asked for.
 
-    Fresh memory is what costs most of unpacking much that is packed well. Raises as `decompress`; pieces may
-    have come before then.
+    Fresh memory is what costs most of unpacking much that is packed well.
+
+    Raises:
+        KafkaError: as `decompress`; pieces may have come before then.
     """
     pieces = _PIECES.get(codec)
     if pieces is None:

@@ -20,7 +20,9 @@ def read_entries(
         size: how many bytes there are.
         block_bytes: how many are read at once; more for an entry that is larger.
 
-    Raises as `iter_entries`.
+    Raises:
+        KafkaError: as `iter_entries`.
+        OSError: as `pread`.
     """
     position = 0
     wanted = max(block_bytes, HEADER_BYTES)

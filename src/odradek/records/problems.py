@@ -63,7 +63,11 @@ class TimestampRangeError(OdradekError):
 
 
 def raise_for_problem(problem: int, index: int, base_offset: int) -> NoReturn:
-    """Raise the `KafkaError` INVALID_RECORD for a problem with record `index` of a batch."""
+    """Raise the error for a problem with record `index` of a batch.
+
+    Raises:
+        InvalidRecordError: always.
+    """
     raise InvalidRecordError(
         f"record {index} of the record batch at offset {base_offset} is invalid: {_WORDS[problem]}"
     )

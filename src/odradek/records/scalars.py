@@ -12,7 +12,11 @@ import pyarrow as pa
 
 
 def int32(value: int) -> pa.Int32Scalar:
-    """Return a number as Arrow's int32. Raises `struct.error` where it does not fit."""
+    """Return a number as Arrow's int32.
+
+    Raises:
+        struct.error: it does not fit.
+    """
     return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("=i", value))])[0]
 
 

@@ -30,7 +30,12 @@ def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
 
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
-    """Return what all members hold. Raises `TooLargeError`, `ValueError`."""
+    """Return what all members hold.
+
+    Raises:
+        TooLargeError: that is more than `max_size` bytes.
+        ValueError: the data is not gzip, or cut off.
+    """
     # Writers make one member, which is handed over whole.
     return joined(list(_members(data, max_size, sys.maxsize, sys.maxsize)))
 

@@ -31,10 +31,14 @@ def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
 
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
-    """Return what the first frame holds. Raises `TooLargeError`, `ValueError`.
+    """Return what the first frame holds.
 
     Kafka's reader ends with it, whatever follows (`Lz4BlockInputStream`), and librdkafka's takes nothing that
     does: what a further frame holds would be there for nobody but us.
+
+    Raises:
+        TooLargeError: that is more than `max_size` bytes.
+        ValueError: the data is no lz4 frame, or cut off.
     """
     # One byte more than it may be, so that a frame that fits ends before there is no room.
     return joined(list(_frame(data, max_size, min(_bound(data, max_size), max_size) + 1)))

@@ -37,12 +37,22 @@ def pack(data: memoryview) -> bytes:
 
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
-    """Return what all blocks hold. Raises `TooLargeError`, `ValueError`."""
+    """Return what all blocks hold.
+
+    Raises:
+        TooLargeError: that is more than `max_size` bytes.
+        ValueError: the data is not snappy, or cut off.
+    """
     return joined(list(pieces(data, max_size)))
 
 
 def pieces(data: memoryview, max_size: int) -> Iterator[Any]:
-    """Yield what each block holds. Raises `TooLargeError`, `ValueError`."""
+    """Yield what each block holds.
+
+    Raises:
+        TooLargeError: that is more than `max_size` bytes.
+        ValueError: the data is not snappy, or cut off.
+    """
     left = max_size
     length_of, unpacked = cramjam.snappy.decompress_raw_len, cramjam.snappy.decompress_raw
     try:
@@ -61,7 +71,11 @@ def pieces(data: memoryview, max_size: int) -> Iterator[Any]:
 
 
 def blocks(data: memoryview) -> Iterator[memoryview]:
-    """Yield the raw snappy blocks in `data`, framed or not. Raises `ValueError`: the frame is broken."""
+    """Yield the raw snappy blocks in `data`, framed or not.
+
+    Raises:
+        ValueError: the frame is broken.
+    """
     if len(data) < len(_HEADER) or data[: len(MAGIC)] != MAGIC:
         yield data
         return

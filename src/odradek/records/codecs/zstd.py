@@ -35,7 +35,12 @@ def pack(data: bytes | bytearray | memoryview, level: int) -> bytes:
 
 
 def unpack(data: memoryview, max_size: int) -> memoryview:
-    """Return what all frames hold. Raises `TooLargeError`, `ValueError`."""
+    """Return what all frames hold.
+
+    Raises:
+        TooLargeError: that is more than `max_size` bytes.
+        ValueError: the data is not zstd, or cut off.
+    """
     parts = []
     left = max_size
     for frame, bound, says in _frames(data):
@@ -74,7 +79,8 @@ def pieces(data: memoryview, max_size: int) -> Iterator[memoryview]:
 def _frames(data: memoryview) -> Iterator[tuple[memoryview, int, int | None]]:
     """Yield the frames that hold something, at most how many bytes each unpacks to, and how many it says.
 
-    Raises `ValueError`.
+    Raises:
+        ValueError: the data is not zstd, cut off, or of too many frames.
     """
     position = 0
     for _ in range(MAX_FRAMES):
@@ -120,7 +126,9 @@ def _walk(data: memoryview, start: int) -> tuple[int, int | None, int | None]:
     Returns: where it ends, which may be beyond the data; at most how many bytes it unpacks to, None: it is
     not to be unpacked; and how many it says, if it does.
 
-    Raises `ValueError`: it is no frame, or says that it holds more than it can; `IndexError`: it is cut off.
+    Raises:
+        ValueError: it is no frame, or says that it holds more than it can.
+        IndexError: it is cut off.
     """
     magic = int.from_bytes(data[start : start + 4], "little")
     if magic != _MAGIC:

@@ -12,7 +12,8 @@ from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, c
 def target_codec(compression_type: str) -> Codec | None:
     """The codec of a topic's `compression.type`; None for 'producer', which keeps the sender's.
 
-    Raises `ValueError` for a name that Kafka does not know.
+    Raises:
+        ValueError: a name that Kafka does not know.
     """
     return None if compression_type == "producer" else Codec.parse(compression_type)
 
@@ -37,10 +38,12 @@ def recompress(
 ) -> tuple[bytearray, list[BatchHeader]]:
     """The batches in `buffer` with their records compressed by `codec`, and their new headers.
 
-    The records themselves stay as they are, byte for byte; only their packing, the length, the codec in
-    the attributes and the CRC are new (Kafka's own rewriting comes to the same bytes before compression).
-    `headers` are those that `validate_batches` returned; their max timestamps are written. Raises as
-    `records_section` does.
+    The records themselves stay as they are, byte for byte; only their packing, the length, the codec in the
+    attributes and the CRC are new (Kafka's own rewriting comes to the same bytes before compression).
+    `headers` are those that `validate_batches` returned; their max timestamps are written.
+
+    Raises:
+        KafkaError: as `records_section`.
     """
     view = memoryview(buffer)
     out = bytearray()

@@ -137,8 +137,8 @@ class DownConversion:
     Attributes: `size`: of the converted part, bytes. `records`: how many have been converted so far.
 
     Raises:
-        OSError: Reading failed.
-        KafkaError: As `convert`, for the first batch: UNSUPPORTED_COMPRESSION_TYPE is then the partition's
+        OSError: reading failed.
+        KafkaError: as `convert`, for the first batch: UNSUPPORTED_COMPRESSION_TYPE is then the partition's
             error. A batch in zstd that comes later ends the converted part, so that the consumer asks for
             it next.
     """
@@ -186,8 +186,9 @@ class DownConversion:
     def pieces(self) -> Iterator[bytes]:
         """`size` bytes in all; to be walked once.
 
-        Raises `KafkaError` as `convert`, UNSUPPORTED_COMPRESSION_TYPE aside: the length is out already, so
-        that all a caller can do is to close the connection.
+        Raises:
+            KafkaError: as `convert`, UNSUPPORTED_COMPRESSION_TYPE aside: the length is out already, so that
+                all a caller can do is to close the connection.
         """
         left = self.size
         for piece in self._converted():

@@ -64,7 +64,7 @@ def iter_as_batches(
         uncompressed batch; single messages are gathered.
 
     Raises:
-        KafkaError: As `iter_entries` and `message_records`, after the batches in front.
+        KafkaError: as `iter_entries` and `message_records`, after the batches in front.
     """
     view = memoryview(buffer)
     position = 0

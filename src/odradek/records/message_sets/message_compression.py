@@ -16,7 +16,11 @@ _DICTIONARY_ID_FLAG = 0x01
 
 
 def refuse_zstd(codec: Codec, magic: int) -> None:
-    """Raise `KafkaError` UNSUPPORTED_COMPRESSION_TYPE for the codec that messages cannot be written with."""
+    """Check that messages can be written with the codec.
+
+    Raises:
+        UnsupportedCompressionTypeError: it is zstd.
+    """
     if codec is Codec.ZSTD:
         raise UnsupportedCompressionTypeError(f"messages of magic {magic} cannot be compressed with zstd")
 
@@ -24,8 +28,9 @@ def refuse_zstd(codec: Codec, magic: int) -> None:
 def compress_messages(codec: Codec, data: Buffer, magic: int, level: int | None = None) -> Buffer:
     """`data` as the value of a wrapper of `magic`.
 
-    Raises `KafkaError` UNSUPPORTED_COMPRESSION_TYPE for zstd, `ValueError` for a level that the codec does
-    not have.
+    Raises:
+        UnsupportedCompressionTypeError: the codec is zstd.
+        ValueError: a level that the codec does not have.
     """
     refuse_zstd(codec, magic)
     packed = compress(codec, data, level)
@@ -37,7 +42,8 @@ def compress_messages(codec: Codec, data: Buffer, magic: int, level: int | None 
 def decompress_messages(codec_id: int, data: Buffer, magic: int, max_size: int) -> memoryview:
     """Return what a wrapper of `magic` holds, at most `max_size` bytes.
 
-    Raises `KafkaError`: INVALID_RECORD for zstd, which messages cannot use; else as `decompress`.
+    Raises:
+        KafkaError: INVALID_RECORD for zstd, which messages cannot use; else as `decompress`.
     """
     if codec_id == Codec.ZSTD:
         raise InvalidRecordError(f"a message of magic {magic} cannot be compressed with zstd")

@@ -32,6 +32,10 @@ APPEND_TIME: Final = 3
 
 
 def raise_for_message(problem: int, index: int) -> NoReturn:
-    """Raise the `KafkaError` for a problem with message `index` of a set."""
+    """Raise the error for a problem with message `index` of a set.
+
+    Raises:
+        KafkaError: always.
+    """
     error, words = _ERRORS[problem]
     raise error(f"message {index} of the message set is invalid: {words}")

@@ -67,8 +67,9 @@ class MessageHeader(NamedTuple):
     def parse(cls, buffer: Buffer, offset: int = 0) -> MessageHeader:
         """The header at `offset`; the key and value need not be there yet.
 
-        Raises `KafkaError`: UNSUPPORTED_FOR_MESSAGE_FORMAT for a record batch of magic 2, CORRUPT_MESSAGE
-        for any other magic, a length that cannot hold a message, or too few bytes.
+        Raises:
+            KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT for a record batch of magic 2, CORRUPT_MESSAGE for any
+                other magic, a length that cannot hold a message, or too few bytes.
         """
         left = len(buffer) - offset
         if left < HEAD.size:
@@ -134,7 +135,11 @@ class MessageHeader(NamedTuple):
 
 
 def check_message_prefix(buffer: Buffer, offset: int) -> None:
-    """Raise the `KafkaError` for a length or magic that no message has, as far as they are there."""
+    """Check that a message can have this length and magic, as far as they are there.
+
+    Raises:
+        KafkaError: it cannot; as `MessageHeader.parse`.
+    """
     left = len(buffer) - offset
     # Cut off before its length: nothing can be said of it, so nothing is wrong with it.
     if left < LOG_OVERHEAD:
@@ -161,7 +166,10 @@ def is_message_set(buffer: Buffer) -> bool:
 def iter_messages(buffer: Buffer, offset: int = 0) -> Iterator[tuple[MessageHeader, memoryview]]:
     """Each whole message from `offset` on, wrappers unopened: its header and its bytes, nothing copied.
 
-    Stops at a last message that is cut off. Raises as `MessageHeader.parse` does; CRCs are not looked at.
+    Stops at a last message that is cut off. CRCs are not looked at.
+
+    Raises:
+        KafkaError: as `MessageHeader.parse`.
     """
     view = memoryview(buffer)
     end = len(view)
@@ -182,7 +190,11 @@ Entry = MessageHeader | BatchHeader
 
 
 def parse_entry(buffer: Buffer, offset: int = 0) -> Entry:
-    """The header of the message or batch at `offset`; raises as the two `parse` do, for their own reasons."""
+    """The header of the message or batch at `offset`.
+
+    Raises:
+        KafkaError: as the two `parse`, for their own reasons.
+    """
     if len(buffer) - offset > MAGIC_AT and buffer[offset + MAGIC_AT] < MAGIC_V2:
         return MessageHeader.parse(buffer, offset)
     return BatchHeader.parse(buffer, offset)
@@ -191,7 +203,10 @@ def parse_entry(buffer: Buffer, offset: int = 0) -> Entry:
 def iter_entries(buffer: Buffer, offset: int = 0) -> Iterator[tuple[Entry, memoryview]]:
     """Each whole message or batch from `offset` on, with its bytes; stops at the first that is cut off.
 
-    Raises `KafkaError` CORRUPT_MESSAGE for a length or magic that neither has; CRCs are not looked at.
+    CRCs are not looked at.
+
+    Raises:
+        CorruptRecordError: a length or magic that neither has.
     """
     view = memoryview(buffer)
     end = len(view)
@@ -219,7 +234,11 @@ def compute_message_crc(message: Buffer) -> int:
 
 
 def check_message_crc(header: MessageHeader, message: Buffer) -> None:
-    """Raise `KafkaError` CORRUPT_MESSAGE unless the message's bytes have the CRC-32 that its header says."""
+    """Check that the message's bytes have the CRC-32 that its header says.
+
+    Raises:
+        CorruptRecordError: they have another.
+    """
     # Of a wrapper too, and then of each message inside: the inner CRCs are of the unpacked bytes.
     computed = compute_message_crc(message)
     if computed != header.crc:
@@ -233,7 +252,9 @@ def key_and_value(header: MessageHeader, message: memoryview) -> tuple[memoryvie
     """The key and the value of a whole message, nothing copied.
 
     A length below -1 is taken for null, and bytes behind the value are left alone, as Kafka's reader does.
-    Raises `KafkaError` INVALID_RECORD where one of the two runs past the message's end.
+
+    Raises:
+        InvalidRecordError: one of the two runs past the message's end.
     """
     key, position = _field(header, message, FIELDS_AT[header.magic])
     value, _ = _field(header, message, position)
@@ -260,8 +281,9 @@ def inner_messages(
 ) -> memoryview:
     """The message set in a wrapper, unpacked to at most `max_size` bytes.
 
-    Raises `KafkaError`: INVALID_RECORD where there is none, or it is compressed with zstd; else as
-    `compression.decompress`.
+    Raises:
+        KafkaError: INVALID_RECORD where there is none, or it is compressed with zstd; else as
+            `compression.decompress`.
     """
     _, value = key_and_value(header, message)
     if value is None:
@@ -275,8 +297,9 @@ def inner_base_offset(header: MessageHeader, inner: memoryview) -> int:
     At magic 0 the messages inside have the log's offsets. At magic 1 they count from 0, and the wrapper has
     the offset of the last; some clients send 0 there, which is the offset of the first then.
 
-    Raises `KafkaError`: INVALID_RECORD for a set without a message, or offsets that contradict the
-    wrapper's; CORRUPT_MESSAGE as `iter_messages` does.
+    Raises:
+        KafkaError: INVALID_RECORD for a set without a message, or offsets that contradict the wrapper's;
+            CORRUPT_MESSAGE as `iter_messages`.
     """
     last = None
     # To the last message: it alone tells, by the offset that the wrapper gives it. Kafka:
@@ -304,8 +327,9 @@ def message_records(
 ) -> Iterator[Record]:
     """The record that a message is, or the records that a wrapper holds.
 
-    Raises `KafkaError`: CORRUPT_MESSAGE for a wrong CRC or a length that cannot be, INVALID_RECORD for a
-    message that is compressed twice or not well-formed, and as `inner_messages` does.
+    Raises:
+        KafkaError: CORRUPT_MESSAGE for a wrong CRC or a length that cannot be, INVALID_RECORD for a
+            message that is compressed twice or not well-formed; else as `inner_messages`.
     """
     if check_crcs:
         check_message_crc(header, message)
@@ -358,7 +382,11 @@ def _record(
 
 
 def check_entry(header: Entry, entry: Buffer) -> None:
-    """Raise `KafkaError` CORRUPT_MESSAGE unless the batch or message has the CRC that its header says."""
+    """Check that the batch or message has the CRC that its header says.
+
+    Raises:
+        CorruptRecordError: it has another.
+    """
     if isinstance(header, BatchHeader):
         check_crc(header, entry)
     else:
