@@ -90,7 +90,9 @@ class ArrowDelivery:
         Args:
             timeout: seconds.
 
-        Raises: the error of the first batch that was not written; `ClientTimeoutError` after `timeout`.
+        Raises:
+            KafkaError: a batch was not written; the error of the first such.
+            ClientTimeoutError: `timeout` has passed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while waiting := [outcome for outcome in self._leaves() if not outcome.settled]:
@@ -217,7 +219,8 @@ def plan_rows(
 ) -> ArrowPlan:
     """Check the columns and bring them to their names here.
 
-    Raises `IllegalArgumentError`: no value column, columns of types that are no records', no topic.
+    Raises:
+        IllegalArgumentError: no value column, columns of types that are no records', no topic.
     """
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
     wanted = {

@@ -15,7 +15,11 @@ _OPTIONS = {"timestamp_unit": "us", "as_timestamp": True, "nullable_headers": Tr
 
 
 def as_spark(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of the columns, by default as in Spark's source. Raises `IllegalArgumentError`."""
+    """Return the options of the columns, by default as in Spark's source.
+
+    Raises:
+        IllegalArgumentError: an option is not known, or its value is none.
+    """
     for name in options.keys() - _OPTIONS.keys():
         raise IllegalArgumentError(f"{name!r} is no option of the columns: {', '.join(_OPTIONS)}")
     if options.get("timestamp_unit", "us") not in ("ms", "us"):

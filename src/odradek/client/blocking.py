@@ -60,8 +60,6 @@ def now_ms() -> float:
 class BlockingConnection:
     """One connection; requests may be pipelined: `send` several, then `receive` as many.
 
-    Raises `ConnectionFailedError` from every method when the peer is gone or too slow; it is then closed.
-
     Args:
         approach: how the handshake is opened.
         is_dead: tells whether the broker is to be given up. It is asked when an answer is due and nothing has
@@ -73,6 +71,10 @@ class BlockingConnection:
         closed: nothing is sent or received any more.
         hung_up: the peer closed or reset the connection; in a handshake an old broker may have done so.
         state: the protocol's side: what is in flight, the versions, the login.
+
+    Raises:
+        ConnectionFailedError: by every method, when the peer is gone or too slow; the connection is then
+            closed.
     """
 
     def __init__(
@@ -157,7 +159,9 @@ class BlockingConnection:
             known: what is known of brokers that do not know ApiVersions; is added to.
             is_dead, patience_ms, outages: see the class.
 
-        Raises `ConnectionFailedError`, and `KafkaError` if the broker refuses.
+        Raises:
+            ConnectionFailedError: it does not come about.
+            KafkaError: the broker refuses.
         """
         known = known or KnownBrokers()
         approach: Approach | None = known.approach(f"{host}:{port}")
@@ -218,7 +222,11 @@ class BlockingConnection:
         return self.state.deadline_ms(now_ms(), timeout_ms)
 
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
-        """Return the version to speak. Raises `UnsupportedByBrokerError`."""
+        """Return the version to speak.
+
+        Raises:
+            UnsupportedByBrokerError: there is none that both sides know.
+        """
         assert self.state.versions is not None
         return self.state.versions.pick(key, at_most, at_least)
 
@@ -440,8 +448,12 @@ class BlockingCluster:
         self._process = os.getpid()
 
     def check_usable(self) -> None:
-        """Raise `ClosedError`; `IllegalStateError` in a process that was forked when there were connections,
-        which are the other process's.
+        """Check that the connections can be used.
+
+        Raises:
+            ClosedError: the client is closed.
+            IllegalStateError: in a process that was forked when there were connections, which are the other
+                process's.
         """
         if self.closed:
             raise ClosedError("the client is closed")
@@ -459,7 +471,11 @@ class BlockingCluster:
         return self._process != os.getpid()
 
     def connection(self, node_id: int) -> BlockingConnection:
-        """Return the connection to a broker, made if there is none. Raises `ConnectionFailedError`."""
+        """Return the connection to a broker, made if there is none.
+
+        Raises:
+            ConnectionFailedError: as `BlockingConnection.open`, or the broker is not in the metadata.
+        """
         connection = self._connections.get(node_id)
         if connection is None or connection.closed:
             # The broker that comes back may be of another release.
@@ -472,10 +488,13 @@ class BlockingCluster:
         return connection
 
     def open(self, host: str, port: int, node_id: int = -1) -> BlockingConnection:
-        """Make a connection of the caller's own. Raises as `BlockingConnection.open`.
+        """Make a connection of the caller's own.
 
         Args:
             node_id: the broker's, where it is known.
+
+        Raises:
+            KafkaError: as `BlockingConnection.open`.
         """
         self.check_usable()
         what, address = unreachable(f"{host}:{port}"), f"{host}:{port}"
@@ -523,8 +542,10 @@ class BlockingCluster:
         return isinstance(problem, NoBrokersAvailableError) and at_ms > self._first_contact_until_ms
 
     def any_connection(self) -> BlockingConnection:
-        """Return a connection to any broker, on which nothing is in flight. Raises
-        `NoBrokersAvailableError`.
+        """Return a connection to any broker, on which nothing is in flight.
+
+        Raises:
+            NoBrokersAvailableError: no broker can be reached.
         """
         self.check_usable()
         for connection in self._connections.values():
@@ -578,7 +599,12 @@ class BlockingCluster:
         return Retrying(self.config, what, self.hopeless, self.check_usable)
 
     def ensure_topic(self, topic: str) -> list[int]:
-        """Return the partitions of a topic, ascending. Raises the topic's error, or `ClientTimeoutError`."""
+        """Return the partitions of a topic, ascending.
+
+        Raises:
+            KafkaError: the topic's error, if it cannot be retried.
+            ClientTimeoutError: nothing got on in time.
+        """
         retrying = self.retrying(f"topic {topic!r}")
         while topic not in self.metadata.topics:
             try:
@@ -608,7 +634,7 @@ class BlockingCluster:
         return error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: {self.metadata.no_leader(tp)}")
 
     def close(self) -> None:
-        """Close all connections. A call under way raises `ClosedError`."""
+        """Close all connections. A call under way ends with `ClosedError`."""
         self.closed = True
         for connection in list(self._connections.values()):
             connection.close()
@@ -652,8 +678,11 @@ class Retrying:
         return now_ms() > self._deadline
 
     def failed(self, problem: OdradekError) -> None:
-        """Wait before the next try. Raises `problem` if it cannot be retried, else `ClientTimeoutError` in
-        the end.
+        """Wait before the next try.
+
+        Raises:
+            KafkaError: `problem`, if it cannot be retried.
+            ClientTimeoutError: in the end.
         """
         self._check_usable()
         if not (isinstance(problem, KafkaError) and problem.retriable):
@@ -684,7 +713,11 @@ class Retrying:
         time.sleep(min(self._backoff.delay_ms(self._failures), at_most_ms) / 1000)
 
     def idle(self, why: str) -> None:
-        """Take an answer without data. Raises `ClientTimeoutError` when that has lasted too long."""
+        """Take an answer without data.
+
+        Raises:
+            ClientTimeoutError: that lasted too long.
+        """
         if self.over:
             raise ClientTimeoutError(
                 f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {why}"

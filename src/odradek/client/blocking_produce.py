@@ -121,7 +121,11 @@ class PipelinedProduce:
             raise
 
     def write(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> None:
-        """Take a record batch; inside `whole_or_not`. Raises as `flush`, also for earlier ones."""
+        """Take a record batch; inside `whole_or_not`.
+
+        Raises:
+            KafkaError: as `flush`, also for earlier ones.
+        """
         manager = self._manager
         manager.add_partition(tp)
         self._run(lambda: manager.may_send(tp) or manager.last_error is not None, f"adding {tp}")
@@ -134,7 +138,11 @@ class PipelinedProduce:
             self.leave()
 
     def leave(self) -> None:
-        """Send all that was written; inside `whole_or_not`. Raises as `flush`."""
+        """Send all that was written; inside `whole_or_not`.
+
+        Raises:
+            KafkaError: as `flush`.
+        """
         while self._accumulator.has_queued:
             self.go_on()
             self._raise_failure()
@@ -145,8 +153,11 @@ class PipelinedProduce:
 
         Returns: the rows acknowledged since the last call.
 
-        Raises: `KafkaError` for a batch that was refused, `DeliveryTimeoutError` for one that was not
-        acknowledged within `delivery_timeout_ms`. The transaction must then be aborted.
+        Whatever it raises, the transaction must then be aborted.
+
+        Raises:
+            KafkaError: a batch was refused.
+            DeliveryTimeoutError: a batch was not acknowledged within `delivery_timeout_ms`.
         """
         with self.whole_or_not():
             while self._accumulator.has_incomplete:
@@ -176,7 +187,9 @@ class PipelinedProduce:
     def go_on(self, until_ms: float = float("inf")) -> None:
         """Send what may leave; if nothing may, wait for an answer, for something to be due, or until then.
 
-        Raises `ClosedError`, and `KafkaError` if a broker will not let this client in.
+        Raises:
+            ClosedError: the client is closed.
+            KafkaError: a broker will not let this client in.
         """
         self._cluster.check_usable()
         self._state.freed = False

@@ -14,7 +14,11 @@ from odradek.client.errors import ConnectionFailedError
 def await_any(
     cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
 ) -> list[int]:
-    """As `answering`. Raises `ConnectionFailedError` also if none does in time."""
+    """As `answering`.
+
+    Raises:
+        ConnectionFailedError: as `answering`, and if none does in time.
+    """
     ready = answering(cluster, asked, timeout_ms)
     if not ready:
         raise ConnectionFailedError("no broker has answered in time")
@@ -26,8 +30,9 @@ def answering(
 ) -> list[int]:
     """Return which of the brokers answer, by their ids; none if none does in time.
 
-    Raises `ConnectionFailedError` if a connection is closed, or one of the brokers is dead while all are
-    silent; its connection is then closed.
+    Raises:
+        ConnectionFailedError: a connection is closed, or one of the brokers is dead while all are silent; its
+            connection is then closed.
     """
     for connection in asked.values():
         if connection.closed:

@@ -74,7 +74,10 @@ class CommonConfig:
         Args:
             given: the keys that were set. A rule changes a default, but refuses what was set.
 
-        Returns: the values to change. Raises `ConfigError`.
+        Returns: the values to change.
+
+        Raises:
+            ConfigError: they do not go together.
         """
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is empty: name at least one broker as host:port")
@@ -288,7 +291,11 @@ _NO_KEYS = frozenset({"given", "security"})
 
 
 def split_mapping(given: tuple[Any, ...]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
-    """Tell a consumer's topics from a mapping of configs in front of them. Raises `IllegalArgumentError`."""
+    """Tell a consumer's topics from a mapping of configs in front of them.
+
+    Raises:
+        IllegalArgumentError: a topic is no text, or empty.
+    """
     configs: Mapping[str, Any] = {}
     if given and isinstance(given[0], Mapping):
         configs, *topics = given
@@ -318,7 +325,8 @@ def python_name(name: str) -> str:
 def parse_servers(value: Any, key: str = "bootstrap.servers") -> tuple[tuple[str, int], ...]:
     """'a:9092,b:9092', ['a:9092', ('b', 9092)] or '[::1]:9092' → ((host, port), …); the port may be left out.
 
-    Raises `ConfigError`.
+    Raises:
+        ConfigError: a server is not of that form.
     """
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
@@ -390,12 +398,12 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 def build(config_class: type[C], options: Mapping[str, Any]) -> C:
     """Make a config from options under Kafka's or Python's names, values typed or as strings.
 
-    Raises:
-        ConfigError: a value out of its bounds, a combination that cannot work, or a security key that is
-            not known (leaving it out silently would be worse than stopping).
-
     Warns:
         UnknownConfigWarning: per key that no client knows.
+
+    Raises:
+        ConfigError: a value out of its bounds, a combination that cannot work, or a security key that is not
+            known (leaving it out silently would be worse than stopping).
     """
     known = {f.name: f for f in fields(config_class) if f.name not in _NO_KEYS}
     values: dict[str, Any] = {}

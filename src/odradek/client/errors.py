@@ -127,8 +127,9 @@ class IllegalStateError(OdradekError, RuntimeError):
 
 
 class ConcurrentModificationError(IllegalStateError):
-    """A client for one thread (or task) at a time was called by a second one (Kafka's consumer raises Java's
-    ConcurrentModificationException)."""
+    """A client for one thread (or task) at a time was called by a second one (in Kafka's consumer, Java's
+    ConcurrentModificationException).
+    """
 
 
 class WakeupError(OdradekError):

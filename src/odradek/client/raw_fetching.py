@@ -117,7 +117,11 @@ class Fetching:
         self._retrying: Retrying = cluster.retrying(f"reading {', '.join(map(str, readings))}")
 
     def run(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        """Yield the rows of the ranges. Raises as `RawReader.fetch_columns_many`."""
+        """Yield the rows of the ranges.
+
+        Raises:
+            KafkaError: as `RawReader.fetch_columns_many`.
+        """
         check_partitions(self._cluster, self._left, self._topic_ids)
         handed_out = False
         try:
@@ -322,8 +326,10 @@ class Fetching:
         believed when several answers say so: a broker that answers may not be the leader any more, or may not
         yet have what it will lead. Else the same offset is asked for again.
 
-        Raises `PartitionLostError` if part of the range is not there. Without `fail_on_data_loss` the range
-        then begins behind the gap, or is `cut_short`.
+        Without `fail_on_data_loss` the range then begins behind the gap, or is `cut_short`.
+
+        Raises:
+            PartitionLostError: part of the range is not there, with `fail_on_data_loss`.
         """
         tp = reading.tp
         self._drop_connections()

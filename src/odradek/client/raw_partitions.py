@@ -46,7 +46,11 @@ class FoundTopic:
 def look_up_topics(
     cluster: BlockingCluster, topics: Iterable[str] | None, *, internal: bool = False
 ) -> dict[str, FoundTopic]:
-    """Ask once for some topics, or (None) for all, the internal ones if asked for. Raises `KafkaError`."""
+    """Ask once for some topics, or (None) for all, the internal ones if asked for.
+
+    Raises:
+        KafkaError: nobody can be asked.
+    """
     names = None if topics is None else set(topics)
     cluster.refresh(names)
     metadata = cluster.metadata
@@ -68,13 +72,16 @@ def check_partitions(
     partitions: Iterable[TopicPartition],
     topic_ids: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Raise `KafkaError` UNKNOWN_TOPIC_OR_PARTITION unless all of them exist.
+    """Check that all of them exist.
 
     Args:
-        topic_ids: the ids that topics must have: `TopicRecreatedError` if one has another. Not checked where
-            the broker has no ids.
+        topic_ids: the ids that topics must have; not checked where the broker has no ids.
 
-    Raises too what else the brokers answer for a topic, and `ClientTimeoutError` when none of them answers.
+    Raises:
+        UnknownTopicOrPartitionError: one does not.
+        TopicRecreatedError: a topic has another id.
+        ClientTimeoutError: no broker answers.
+        KafkaError: what else the brokers answer for a topic.
     """
     wanted = list(partitions)
     topics = {tp.topic for tp in wanted}
@@ -96,7 +103,8 @@ def check_partitions(
 def refresh(cluster: BlockingCluster, topics: Iterable[str]) -> None:
     """Ask once for the metadata of some topics. One that does not exist is known not to exist after that.
 
-    Raises what the brokers answer otherwise for one of them.
+    Raises:
+        KafkaError: what the brokers answer otherwise for one of them.
     """
     cluster.refresh(topics)
     for topic in topics:
@@ -132,7 +140,8 @@ def list_offsets(
 ) -> dict[tuple[str, int], int]:
     """The offset for a time (or LATEST, EARLIEST) of each partition, from its leader; -1 where there is none.
 
-    Raises as `look_up_offsets`.
+    Raises:
+        KafkaError: as `look_up_offsets`.
     """
     return look_up_offsets(cluster, isolation, timestamps, offset_in)
 
@@ -145,8 +154,9 @@ def look_up_offsets(
 ) -> dict[tuple[str, int], T]:
     """Return what is `taken` of the answer about each partition to a ListOffsets for a time.
 
-    Raises `KafkaError`: UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist,
-    `ClientTimeoutError` when nothing gets on for `default_api_timeout_ms`.
+    Raises:
+        UnknownTopicOrPartitionError: a partition does not exist.
+        ClientTimeoutError: nothing gets on for `default_api_timeout_ms`.
     """
     wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
     found: dict[tuple[str, int], T] = {}
@@ -166,7 +176,11 @@ def look_again(
     partitions: Iterable[TopicPartition],
     topic_ids: Mapping[str, bytes] | None = None,
 ) -> None:
-    """After an error: learn where the partitions are now. Raises as `check_partitions` if they are gone."""
+    """After an error: learn where the partitions are now.
+
+    Raises:
+        KafkaError: as `check_partitions`, if they are gone.
+    """
     wanted = list(partitions)
     try:
         refresh(cluster, {tp.topic for tp in wanted})
@@ -209,7 +223,9 @@ def topic_configs(cluster: BlockingCluster, topics: Iterable[str], name: str) ->
 
     A topic whose configs a broker does not tell (because it is gone, or may not be described) is left out.
 
-    Raises `UnsupportedByBrokerError` before Kafka 0.11, and `KafkaError` when the broker cannot be asked.
+    Raises:
+        UnsupportedByBrokerError: the broker is older than Kafka 0.11.
+        KafkaError: the broker cannot be asked.
     """
     from odradek.client.core.admin_requests import describe_configs_request
     from odradek.wire.messages.describe_configs import DescribeConfigsRequest

@@ -55,11 +55,11 @@ class RawReader:
         configs: Kafka consumer configs by Kafka's or Python's names ('isolation.level', `fetch_max_bytes`).
             Fetch sizes default to larger ones than a consumer's: 16 MiB per partition, 64 MiB per request.
             `default_api_timeout_ms` (60 s) bounds how long a step may go without progress.
-        first_contact_ms: how long no broker may be reachable before a first one was; after that every method
-            raises `NoBrokersAvailableError`, which tells for each server why.
+        first_contact_ms: how long no broker may be reachable before a first one was.
 
     Raises:
         ConfigError: a config that cannot be used. Nothing is connected to yet.
+        NoBrokersAvailableError: by every method, after `first_contact_ms`; tells for each server why.
     """
 
     def __init__(
@@ -234,7 +234,8 @@ class RawReader:
     def newest_timestamps(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
         """The largest timestamp (epoch ms) of each partition, None where no record has one.
 
-        Raises `UnsupportedByBrokerError` before Kafka 3.0 (KIP-734).
+        Raises:
+            UnsupportedByBrokerError: the broker is older than Kafka 3.0 (KIP-734).
         """
 
         def newest(answer: Any) -> int | None:
@@ -247,7 +248,8 @@ class RawReader:
     def topic_configs(self, topics: Iterable[str], name: str) -> dict[str, str | None]:
         """The value of one config of each topic; those that a broker does not tell are left out.
 
-        Raises `UnsupportedByBrokerError` before Kafka 0.11.
+        Raises:
+            UnsupportedByBrokerError: the broker is older than Kafka 0.11.
         """
         wanted = list(topics)
         return self._with_retries(
@@ -256,7 +258,11 @@ class RawReader:
 
     @one_at_a_time
     def partitions_for(self, topic: str) -> list[int]:
-        """The partition numbers of a topic. Raises `KafkaError` UNKNOWN_TOPIC_OR_PARTITION."""
+        """The partition numbers of a topic.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic.
+        """
         self._with_retries(f"topic {topic!r}", lambda: refresh(self._cluster, [topic]))
         state = self._cluster.metadata.topics.get(topic)
         if state is None:
@@ -297,7 +303,7 @@ class RawReader:
                 retrying.failed(problem)
 
     def close(self) -> None:
-        """Close the connections; may be called from anywhere. A call under way raises `ClosedError`."""
+        """Close the connections; may be called from anywhere. A call under way ends with `ClosedError`."""
         self._cluster.close()
 
     def __enter__(self) -> RawReader:

@@ -81,7 +81,11 @@ class RawWriter:
             self.rows_written += rows
 
     def flush(self) -> int:
-        """Wait for all acknowledgements; returns the rows written so far. Raises as `write_columns`."""
+        """Wait for all acknowledgements; returns the rows written so far.
+
+        Raises:
+            KafkaError: a write failed.
+        """
         self._producer.flush()
         self._collect(lambda delivery: True)
         return self.rows_written

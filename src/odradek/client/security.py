@@ -116,7 +116,11 @@ class SecurityConfig:
         return self.protocol.startswith("SASL")
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """The context of the client's connections, made once; None without TLS. Raises `ConfigError`."""
+        """The context of the client's connections, made once; None without TLS.
+
+        Raises:
+            ConfigError: a config of TLS cannot be used.
+        """
         if not self.uses_tls:
             return None
         if not self._made:
@@ -129,7 +133,11 @@ class SecurityConfig:
         return self._made[0]
 
     def login(self) -> Login | None:
-        """Return the login of the connections, made once; None without SASL. Raises `ConfigError`."""
+        """Return the login of the connections, made once; None without SASL.
+
+        Raises:
+            ConfigError: a config of the login is missing, or cannot be used.
+        """
         if not self.uses_sasl:
             return None
         if not self._logins:

@@ -79,7 +79,11 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def to_bytes(serialize: Serialize | None, topic: str, value: Any, what: str) -> Any:
-    """Serialize a key or value. Raises `SerializationError`."""
+    """Serialize a key or value.
+
+    Raises:
+        SerializationError: the serializer refuses it; or there is none, and it is no bytes or text.
+    """
     if serialize is not None:
         try:
             value = serialize(topic, value)

@@ -94,9 +94,11 @@ class SimpleConsumer:
         client_id: as brokers log it.
         configs: further consumer configs by Kafka's names: `check_crcs`, `receive_buffer_bytes` … .
 
-    It connects with the first question, and again after a failure. Every method raises
-    `ConnectionFailedError` when the broker is gone or too slow, and the `KafkaError` of the code that it
-    answers with.
+    It connects with the first question, and again after a failure.
+
+    Raises:
+        ConnectionFailedError: by every method, when the broker is gone or too slow.
+        KafkaError: by every method; of the code that the broker answers with.
     """
 
     def __init__(
@@ -161,7 +163,10 @@ class SimpleConsumer:
     def leaders(self, topic: str) -> dict[int, Leadership]:
         """Return leader and replicas of each partition of a topic, as far as this broker knows.
 
-        The broker need not serve the topic itself. Raises `UnknownTopicOrPartitionError`.
+        The broker need not serve the topic itself.
+
+        Raises:
+            UnknownTopicOrPartitionError: it knows no such topic.
         """
         version = self._connected().pick(ApiKey.METADATA)
         request = MetadataRequest(
@@ -186,7 +191,11 @@ class SimpleConsumer:
 
     @one_at_a_time
     def find_coordinator(self, group: str) -> Node:
-        """Return the broker that keeps a group's offsets; raise COORDINATOR_NOT_AVAILABLE if none does."""
+        """Return the broker that keeps a group's offsets.
+
+        Raises:
+            CoordinatorNotAvailableError: there is none.
+        """
         # From version 4 on a request names several keys (KIP-699).
         version = self._connected().pick(ApiKey.FIND_COORDINATOR, at_most=3)
         answer = self._ask(FindCoordinatorRequest(key=group), version)
@@ -210,8 +219,9 @@ class SimpleConsumer:
             time_ms: epoch milliseconds, LATEST or EARLIEST.
             max_offsets: how many at most.
 
-        Raises `UnsupportedByBrokerError` with brokers since 4.0, which tell only the ends of the log, one
-        offset in an answer.
+        Raises:
+            UnsupportedByBrokerError: by brokers since 4.0, which tell the ends of the log only, and one
+                offset in an answer.
         """
         return self._offsets_before(topic, partition, time_ms, max_offsets)
 
@@ -311,8 +321,10 @@ class SimpleConsumer:
             max_wait_ms: how long the broker may wait for `min_bytes`, milliseconds.
             min_bytes: how much is worth an answer at once.
 
-        Raises `OffsetOutOfRangeError`, `NotLeaderOrFollowerError`, `RecordTooLargeError` (a record larger
-        than `max_bytes`, by brokers before 0.10.1).
+        Raises:
+            OffsetOutOfRangeError: the log has no such offset.
+            NotLeaderOrFollowerError: another broker leads.
+            RecordTooLargeError: a record is larger than `max_bytes`; by brokers before 0.10.1.
         """
         tp = TopicPartition(topic, partition)
         # No session: each question stands alone (KIP-227). By name, as nobody knows the topic's id here.
@@ -386,8 +398,9 @@ def find_leader(
     Args:
         seeds: 'host:port[,host:port…]', or a list of such or of nodes.
 
-    Raises the last seed's error if none of them can say; UNKNOWN_TOPIC_OR_PARTITION if they know no such
-    partition.
+    Raises:
+        UnknownTopicOrPartitionError: they know no such partition.
+        KafkaError: the last seed's error, if none of them can say.
     """
     tp = TopicPartition(topic, partition)
     problem: KafkaError = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no seed broker knows {tp}")
@@ -420,7 +433,8 @@ def find_new_leader(
     An answer that still names the old leader is believed from the second try on: at first the cluster may not
     have noticed, later the broker is well again.
 
-    Raises LEADER_NOT_AVAILABLE when no leader was named in `tries` tries, `wait_ms` apart.
+    Raises:
+        LeaderNotAvailableError: no leader was named in `tries` tries, `wait_ms` apart.
     """
     seeds = list(replicas)
     problem: KafkaError | None = None
@@ -519,7 +533,11 @@ class _LeaderConsumer:
         self._consumer: SimpleConsumer | None = None
 
     def consumer(self) -> SimpleConsumer:
-        """Return the consumer, made when it is first asked for. Raises `KafkaError` while nobody leads."""
+        """Return the consumer, made when it is first asked for.
+
+        Raises:
+            KafkaError: nobody leads.
+        """
         leader = self._where.leader
         if leader is None:
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{self._topic}-{self._partition} has no leader")
@@ -528,7 +546,11 @@ class _LeaderConsumer:
         return self._consumer
 
     def look_again(self) -> None:
-        """Ask the replicas who leads now. Raises `KafkaError` as `find_new_leader`."""
+        """Ask the replicas who leads now.
+
+        Raises:
+            KafkaError: as `find_new_leader`.
+        """
         self.close()
         old = self._where.leader or Node(-1, "nobody", 0)
         replicas = self._where.replicas or _nodes(self._seeds)

@@ -63,12 +63,14 @@ class TransactionalWriter:
             before it aborts a transaction, prepared ones too unless `transaction.two.phase.commit.enable` is
             true and the broker allows that (KIP-939).
 
-    Every method raises `KafkaError` with `requires_abort` (`abort_transaction`, and go on) or `fatal`
-    (close; the id has another owner, or the broker refuses for good), and `ClientTimeoutError` when a step
-    took longer than `max.block.ms`; the same call may then be repeated, but for writing.
-
     Attributes:
         rows_written: the rows that have been acknowledged, in all transactions.
+
+    Raises:
+        KafkaError: by every method, with `requires_abort` (`abort_transaction`, and go on) or `fatal` (close;
+            the id has another owner, or the broker refuses for good).
+        ClientTimeoutError: by every method, when a step took longer than `max.block.ms`; the same call may
+            then be repeated, but for writing.
     """
 
     def __init__(
@@ -124,9 +126,12 @@ class TransactionalWriter:
 
         Args:
             keep_prepared: leave a transaction that was prepared as it is (KIP-939), to be ended by
-                `complete_transaction`. Raises `UnsupportedByBrokerError` where there is no InitProducerId 6.
+                `complete_transaction`.
 
         Returns: that transaction, empty if there is none.
+
+        Raises:
+            UnsupportedByBrokerError: `keep_prepared`, and the broker has no InitProducerId 6.
         """
         self._wait(self._manager.init_transactions(keep_prepared=keep_prepared))
         self._produce.restart()
@@ -138,7 +143,7 @@ class TransactionalWriter:
 
         This works with every broker, also for a transaction that was ended in the same way before. It fences
         nobody; but if another producer has initialised the transactional id meanwhile, or the transaction
-        timed out, ending it raises `ProducerFencedError` or `InvalidTxnStateError`.
+        timed out, ending it fails with `ProducerFencedError` or `InvalidTxnStateError`.
         """
         self._manager.resume(prepared)
 
@@ -238,7 +243,7 @@ class TransactionalWriter:
         being committed gets its end; a prepared one stays.
 
         May be called from anywhere. Amid another call (of another thread, or that a signal has interrupted
-        whose handler closes) it is as `abandon`; that call raises `ClosedError`.
+        whose handler closes) it is as `abandon`; that call ends with `ClosedError`.
         """
         if self._closed:
             return
@@ -287,7 +292,11 @@ class TransactionalWriter:
         call.outcome()
 
     def _run(self, done: Any, what: str) -> None:
-        """Send what the manager has due until `done()`. Raises `ClientTimeoutError`."""
+        """Send what the manager has due until `done()`.
+
+        Raises:
+            ClientTimeoutError: that took longer than `max.block.ms`.
+        """
         if self._closed:
             raise ClosedError("the writer is closed")
         deadline = now_ms() + self._patience_ms

@@ -54,7 +54,11 @@ class PreparedTxnState(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PreparedTxnState:
-        """From its text. Raises `IllegalArgumentError`."""
+        """From its text.
+
+        Raises:
+            IllegalArgumentError: it is not of that form.
+        """
         if not text:
             return cls()
         producer_id, colon, epoch = text.partition(":")

@@ -35,13 +35,13 @@ class AsyncAdmin(
         async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin:
             await admin.create_topics([NewTopic("events", num_partitions=6)])
 
-    Every call takes at most `default_api_timeout_ms`, and raises `KafkaError` (`ClientTimeoutError` after
-    that time). Where one call names several things and some fail, the others are done; the exception is
-    that of the first, with all of them in its attribute `errors`.
+    Every call takes at most `default_api_timeout_ms`. Where one call names several things and some fail, the
+    others are done; the exception is that of the first, with all of them in its attribute `errors`.
 
     Args:
         config, configs: Kafka's admin configs under Python's names or, in a mapping, Kafka's.
 
     Raises:
         ConfigError: a config that cannot be used.
+        KafkaError: by every call that fails; `ClientTimeoutError` after that time.
     """

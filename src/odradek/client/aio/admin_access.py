@@ -68,7 +68,8 @@ class AccessAdmin(AdminBase):
             quotas: entity → quota → value: bytes a second, per cent, requests a second (KIP-546, KIP-599).
             validate_only: only say whether they could be set.
 
-        Raises `InvalidRequestError` for what cannot be.
+        Raises:
+            InvalidRequestError: a quota cannot be set.
         """
         from odradek.wire.messages import alter_client_quotas as messages
 
@@ -98,7 +99,8 @@ class AccessAdmin(AdminBase):
     ) -> dict[str, dict[str, int]]:
         """The SCRAM mechanisms of users (None: of all that have any), with their iterations.
 
-        Raises `ResourceNotFoundError` for a user without.
+        Raises:
+            ResourceNotFoundError: a user has none.
         """
         from odradek.wire.messages.describe_user_scram_credentials import (
             DescribeUserScramCredentialsRequest,
@@ -139,8 +141,9 @@ class AccessAdmin(AdminBase):
             passwords: (user, 'SCRAM-SHA-256' or 'SCRAM-SHA-512') → password.
             iterations: 4096 to 16384; more are harder to guess from what is kept.
 
-        Raises `IllegalArgumentError` for another mechanism, `ResourceNotFoundError` and the like from the
-        broker.
+        Raises:
+            IllegalArgumentError: a mechanism is neither of the two.
+            KafkaError: `ResourceNotFoundError` and the like, from the broker.
         """
         from odradek.wire.messages import alter_user_scram_credentials as messages
 

@@ -23,12 +23,15 @@ _QUOTA_EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Raise the `KafkaError` of a code that is not 0.
+    """Check that a code is 0.
 
     Args:
         code: as a response has it.
         what: was tried, and on what: the error's text begins with it.
         message: the broker's; the code's own when None.
+
+    Raises:
+        KafkaError: it is another one; of the code's class.
     """
     if code:
         raise error_for(code, f"{what}: {message or to_code(code).message}")

@@ -28,7 +28,11 @@ Resource = tuple[str | int, str | int]
 
 
 def resource_key(resource: Resource) -> tuple[int, str]:
-    """(Kafka's number of the type, name). Raises `IllegalArgumentError`."""
+    """(Kafka's number of the type, name).
+
+    Raises:
+        IllegalArgumentError: the type is not known.
+    """
     kind, name = resource
     number = _RESOURCES.get(kind.lower()) if isinstance(kind, str) else kind
     if number is None:

@@ -103,7 +103,12 @@ class GroupAdmin(AdminBase):
         return described
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
-        """Delete groups without members. Raises `GroupNotEmptyError`, `GroupIdNotFoundError`."""
+        """Delete groups without members.
+
+        Raises:
+            GroupNotEmptyError: a group has members.
+            GroupIdNotFoundError: there is no such group.
+        """
         from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 
         problems: dict[str, KafkaError] = {}
@@ -136,11 +141,14 @@ class GroupAdmin(AdminBase):
         )
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
-        """Commit in a group's name while it has no members. Raises `UnknownMemberIdError` while it has.
+        """Commit in a group's name while it has no members.
 
         Args:
             group_id: its id.
             offsets: (topic, number) → the next offset to read, or an `OffsetAndMetadata` (KIP-396).
+
+        Raises:
+            UnknownMemberIdError: the group has members.
         """
         wanted = {
             TopicPartition(*tp): value
@@ -164,7 +172,9 @@ class GroupAdmin(AdminBase):
             group_id: its id.
             partitions: (topic, number) pairs.
 
-        Raises `GroupSubscribedToTopicError`, `GroupIdNotFoundError` and the like.
+        Raises:
+            GroupSubscribedToTopicError: the group subscribes to a topic.
+            KafkaError: `GroupIdNotFoundError` and the like.
         """
         from odradek.wire.messages.offset_delete import (
             OffsetDeleteRequest,

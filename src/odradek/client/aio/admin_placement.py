@@ -56,8 +56,10 @@ class PlacementAdmin(AdminBase):
         Args:
             assignment: (topic, partition, broker) → path, as the broker has it in `log.dirs`.
 
-        Raises `LogDirNotFoundError`, `KafkaStorageError`, or `ReplicaNotAvailableError` of a replica that is
-        not on that broker: it will be made in that folder.
+        Raises:
+            LogDirNotFoundError: the broker has no such folder.
+            KafkaStorageError: the folder, or the replica's, is offline.
+            ReplicaNotAvailableError: the replica is not on that broker; it will be made in that folder.
         """
         by_broker: dict[int, dict[TopicPartitionReplica, str]] = {}
         for key, path in assignment.items():
@@ -121,7 +123,8 @@ class PlacementAdmin(AdminBase):
         Returns: what became of each partition; None: it has a new leader. Asked for all, brokers name only
             those that needed an election.
 
-        Raises `IllegalArgumentError` for another `election_type`.
+        Raises:
+            IllegalArgumentError: `election_type` is neither of the two.
         """
         from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -162,7 +165,8 @@ class PlacementAdmin(AdminBase):
             reassignments: (topic, number) → broker ids (KIP-455).
             timeout_ms: how long the controller may take, milliseconds; None: `request_timeout_ms`.
 
-        Raises `InvalidReplicaAssignmentError`, `NoReassignmentInProgressError` and the like.
+        Raises:
+            KafkaError: `InvalidReplicaAssignmentError`, `NoReassignmentInProgressError` and the like.
         """
         from odradek.wire.messages import alter_partition_reassignments as messages
 

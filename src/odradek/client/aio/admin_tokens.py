@@ -25,8 +25,9 @@ class TokenAdmin(AdminBase):
             renewers: who may put its end off, beside the owner.
             max_lifetime_ms: after how long it ends for good; what the brokers say if negative.
 
-        Raises `DelegationTokenDisabledError`, `DelegationTokenAuthorizationError` and the like from the
-        broker.
+        Raises:
+            KafkaError: `DelegationTokenDisabledError`, `DelegationTokenAuthorizationError` and the like, from
+                the broker.
         """
         from odradek.wire.messages import create_delegation_token as messages
 

@@ -53,7 +53,9 @@ class TopicAdmin(AdminBase):
         Returns: name → what was made; where the broker does not say it (before Kafka 2.4, the id before 2.8),
             there are no partitions, and the id is zeros.
 
-        Raises `TopicExistsError`, or the error that the controller says.
+        Raises:
+            TopicExistsError: a topic is there already.
+            KafkaError: the error that the controller says.
         """
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
         timeout = timeout_ms or self._config.request_timeout_ms
@@ -104,9 +106,12 @@ class TopicAdmin(AdminBase):
         timeout_ms: int | None = None,
         retry_on_quota_violation: bool = True,
     ) -> None:
-        """Delete topics by name. Raises `UnknownTopicOrPartitionError` and the like.
+        """Delete topics by name.
 
         See `create_topics`.
+
+        Raises:
+            KafkaError: `UnknownTopicOrPartitionError` and the like.
         """
         names = list(topics)
         cluster = self._started()
@@ -151,8 +156,10 @@ class TopicAdmin(AdminBase):
         )
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
-        """Return partitions, leaders and replicas of topics (None: of all). Raises
-        `UnknownTopicOrPartitionError`.
+        """Return partitions, leaders and replicas of topics (None: of all).
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic.
         """
         topics = None if topics is None else list(dict.fromkeys(topics))
         if topics == []:

@@ -48,7 +48,8 @@ class TransactionAdmin(AdminBase):
 
         Returns: broker id → ids that it coordinates, sorted.
 
-        Raises `UnsupportedVersionError` where a broker does not know a filter, instead of leaving it out.
+        Raises:
+            UnsupportedVersionError: a broker does not know one of the filters, and would leave it out.
         """
         from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
@@ -86,10 +87,13 @@ class TransactionAdmin(AdminBase):
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Describe transactional ids. Raises `TransactionalIdNotFoundError` and the like.
+        """Describe transactional ids.
 
         Args:
             transactional_ids: those; each is asked of its coordinator (KIP-664).
+
+        Raises:
+            KafkaError: `TransactionalIdNotFoundError` and the like.
         """
         from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 
@@ -143,8 +147,9 @@ class TransactionAdmin(AdminBase):
             partitions: (topic, partition) pairs.
             broker_id: the replica to ask; None: the leader, wherever it moves.
 
-        Raises `UnknownTopicOrPartitionError` or, by a broker that has no such replica,
-        `NotLeaderOrFollowerError`.
+        Raises:
+            UnknownTopicOrPartitionError: there is no such partition.
+            NotLeaderOrFollowerError: the broker has no replica of it.
         """
         wanted = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
         await self._must_exist(wanted)
@@ -201,7 +206,8 @@ class TransactionAdmin(AdminBase):
         Args:
             spec: the partition and the producer, as `describe_producers` shows them (KIP-664).
 
-        Raises `InvalidProducerEpochError`, `TransactionCoordinatorFencedError` and the like.
+        Raises:
+            KafkaError: `InvalidProducerEpochError`, `TransactionCoordinatorFencedError` and the like.
         """
         from odradek.wire.messages.write_txn_markers import (
             WritableTxnMarker,

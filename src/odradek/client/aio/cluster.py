@@ -55,8 +55,10 @@ _NO_METADATA = "the cluster's metadata cannot be had"
 
 
 def check_loop(cluster: Cluster) -> None:
-    """Raise `IllegalStateError` in another event loop than the one in which the client was begun: its answers
-    do not come there. (A process that was forked has another loop, too.)
+    """Check that the event loop is the one in which the client was begun: its answers come nowhere else.
+
+    Raises:
+        IllegalStateError: it is another loop; a process that was forked has another, too.
     """
     if asyncio.get_running_loop() is not cluster.loop:
         raise IllegalStateError(
@@ -164,7 +166,8 @@ class Cluster:
             purpose: distinguishes connections to the same broker, so that what waits on one (a long fetch)
                 does not hold up the other (heartbeats).
 
-        Raises `ConnectionFailedError`; at once, without a try, while the broker's backoff runs.
+        Raises:
+            ConnectionFailedError: it cannot be made; at once, without a try, while the broker's backoff runs.
         """
         existing = self.open_connection(node_id, purpose)
         if existing is not None:
@@ -253,7 +256,8 @@ class Cluster:
     async def any_connection(self) -> Connection:
         """Return a connection to any broker.
 
-        Raises `NoBrokersAvailableError`, which tells for each server why it could not be reached.
+        Raises:
+            NoBrokersAvailableError: no broker can be reached; tells for each server why.
         """
         nodes = self._by_promise()
         # Mostly there is an open connection, and no task is needed.
@@ -281,7 +285,11 @@ class Cluster:
         at_least: int | None = None,
         timeout_ms: float | None = None,
     ) -> Any:
-        """Ask a broker (None: any) once. Raises `KafkaError` when it cannot be asked."""
+        """Ask a broker (None: any) once.
+
+        Raises:
+            KafkaError: it cannot be asked.
+        """
         connection = await (self.any_connection() if node_id is None else self.connection(node_id, purpose))
         version = connection.pick(message.API_KEY, at_most, at_least)
         return await connection.send(message, version, timeout_ms)
@@ -320,10 +328,11 @@ class Cluster:
     async def wait_update(self, timeout_ms: float, *, asked_after: bool = False) -> bool:
         """Ask for fresh metadata and wait for it. Returns false when it did not come in time.
 
-        Raises `AuthenticationError` where no broker can be reached, and TLS or the login failed with one.
-
         Args:
             asked_after: only an answer to a question that was asked after the call will do.
+
+        Raises:
+            AuthenticationError: no broker can be reached, and TLS or the login failed with one.
         """
         known = self._questions
         answered = known
@@ -456,8 +465,10 @@ class Cluster:
     async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
         """Return the partitions of a topic, ascending; ask until they are known.
 
-        Raises `ClientTimeoutError`, or the topic's own error if it cannot be retried; `IllegalArgumentError`
-        for a name that no topic can have.
+        Raises:
+            ClientTimeoutError: they are not known in time.
+            KafkaError: the topic's own error, if it cannot be retried.
+            IllegalArgumentError: no topic can have the name.
         """
         if not isinstance(topic, str) or not topic:
             raise IllegalArgumentError(f"a topic's name is text that is not empty, not {topic!r}")
@@ -483,7 +494,8 @@ class Cluster:
         time allows), each to a question asked after the call: brokers learn of new partitions one after the
         other.
 
-        Raises as `topic_partitions`.
+        Raises:
+            KafkaError: as `topic_partitions`.
         """
         deadline = self.now_ms() + max(0.0, timeout_ms)
         numbers = await self.topic_partitions(topic, max(0.0, timeout_ms))
@@ -503,7 +515,9 @@ class Cluster:
     async def check_partitions(self, partitions: Iterable[TopicPartition], timeout_ms: float) -> None:
         """Make sure that partitions exist.
 
-        Raises UNKNOWN_TOPIC_OR_PARTITION, and as `look_for_partition`.
+        Raises:
+            UnknownTopicOrPartitionError: one does not.
+            KafkaError: as `look_for_partition`.
         """
         for tp in partitions:
             if tp.partition not in await self.look_for_partition(tp.topic, tp.partition, timeout_ms):

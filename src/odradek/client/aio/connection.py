@@ -250,7 +250,11 @@ class Connection(asyncio.BufferedProtocol):
         return self.state.versions is not None and self.state.versions.has(key)
 
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
-        """Return the version to speak. Raises `UnsupportedByBrokerError`."""
+        """Return the version to speak.
+
+        Raises:
+            UnsupportedByBrokerError: there is none that both sides know.
+        """
         return pick_version(self.state, key, at_most, at_least)  # type: ignore[arg-type]
 
     def send(self, message: Any, version: int, timeout_ms: float | None = None) -> asyncio.Future[Any]:
@@ -259,8 +263,9 @@ class Connection(asyncio.BufferedProtocol):
         Args:
             timeout_ms: after which the connection is given up; default `request_timeout_ms`.
 
-        Raises `ConnectionFailedError` if the connection is closed, `ProtocolError` if the message cannot be
-        encoded in that version.
+        Raises:
+            ConnectionFailedError: the connection is closed.
+            ProtocolError: the message cannot be encoded in that version.
         """
         if self.closed or self._transport is None:
             raise ConnectionFailedError(f"the connection to {self.address} is closed")
@@ -375,7 +380,8 @@ async def connect(
         known: what is known of brokers that do not know ApiVersions; is added to.
         outages: is told of a peer that says nothing for `MUTE_MS`, which may be long before `timeout_ms`.
 
-    Raises `ConnectionFailedError`, which names the address and the reason.
+    Raises:
+        ConnectionFailedError: it did not come about; names the address and the reason.
     """
     address = f"{host}:{port}"
     known = known or KnownBrokers()
@@ -426,7 +432,11 @@ def _not_connected(connection: Connection, waited_ms: float) -> str:
 
 
 async def _open(connection: Connection, host: str, port: int, deadline: float, timeout_ms: float) -> None:
-    """Make one try to connect and shake hands. Raises `ConnectionFailedError`."""
+    """Make one try to connect and shake hands.
+
+    Raises:
+        ConnectionFailedError: as `connect`.
+    """
     address = connection.address
     loop = asyncio.get_running_loop()
     context = None

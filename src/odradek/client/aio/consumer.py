@@ -50,10 +50,9 @@ class AsyncConsumer:
             async for record in consumer:
                 ...
 
-    One task takes records at a time, or unsubscribes: from a second one that raises
-    `ConcurrentModificationError`, from a listener `IllegalStateError`. All other calls, and `close`, may be
-    made beside it. With a group, `poll` must be called at least every `max_poll_interval_ms`; rebalances go
-    on, listeners are called and offsets are committed while it runs.
+    One task takes records at a time, or unsubscribes, and no listener does. All other calls, and `close`, may
+    be made beside it. With a group, `poll` must be called at least every `max_poll_interval_ms`; rebalances
+    go on, listeners are called and offsets are committed while it runs.
 
     Args:
         topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
@@ -61,6 +60,8 @@ class AsyncConsumer:
 
     Raises:
         ConfigError: a config that cannot be used.
+        ConcurrentModificationError: a second task takes records, or unsubscribes.
+        IllegalStateError: a listener does so.
     """
 
     def __init__(
@@ -116,7 +117,8 @@ class AsyncConsumer:
             pattern: a regular expression, in place of names.
             listener: is told of partitions that come and go, within `poll`.
 
-        Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
+        Raises:
+            IllegalStateError: there is no group id, or partitions are assigned by hand.
         """
         engine = await self._started()
         if topics is not None and not isinstance(topics, str):
@@ -125,10 +127,13 @@ class AsyncConsumer:
             await engine.subscribe(topics, pattern, listener)
 
     async def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed.
+        """Read exactly these, without the group's help.
 
         Args:
             partitions: (topic, number) pairs.
+
+        Raises:
+            IllegalStateError: the consumer is subscribed.
         """
         (await self._started()).assign(partitions)
 
@@ -200,11 +205,14 @@ class AsyncConsumer:
     async def seek(
         self, partition: TopicPartition | tuple[str, int], offset: int, leader_epoch: int = -1
     ) -> None:
-        """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned.
+        """Go on at `offset`.
 
         Args:
             partition: (topic, number).
             leader_epoch: of the record before it, by which a cut log is noticed (KIP-320); -1: unknown.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
         """
         (await self._started()).seek(TopicPartition(*partition), offset, leader_epoch)
 
@@ -219,11 +227,14 @@ class AsyncConsumer:
     async def position(
         self, partition: TopicPartition | tuple[str, int], timeout_ms: float | None = None
     ) -> int:
-        """The offset of the next record. Raises `ClientTimeoutError`.
+        """The offset of the next record.
 
         Args:
             partition: (topic, number).
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+
+        Raises:
+            ClientTimeoutError: it is not known in time.
         """
         return await (await self._started()).position(TopicPartition(*partition), timeout_ms)
 
@@ -248,7 +259,8 @@ class AsyncConsumer:
 
         Raises:
             CommitFailedError: the partitions belong to another member by now.
-            KafkaError, ClientTimeoutError.
+            KafkaError: what the coordinator says when it cannot be retried.
+            ClientTimeoutError: not done in time.
         """
         await (await self._started()).commit(offsets, timeout_ms)
 
@@ -309,7 +321,8 @@ class AsyncConsumer:
             timestamps_ms: (topic, number) → time, epoch milliseconds.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
 
-        Raises `IllegalArgumentError` for a negative time.
+        Raises:
+            IllegalArgumentError: a time is negative.
         """
         return await (await self._started()).offsets_for_times(timestamps_ms, timeout_ms)
 
@@ -335,12 +348,18 @@ class AsyncConsumer:
         return (await self._started()).metrics()
 
     async def enforce_rebalance(self) -> None:
-        """The next `poll` joins the group anew (KIP-568). Raises `IllegalStateError` unless subscribed."""
+        """The next `poll` joins the group anew (KIP-568).
+
+        Raises:
+            IllegalStateError: the consumer is not subscribed.
+        """
         (await self._started()).enforce_rebalance()
 
     async def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return what `AsyncProducer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError`
-        without a group.
+        """Return what `AsyncProducer.send_offsets_to_transaction` needs (KIP-447).
+
+        Raises:
+            IllegalStateError: there is no group.
         """
         return (await self._started()).group_needed().metadata()
 

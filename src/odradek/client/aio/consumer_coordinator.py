@@ -131,7 +131,8 @@ class ConsumerCoordinator:
 
         Returns: whether the member is in the group and up to date.
 
-        Raises `KafkaError` that cannot be retried.
+        Raises:
+            KafkaError: it cannot be retried.
         """
         while self.needs_poll:
             if self._fatal is not None:

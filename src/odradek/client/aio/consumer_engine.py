@@ -159,7 +159,11 @@ class ConsumerEngine:
     # Polling
 
     def need_open(self) -> None:
-        """Raise `ClosedError` if closed."""
+        """Check that the consumer is open.
+
+        Raises:
+            ClosedError: it is closed.
+        """
         if self.closed:
             raise ClosedError("the consumer is closed")
 
@@ -191,7 +195,10 @@ class ConsumerEngine:
     async def something_to_take(self, deadline: float) -> bool:
         """Do what is due, then wait until there is something to take, until `deadline` (monotonic ms).
 
-        What there is may turn out to be nothing that the application may see. Raises as `AsyncConsumer.poll`.
+        What there is may turn out to be nothing that the application may see.
+
+        Raises:
+            KafkaError: as `AsyncConsumer.poll`.
         """
         self._need_not_closing()
         if self.positions.how is Subscribing.NOT:
@@ -472,7 +479,11 @@ class ConsumerEngine:
         return wanted
 
     def group_needed(self) -> ConsumerCoordinator:
-        """Return the group. Raises `IllegalStateError` without one."""
+        """Return the group.
+
+        Raises:
+            IllegalStateError: there is none.
+        """
         if self.group is None:
             raise IllegalStateError("committed offsets belong to a group: configure group.id")
         return self.group
@@ -624,7 +635,11 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def at_least_one(limit: int) -> int:
-    """Return how many records to take. Raises `IllegalArgumentError` if that is less than one."""
+    """Return how many records to take.
+
+    Raises:
+        IllegalArgumentError: that is none.
+    """
     if limit < 1:
         raise IllegalArgumentError(f"at most {limit} records: take one at least")
     return limit

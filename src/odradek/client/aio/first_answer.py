@@ -69,7 +69,10 @@ def by_promise(
 async def first_answer(nodes: Iterable[int], ask: Callable[[int], Coroutine[Any, Any, T]]) -> T:
     """The first answer that comes. The next one is asked when the one before has failed or been silent.
 
-    Raises `NobodyAnswered`, `ClosedError` as soon as one of them does, and what is no `OdradekError`.
+    Raises:
+        NobodyAnswered: all have failed.
+        ClosedError: as soon as one of them does.
+        Exception: what is no `OdradekError`, at once.
     """
     loop = asyncio.get_running_loop()
     waiting = deque(nodes)

@@ -84,7 +84,11 @@ class GroupJoin:
         return outdated
 
     async def until_done(self) -> tuple[Generation, tuple[TopicPartition, ...]]:
-        """Join and sync until an assignment comes. Raises `KafkaError` that cannot be retried."""
+        """Join and sync until an assignment comes.
+
+        Raises:
+            KafkaError: it cannot be retried.
+        """
         failures = 0
         while True:
             try:

@@ -50,7 +50,11 @@ class GroupLink:
         self._cluster = cluster
 
     async def coordinator(self) -> Node:
-        """The coordinator, asked for once if unknown. Raises `KafkaError`."""
+        """The coordinator, asked for once if unknown.
+
+        Raises:
+            KafkaError: as `find_coordinator`.
+        """
         if self.node is None:
             self.node = await find_coordinator(self._cluster, self.group_id)
         return self.node
@@ -60,8 +64,10 @@ class GroupLink:
         self.node = None
 
     async def ask(self, message: Any, *, timeout_ms: float | None = None, at_most: int | None = None) -> Any:
-        """Ask the coordinator once. Raises `KafkaError`; a broken connection makes the coordinator
-        unknown.
+        """Ask the coordinator once. A broken connection makes the coordinator unknown.
+
+        Raises:
+            KafkaError: it cannot be asked.
         """
         node = await self.coordinator()
         try:
@@ -73,7 +79,11 @@ class GroupLink:
             raise
 
     async def connection(self) -> Any:
-        """A connection to the coordinator. Raises as `ask`."""
+        """A connection to the coordinator.
+
+        Raises:
+            KafkaError: as `ask`.
+        """
         node = await self.coordinator()
         try:
             return await self._cluster.connection(node.id, COORDINATOR)
@@ -82,7 +92,11 @@ class GroupLink:
             raise
 
     async def sent(self, future: asyncio.Future[Any]) -> Any:
-        """The answer to what was sent on such a connection. Raises as `ask`."""
+        """The answer to what was sent on such a connection.
+
+        Raises:
+            KafkaError: as `ask`.
+        """
         try:
             return await future
         except ConnectionFailedError:

@@ -37,7 +37,9 @@ async def retry(
         what: for the message.
         also: codes that count as retriable here.
 
-    Raises `ClientTimeoutError` after `timeout_ms`, with the last error; other errors at once.
+    Raises:
+        ClientTimeoutError: `timeout_ms` has passed; has the last error.
+        KafkaError: it is not retriable; at once.
     """
     deadline = cluster.now_ms() + timeout_ms
     backoff = Backoff(cluster.config.retry_backoff_ms, cluster.config.retry_backoff_max_ms)
@@ -74,7 +76,8 @@ async def retry(
 def by_leader(cluster: Cluster, partitions: Mapping[TopicPartition, T]) -> dict[int, dict[TopicPartition, T]]:
     """Sort by the broker that leads.
 
-    Raises a retriable `KafkaError`, having asked for metadata, where a leader is not known.
+    Raises:
+        KafkaError: a leader is not known; where that can be retried, metadata has been asked for.
     """
     grouped: dict[int, dict[TopicPartition, T]] = {}
     for tp, value in partitions.items():
@@ -127,7 +130,9 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """The offset for a time (or LATEST, EARLIEST …) of each partition; offset -1 where no record is that new.
 
-    Raises `KafkaError`, `ClientTimeoutError`.
+    Raises:
+        KafkaError: as `list_offsets_once`, if it cannot be retried.
+        ClientTimeoutError: not done in time.
     """
     offsets: dict[TopicPartition, OffsetAndTimestamp] = {}
     await cluster.check_partitions(timestamps, timeout_ms)

@@ -204,7 +204,10 @@ class AsyncProducer:
         """Send all that waits and wait until its fate is known; failures stay with their futures.
 
         Args:
-            timeout: seconds. Raises `ClientTimeoutError` when it passes.
+            timeout: seconds.
+
+        Raises:
+            ClientTimeoutError: `timeout` has passed.
         """
         engine = self._started()
         try:
@@ -260,7 +263,11 @@ class AsyncProducer:
         return await self._started().transactions.complete(prepared)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The partitions of a topic. Raises as `send`."""
+        """The partitions of a topic.
+
+        Raises:
+            KafkaError: as `send`.
+        """
         engine = self._started()
         await engine.cluster.topic_partitions(topic, self._config.max_block_ms)
         return partition_infos(engine, topic)
@@ -273,7 +280,8 @@ class AsyncProducer:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
         fails. An open transaction is aborted, unless it was being committed. See `Producer.close`.
 
-        Raises `UndeliveredError`.
+        Raises:
+            UndeliveredError: sends failed of which the application has not heard.
         """
         await self._close(timeout, sys.exception())
 

@@ -183,7 +183,11 @@ class ProducerEngine:
 
     @property
     def transactions(self) -> Transactions:
-        """Return the producer's transactions. Raises `IllegalStateError` without a `transactional_id`."""
+        """Return the producer's transactions.
+
+        Raises:
+            IllegalStateError: it has none.
+        """
         if self._transactions is None:
             raise no_transactions()
         return self._transactions
@@ -202,7 +206,9 @@ class ProducerEngine:
     ) -> SerializedRecord:
         """Run interceptors and serializers, and check sizes.
 
-        Raises `SerializationError`, `MessageTooLargeError`, `ClosedError`, `IllegalArgumentError`.
+        Raises:
+            SerializationError, MessageTooLargeError, IllegalArgumentError: this record cannot be sent.
+            ClosedError: the producer is closed.
         """
         if self.closed:
             raise ClosedError("the producer is closed")
@@ -272,8 +278,10 @@ class ProducerEngine:
         Returns: the record's future. None: the partition is not known (see `knows_partition`); or there is no
         room; or a transaction began or ended meanwhile, and the next try will do.
 
-        Raises `ClosedError`; `IllegalArgumentError` for a partition chosen by a partitioner that the topic
-        does not have; outside a transaction, or after one failed, as `TransactionManager.add_partition`.
+        Raises:
+            ClosedError: the producer is closed.
+            IllegalArgumentError: a partitioner chose a partition that the topic does not have.
+            KafkaError: as `TransactionManager.add_partition`, outside a transaction or after one failed.
         """
         # Read first: what is looked at from here on may be out of date when the record is appended. Then
         # `append` sees another round, and nothing has happened.
@@ -362,7 +370,11 @@ class ProducerEngine:
         self.sender.wake()
 
     def append_if_room(self, built: Built) -> BatchOutcome | None:
-        """Queue a whole record batch if there is room; None if not. Raises as `try_append`."""
+        """Queue a whole record batch if there is room; None if not.
+
+        Raises:
+            KafkaError: as `try_append`.
+        """
         if self.closed:
             raise ClosedError("the producer is closed")
         with self.lock:
@@ -373,7 +385,11 @@ class ProducerEngine:
         return outcome
 
     def append_built(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> BatchOutcome:
-        """Queue a whole record batch. Raises as `try_append`."""
+        """Queue a whole record batch.
+
+        Raises:
+            KafkaError: as `try_append`.
+        """
         if self.manager is not None:
             self.manager.add_partition(tp)
             # The batch gets its transactional bit and its checksum in place (`ProducerBatch.adopt`).
@@ -471,7 +487,11 @@ class ProducerEngine:
         await self.flush()
 
     def tell_undelivered(self, *, raises: bool) -> None:
-        """Raise `UndeliveredError` if sends failed of which the application has not heard, or log it."""
+        """Tell of failed sends of which the application has not heard: by an exception, or in the log.
+
+        Raises:
+            UndeliveredError: there are such sends.
+        """
         problem = self.sender.state.undelivered.take()
         if problem is None:
             return
@@ -529,7 +549,8 @@ async def wait_for_partition(
 ) -> None:
     """Wait until a topic (and, if given, a partition that it did not have) is in the metadata.
 
-    Raises as `Cluster.topic_partitions`.
+    Raises:
+        KafkaError: as `Cluster.topic_partitions`.
     """
     numbers = await engine.cluster.look_for_partition(topic, partition, deadline - engine.now_ms())
     if partition is not None and partition not in numbers:
@@ -539,7 +560,11 @@ async def wait_for_partition(
 
 
 async def look_up_plan(engine: ProducerEngine, plan: ArrowPlan, deadline: float) -> None:
-    """Look up the topics and partitions that a plan names. Raises as `Cluster.look_for_partition`."""
+    """Look up the topics and partitions that a plan names.
+
+    Raises:
+        KafkaError: as `Cluster.look_for_partition`.
+    """
     for topic, partition in (*((topic, None) for topic in plan.topics), *plan.named):
         await engine.cluster.look_for_partition(topic, partition, deadline - engine.now_ms())
 

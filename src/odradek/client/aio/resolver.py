@@ -95,7 +95,11 @@ class PositionResolver:
             self._changed()
 
     async def _once(self) -> None:
-        """One try for everything. Raises the first error, after the rest was done."""
+        """One try for everything.
+
+        Raises:
+            OdradekError: the first one, after the rest was done.
+        """
         unresolved = self._positions.unresolved()
         await self._committed([p for p in unresolved if p.needs_committed])
         problem = await self._reset([p for p in unresolved if p.reset is not None])

@@ -243,7 +243,7 @@ class Transactions:
 
     async def close(self) -> None:
         """End what is open, so that nobody has to wait for it to time out: abort it, unless it is being
-        committed. Raises nothing.
+        committed. Never raises.
         """
         if self.manager.is_open and self.manager.producer_id >= 0:
             try:

@@ -82,11 +82,14 @@ class Gate:
     """The lock around what the sender changes and appending threads must not see half done.
 
     The thread inside the gate runs Python code, and so perhaps a finalizer or, if it is the main thread, a
-    signal's handler. Those must not come in again, and cannot wait: the gate raises `IllegalStateError`.
-    (With the compiled kernel appending threads are never inside.)
+    signal's handler. Those must not come in again, and cannot wait. (With the compiled kernel appending
+    threads are never inside.)
 
     Args:
         lock: an `RLock`, held inside.
+
+    Raises:
+        IllegalStateError: by `check_not_inside` and `wait`, in the thread that is inside.
     """
 
     def __init__(self, lock: Any) -> None:
@@ -105,12 +108,20 @@ class Gate:
         return bool(self._lock._is_owned())
 
     def check_not_inside(self) -> None:
-        """Raise `IllegalStateError` in the thread that is inside."""
+        """Check that this thread is not inside.
+
+        Raises:
+            IllegalStateError: it is.
+        """
         if self.is_inside():
             raise IllegalStateError(INSIDE)
 
     def wait(self) -> None:
-        """Wait until nobody is inside. Raises as `check_not_inside`."""
+        """Wait until nobody is inside.
+
+        Raises:
+            IllegalStateError: this thread is inside.
+        """
         with self:
             pass
 
@@ -145,7 +156,11 @@ class OpenBatch:
         self._future_class = future_class
 
     def append(self, timestamp: int, key: Any, value: Any, headers: Any, callback: Any) -> Any:
-        """Add a record and give its future. Raises `ValueError` for a negative timestamp other than -1."""
+        """Add a record and give its future.
+
+        Raises:
+            ValueError: a timestamp is negative, and not -1.
+        """
         if not -1 <= timestamp <= _MAX_TIMESTAMP:
             raise ValueError(f"invalid timestamp {timestamp}")
         # The format has timestamps as deltas to the first record's, so these may be negative.

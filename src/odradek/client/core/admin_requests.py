@@ -117,7 +117,11 @@ def alter_configs_request(
 def incremental_alter_configs_request(
     wanted: Mapping[tuple[int, str], Mapping[str, Any]], validate_only: bool
 ) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
-    """See `AsyncAdmin.incremental_alter_configs`. Raises `IllegalArgumentError` for an unknown operation."""
+    """See `AsyncAdmin.incremental_alter_configs`.
+
+    Raises:
+        IllegalArgumentError: an operation is not known.
+    """
     resources = []
     for (kind, name), values in wanted.items():
         configs = []

@@ -63,8 +63,10 @@ class Chunk:
     def take(self, limit: int, check_crcs: bool) -> tuple[list[ConsumerRecord], bool]:
         """Up to `limit` records from the position on. Returns (records, whether the chunk is used up).
 
-        The position moves past what is returned. Raises `KafkaError` for a batch that is damaged; the
-        position then stands before it.
+        The position moves past what is returned.
+
+        Raises:
+            KafkaError: a batch is damaged; the position then stands before it.
         """
         position = self.position
         self._catch_up()
@@ -101,7 +103,10 @@ class Chunk:
     def upcoming(self, limit: int, check_crcs: bool) -> list[ConsumerRecord]:
         """Return up to `limit` records from the position on; none means that the chunk is used up.
 
-        The position passes only what is not for the application. Raises as `take`.
+        The position passes only what is not for the application.
+
+        Raises:
+            KafkaError: as `take`.
         """
         self._catch_up()
         if not self._pending:

@@ -98,7 +98,8 @@ class ConnectionState:
     def receive(self, frame: Any) -> tuple[InFlight, Any]:
         """Match a frame with the oldest request and decode it.
 
-        Raises `ProtocolError`: nobody asked, or the ids differ, or the bytes are not the answer.
+        Raises:
+            ProtocolError: nobody asked, or the ids differ, or the bytes are not the answer.
         """
         if not self.in_flight:
             raise ProtocolError("a response came that nobody asked for")
@@ -183,8 +184,10 @@ class ConnectionState:
         Returned `Work` is to be done where waiting is allowed, by `work_off`; what comes of it goes to
         `worked_off`.
 
-        Raises `ProtocolError` on nonsense, `SaslAuthenticationError` if the login fails, `KafkaError` if the
-        broker refuses for another reason.
+        Raises:
+            ProtocolError: the answer is nonsense.
+            SaslAuthenticationError: the login fails.
+            KafkaError: the broker refuses for another reason.
         """
         if self._login is not None:
             return self._go_on_with_login(self._login, frame)
@@ -258,7 +261,11 @@ class ConnectionState:
         return step if isinstance(step, Work) else self.worked_off(step)
 
     def work_off(self, work: Work) -> Buffers:
-        """Do what may take its time, in whatever thread. Raises as `continue_handshake`."""
+        """Do what may take its time, in whatever thread.
+
+        Raises:
+            KafkaError: as `continue_handshake`.
+        """
         try:
             return work.run()
         except KafkaError as error:

@@ -168,7 +168,11 @@ def settles_here(owes: Callable[[BatchOutcome], bool]) -> None:
 
 
 def check_may_wait(outcome: BatchOutcome) -> None:
-    """Raise `IllegalStateError` in the thread that settles it, which would wait for itself for ever."""
+    """Check that this thread may wait for the outcome.
+
+    Raises:
+        IllegalStateError: it is the thread that settles it, and would wait for itself for ever.
+    """
     owing = getattr(_settled_here, "owing", ())
     if owing and any((owes := method()) is not None and owes(outcome) for method in owing):
         raise IllegalStateError(
@@ -225,7 +229,11 @@ class DeliveryMethods:
         return self.metadata()
 
     def exception(self, timeout: float | None = None) -> Exception | None:
-        """Wait and return why the record was not written; None if it was. Raises as `result` on timeout."""
+        """Wait and return why the record was not written; None if it was.
+
+        Raises:
+            ClientTimeoutError, IllegalStateError: as `result`.
+        """
         while (outcome := self._final()) is None:
             check_may_wait(self._outcome)
             bell = Bell()

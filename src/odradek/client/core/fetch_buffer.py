@@ -98,8 +98,10 @@ class FetchBuffer:
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records. Those of paused partitions wait on.
 
-        Raises `KafkaError` for damaged data, `SerializationError` if a deserializer refuses: the position
-        then stands at that record, to be skipped with `seek`.
+        Raises:
+            KafkaError: the data is damaged.
+            SerializationError: a deserializer refuses; the position then stands at that record, to be skipped
+                with `seek`.
         """
         self.come_back()
         out: list[ConsumerRecord] = []
@@ -183,7 +185,9 @@ class FetchBuffer:
             current: what `come_back` returned, if it was called before: an `interrupt` since then counts.
             guard: entered wherever records are opened; raises if somebody else does so.
 
-        Raises as `take`, and as `guard`.
+        Raises:
+            KafkaError: as `take`.
+            Exception: what `guard` raises.
         """
         if current is None:
             current = self.come_back()

@@ -45,7 +45,8 @@ class AbortedFilter:
 def end_of_fetched(records: Any, from_offset: int) -> int:
     """The offset after the last whole batch or message; `from_offset` if there is none at or after it.
 
-    Raises `KafkaError` as `iter_entries` does, unless what precedes the damage gets the reader on.
+    Raises:
+        KafkaError: as `iter_entries`, unless what precedes the damage gets the reader on.
     """
     next_offset = from_offset
     try:

@@ -25,7 +25,11 @@ def coordinator_in(response: Any) -> Any:
 
 
 def learn_coordinator(metadata: MetadataCache, response: Any) -> Node:
-    """The coordinator, which is among the known brokers then. Raises `KafkaError` for an error."""
+    """The coordinator, which is among the known brokers then.
+
+    Raises:
+        KafkaError: the answer is an error.
+    """
     answer = coordinator_in(response)
     if answer.error_code:
         raise error_for(answer.error_code, answer.error_message or None)

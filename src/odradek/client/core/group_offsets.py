@@ -44,7 +44,11 @@ def offset_fetch_request(
 
 
 def committed_in(answer: Any, version: int) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets in an answer for one group; partitions without one are left out. Raises `KafkaError`."""
+    """The offsets in an answer for one group; partitions without one are left out.
+
+    Raises:
+        KafkaError: the answer is an error, or has one for a partition.
+    """
     if version >= 8:
         answer = answer.groups[0]
     if answer.error_code:

@@ -45,7 +45,11 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: Any, group_instance_id: str | None = None) -> Subscription:
-    """Read a member's subscription. Raises `ProtocolError`."""
+    """Read a member's subscription.
+
+    Raises:
+        ProtocolError: the bytes are none.
+    """
     version = _version(data)
     message, _ = ConsumerProtocolSubscription.decode_from(data, version, 2)
     return Subscription(
@@ -70,7 +74,11 @@ def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes | N
 
 
 def decode_assignment(data: Any) -> tuple[TopicPartition, ...]:
-    """The partitions of an assignment; none for empty bytes. Raises `ProtocolError`."""
+    """The partitions of an assignment; none for empty bytes.
+
+    Raises:
+        ProtocolError: the bytes are none.
+    """
     if not len(data):
         return ()
     message, _ = ConsumerProtocolAssignment.decode_from(data, _version(data), 2)

@@ -90,8 +90,9 @@ class Ownership:
             caller: the thread, or the task.
             nested: whether it may be made amid another one of the same caller.
 
-        Raises `ConcurrentModificationError` if another caller is inside, `IllegalStateError` for a call that
-        may not be nested.
+        Raises:
+            ConcurrentModificationError: another caller is inside.
+            IllegalStateError: the call may not be nested.
         """
         entry = Entry(self, name, caller)
         holder = self._holder.setdefault("", entry)

@@ -62,8 +62,10 @@ _BY_NAME: dict[str, Callable[[], Partitioner] | None] = {
 
 
 def resolve_partitioner(value: Any) -> Partitioner | None:
-    """A config value: None, a callable, or a name ('roundrobin', or Kafka's class name). Raises
-    `ConfigError`.
+    """A config value: None, a callable, or a name ('roundrobin', or Kafka's class name).
+
+    Raises:
+        ConfigError: it is something else.
     """
     if value is None or (callable(value) and not isinstance(value, type)):
         return value

@@ -195,8 +195,10 @@ class SubscriptionState:
     # Subscription
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """Subscribe by name. Returns whether that changes anything. Raises `IllegalStateError` if another way
-        is in use.
+        """Subscribe by name. Returns whether that changes anything.
+
+        Raises:
+            IllegalStateError: another way is in use.
         """
         self._use(Subscribing.TOPICS)
         new = frozenset(topics)
@@ -205,7 +207,11 @@ class SubscriptionState:
         return changed
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """Subscribe to the topics whose whole name matches. Raises as `subscribe`."""
+        """Subscribe to the topics whose whole name matches.
+
+        Raises:
+            IllegalStateError: another way is in use.
+        """
         self._use(Subscribing.PATTERN)
         self.pattern = pattern
 
@@ -224,7 +230,11 @@ class SubscriptionState:
         return changed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions by hand. Raises as `subscribe`."""
+        """Assign partitions by hand.
+
+        Raises:
+            IllegalStateError: another way is in use.
+        """
         self._use(Subscribing.ASSIGNED)
         self.set_assignment(partitions)
 
@@ -273,8 +283,10 @@ class SubscriptionState:
         return iter(list(self.assigned.values()))
 
     def apply_policy(self, position: Position) -> None:
-        """There is no committed offset, or it is out of range. Raises `NoOffsetForPartitionError` for
-        'none'.
+        """There is no committed offset, or it is out of range.
+
+        Raises:
+            NoOffsetForPartitionError: the policy is 'none'.
         """
         timestamp = RESET_TIMESTAMP.get(self._reset_policy)
         if timestamp is None:
@@ -333,7 +345,8 @@ class SubscriptionState:
         """Go on at the beginning of a topic that was made anew, as what was fetched of the old one is used
         up. All of the new one was written since, whatever the policy says of a beginning.
 
-        Raises `TopicRecreatedError` if there is no policy.
+        Raises:
+            TopicRecreatedError: there is no policy.
         """
         told = (
             f"{position.tp}: the topic was deleted and made anew (its id is another one), and offset "
@@ -352,7 +365,8 @@ class SubscriptionState:
         If that is not below the position, the position is good. Else the log was cut: reading goes on at the
         cut, or where the policy says if the leader does not know the epoch at all.
 
-        Raises `LogTruncationError` if there is no policy.
+        Raises:
+            LogTruncationError: there is no policy.
         """
         assert position.offset is not None
         if epoch >= 0 and end_offset >= position.offset:

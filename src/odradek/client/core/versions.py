@@ -203,8 +203,9 @@ class NodeVersions:
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
         """The newest common version of `key`, within the caller's own bounds.
 
-        Raises `UnsupportedByBrokerError`, which names both ranges, and the release that brought what is
-        missing.
+        Raises:
+            UnsupportedByBrokerError: there is none; names both ranges, and the release that brought what is
+                missing.
         """
         theirs = self.ranges.get(key)
         if theirs is None:

@@ -183,7 +183,7 @@ class Admin:
         def api_versions(self, node_id: int | None = ...) -> list[ApiVersionRange]: ...
 
     def close(self) -> None:
-        """Close the connections. Calls under way in other threads raise `ClosedError`."""
+        """Close the connections. Calls under way in other threads end with `ClosedError`."""
         if self._thread.left_in is not None:
             return
         self._closed = True

@@ -56,7 +56,11 @@ class Call(Generic[T]):
             self._cancel(self)
 
     def result(self, timeout_s: float | None = None) -> T:
-        """Wait for the result and return it, or raise the coroutine's error. Raises `TimeoutError`."""
+        """Wait for the result and return it, or raise the coroutine's error.
+
+        Raises:
+            TimeoutError: there is none in time.
+        """
         if not self._done:
             bell = Bell()
             self.ring_when_done(bell)

@@ -64,10 +64,9 @@ class Consumer:
     With a group, `poll` (or iteration) must go on at least every `max_poll_interval_ms`: rebalances happen,
     listeners are called and offsets are committed there. Heartbeats and fetching go on in the background.
 
-    Of the calls that wait, or change something, one is under way at a time: a second thread's raises
-    `ConcurrentModificationError`. `wakeup` and `close` may be called from anywhere, and end a call that
-    waits. A listener, a callback or a signal's handler may make calls that take no records; amid the taking
-    of records (deserializers, interceptors) only calls that ask.
+    Of the calls that wait, or change something, one is under way at a time. `wakeup` and `close` may be
+    called from anywhere, and end a call that waits. A listener, a callback or a signal's handler may make
+    calls that take no records; amid the taking of records (deserializers, interceptors) only calls that ask.
 
     Args:
         topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
@@ -76,6 +75,7 @@ class Consumer:
 
     Raises:
         ConfigError: a config that cannot be used.
+        ConcurrentModificationError: by such a call from a second thread.
     """
 
     def __init__(
@@ -122,7 +122,8 @@ class Consumer:
             pattern: a regular expression, in place of names.
             listener: is told of partitions that come and go, within `poll`.
 
-        Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
+        Raises:
+            IllegalStateError: there is no group id, or partitions are assigned by hand.
         """
         # Read in this thread: an iterator of the application's must not run in the other one.
         if topics is not None and not isinstance(topics, str):
@@ -133,10 +134,13 @@ class Consumer:
             self._thread.run(self._engine.subscribe(topics, pattern, listener))
 
     def assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
-        """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed.
+        """Read exactly these, without the group's help.
 
         Args:
             partitions: (topic, number) pairs.
+
+        Raises:
+            IllegalStateError: the consumer is subscribed.
         """
         with self._thread.entering("assign", changes=True):
             self._thread.call(self._engine.assign, list(partitions))
@@ -270,11 +274,14 @@ class Consumer:
     # Positions
 
     def seek(self, partition: TopicPartitionLike, offset: int, leader_epoch: int = -1) -> None:
-        """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned.
+        """Go on at `offset`.
 
         Args:
             partition: (topic, number).
             leader_epoch: of the record before it, by which a cut log is noticed (KIP-320); -1: unknown.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
         """
         with self._thread.entering("seek", changes=True):
             self._thread.call(self._engine.seek, TopicPartition(*partition), offset, leader_epoch)
@@ -290,11 +297,14 @@ class Consumer:
             self._thread.call(self._engine.seek_to, LATEST, partitions)
 
     def position(self, partition: TopicPartitionLike, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record. Raises `ClientTimeoutError`.
+        """Return the offset of the next record.
 
         Args:
             partition: (topic, number).
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+
+        Raises:
+            ClientTimeoutError: it is not known in time.
         """
         with self._thread.entering("position"):
             return self._thread.run(self._engine.position(TopicPartition(*partition), timeout_ms), wakes=True)
@@ -324,7 +334,8 @@ class Consumer:
 
         Raises:
             CommitFailedError: the partitions belong to another member by now.
-            KafkaError, ClientTimeoutError.
+            KafkaError: what the coordinator says when it cannot be retried.
+            ClientTimeoutError: not done in time.
         """
         with self._thread.entering("commit", changes=True):
             self._thread.run(self._engine.commit(offsets, timeout_ms), wakes=True)
@@ -398,7 +409,8 @@ class Consumer:
             timestamps_ms: (topic, number) → time, epoch milliseconds.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
 
-        Raises `IllegalArgumentError` for a negative time.
+        Raises:
+            IllegalArgumentError: a time is negative.
         """
         with self._thread.entering("offsets_for_times"):
             return self._thread.run(self._engine.offsets_for_times(timestamps_ms, timeout_ms), wakes=True)
@@ -426,14 +438,19 @@ class Consumer:
         return self._engine.metrics()
 
     def enforce_rebalance(self) -> None:
-        """Let the next `poll` join the group anew (KIP-568). Raises `IllegalStateError` unless subscribed."""
+        """Let the next `poll` join the group anew (KIP-568).
+
+        Raises:
+            IllegalStateError: the consumer is not subscribed.
+        """
         with self._thread.entering("enforce_rebalance", changes=True):
             self._thread.call(self._engine.enforce_rebalance)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the argument of `Producer.send_offsets_to_transaction` (KIP-447).
 
-        Raises `IllegalStateError` without a group.
+        Raises:
+            IllegalStateError: there is no group.
         """
         return self._engine.group_needed().metadata()
 

@@ -88,7 +88,12 @@ class ConsumerThread:
     # Who may call
 
     def check(self) -> None:
-        """Raise `ClosedError`; `IllegalStateError` in a process that was forked."""
+        """Check that the consumer can be used.
+
+        Raises:
+            ClosedError: it is closed.
+            IllegalStateError: in a process that was forked.
+        """
         self.loop_thread.check_process()
         if self.closed or (self._closer and threading.get_ident() != self._closer.get("")):
             raise ClosedError("the consumer is closed")
@@ -101,7 +106,10 @@ class ConsumerThread:
             nested: whether it may be made amid another one of the same thread.
             changes: it changes, or commits, positions: not while records are being taken.
 
-        Raises `ConcurrentModificationError`, `IllegalStateError`, `ClosedError`.
+        Raises:
+            ConcurrentModificationError: another thread is inside.
+            IllegalStateError: the call may not be made here, or in a process that was forked.
+            ClosedError: the consumer is closed.
         """
         self.check()
         self.loop_thread.check_not_inside(name)
@@ -199,7 +207,11 @@ class ConsumerThread:
         self._ring()
 
     def check_wakeup(self) -> None:
-        """Raise `WakeupError`, once for however many `wake_up`."""
+        """Tell of `wake_up`, once for however many calls.
+
+        Raises:
+            WakeupError: it was called.
+        """
         if self._woken:
             self._woken = False
             raise WakeupError("wakeup was called")

@@ -37,7 +37,7 @@ _threads: weakref.WeakSet[LoopThread] = weakref.WeakSet()
 
 
 class LoopThread:
-    """Starts at once; `stop` ends it, and with it all that was submitted: that raises `ClosedError` then.
+    """Starts at once; `stop` ends it, and what was submitted fails with `ClosedError`.
 
     In a process that was forked it is not there: whoever asks it is told so. The loop is left alone then, as
     it shares its sockets, and what it waits for, with that of the other process.
@@ -93,7 +93,11 @@ class LoopThread:
         return threading.get_ident() == self._thread.ident
 
     def check_process(self) -> None:
-        """Raise `IllegalStateError` in a process that was forked after the client was made."""
+        """Check that the process is the one in which the client was made.
+
+        Raises:
+            IllegalStateError: it was forked after that.
+        """
         if self.left_in is not None:
             raise IllegalStateError(
                 f"the client is that of process {self.left_in}, of which this one is a fork: its thread and "
@@ -101,7 +105,11 @@ class LoopThread:
             )
 
     def check_not_inside(self, what: str = "a blocking call") -> None:
-        """Raise `IllegalStateError` in the thread itself, which would wait for itself for ever."""
+        """Check that another thread asks.
+
+        Raises:
+            IllegalStateError: it is the thread itself, which would wait for itself for ever.
+        """
         if self.is_current:
             raise IllegalStateError(
                 f"{what} from the client's own I/O thread (a callback, or a finalizer that happens to run in "
@@ -160,7 +168,8 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Run a coroutine in the loop and wait. An interrupt (Ctrl-C) cancels it.
 
-        Raises `TimeoutError` if that is over first.
+        Raises:
+            TimeoutError: `timeout_s` has passed.
         """
         try:
             self.check_not_inside()

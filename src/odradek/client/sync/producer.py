@@ -236,7 +236,9 @@ class Producer:
 
         Returns: an `ArrowDelivery`; `result(timeout)` waits and gives the number of rows.
 
-        Raises as `send`; `IllegalArgumentError` for columns of other types.
+        Raises:
+            KafkaError: as `send`.
+            IllegalArgumentError: columns are of other types.
         """
         from odradek.client.arrow import ArrowDelivery, plan_rows
 
@@ -276,9 +278,11 @@ class Producer:
         """Send all that waits and wait until its fate is known; failures stay with their futures.
 
         Args:
-            timeout: seconds. Raises `ClientTimeoutError` when it passes.
+            timeout: seconds.
 
-        Raises `IllegalStateError` in a delivery callback, which what is flushed waits for (KIP-1118).
+        Raises:
+            ClientTimeoutError: `timeout` has passed.
+            IllegalStateError: in a delivery callback, which what is flushed waits for (KIP-1118).
         """
         try:
             self._run(self._engine.flush(), timeout)
@@ -291,13 +295,15 @@ class Producer:
         """Get a producer id, once, before the first transaction. The producer that had the `transactional_id`
         before is fenced, and its open transaction aborted.
 
+        All transactional calls raise the same errors.
+
         Args:
             keep_prepared: a transaction that was prepared is left as it is, to be ended by
                 `complete_transaction` (KIP-939).
 
         Returns: that transaction; empty if there is none.
 
-        Raises (as all transactional calls):
+        Raises:
             IllegalStateError: the producer has no `transactional_id`, or the call does not fit the call
                 before.
             KafkaError: with `fatal`, the producer is to be closed (`ProducerFencedError`: another producer
@@ -336,13 +342,16 @@ class Producer:
             group: what `Consumer.group_metadata()` gives; by it the coordinator refuses a consumer that was
                 rebalanced out (KIP-447; brokers before 2.5 know the group alone). Or a group id.
 
-        Raises `CommitFailedError` if the group has moved on: abort, and read again from what is committed.
+        Raises:
+            CommitFailedError: the group has moved on: abort, and read again from what is committed.
         """
         self._run(self._engine.transactions.send_offsets(offsets, group))
 
     def commit_transaction(self) -> None:
-        """Wait for all records, and commit. Raises the error of a record that could not be written: abort
-        then.
+        """Wait for all records, and commit.
+
+        Raises:
+            KafkaError: the error of a record that could not be written: abort then.
         """
         self._run(self._engine.transactions.commit())
 
@@ -368,7 +377,11 @@ class Producer:
         return self._run(self._engine.transactions.complete(prepared))
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """Return the partitions of a topic. Raises as `send`."""
+        """Return the partitions of a topic.
+
+        Raises:
+            KafkaError: as `send`.
+        """
         self._run(self._engine.cluster.topic_partitions(topic, self._config.max_block_ms))
         return partition_infos(self._engine, topic)
 

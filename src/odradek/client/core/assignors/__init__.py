@@ -27,8 +27,9 @@ _BY_NAME: dict[str, type[Assignor]] = {
 def resolve_assignors(values: Iterable[Any]) -> list[Assignor]:
     """A `partition.assignment.strategy`: names (Kafka's class names too), classes or objects.
 
-    Raises `ConfigError`: an unknown name, none at all, two of the same name, or no rebalance protocol that
-    all of them support.
+    Raises:
+        ConfigError: an unknown name, none at all, two of the same name, or no rebalance protocol that all of
+            them support.
     """
     assignors: list[Assignor] = []
     for value in values:
@@ -47,8 +48,10 @@ def resolve_assignors(values: Iterable[Any]) -> list[Assignor]:
 
 
 def common_protocol(assignors: Iterable[Assignor]) -> RebalanceProtocol:
-    """The newest rebalance protocol that all of them support (KIP-429). Raises `ConfigError` if there is
-    none.
+    """The newest rebalance protocol that all of them support (KIP-429).
+
+    Raises:
+        ConfigError: there is none.
     """
     common = set(RebalanceProtocol)
     for assignor in assignors:

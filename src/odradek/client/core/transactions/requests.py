@@ -108,7 +108,11 @@ def at_least(request: TxnRequest, me: Identity) -> int | None:
 
 
 def build(request: TxnRequest, me: Identity, versions: NodeVersions) -> tuple[Any, int]:
-    """The message and its version. Raises `UnsupportedByBrokerError`."""
+    """The message and its version.
+
+    Raises:
+        UnsupportedByBrokerError: the broker has no version of it that will do.
+    """
     version = versions.pick(request.api, *_bounds(request, me))
     return _BUILDERS[request.api](request, me, version), version
 

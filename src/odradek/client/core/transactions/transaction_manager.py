@@ -87,7 +87,10 @@ class TransactionManager(TransactionStateMachine):
 
     def init_transactions(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
         """Get a producer id. The producer that had the transactional id before is fenced; its transaction is
-        aborted, or with `keep_prepared` taken over if it is prepared. Raises as the other calls.
+        aborted, or with `keep_prepared` taken over if it is prepared.
+
+        Raises:
+            IllegalStateError, OdradekError: as `begin`.
         """
         call, again = self._cached("init_transactions")
         if not again:
@@ -119,7 +122,9 @@ class TransactionManager(TransactionStateMachine):
         Args:
             v2: the cluster has finalised `transaction.version` 2 or higher; None: as far as was known before.
 
-        Raises `IllegalStateError`, or the error that stands in the way.
+        Raises:
+            IllegalStateError: the call does not fit the one before.
+            OdradekError: the error that stands in the way.
         """
         self._nothing_pending("begin_transaction")
         self._check()
@@ -129,7 +134,11 @@ class TransactionManager(TransactionStateMachine):
         self._begun = True
 
     def add_partition(self, tp: TopicPartition) -> None:
-        """Let a partition join the transaction, before a record is queued for it. Raises as `begin`."""
+        """Let a partition join the transaction, before a record is queued for it.
+
+        Raises:
+            IllegalStateError, OdradekError: as `begin`.
+        """
         if self.has_joined(tp):
             return
         self._nothing_pending("send")
@@ -150,7 +159,11 @@ class TransactionManager(TransactionStateMachine):
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TransactionalRequestResult:
-        """Commit a group's offsets with the transaction. Raises as `begin`."""
+        """Commit a group's offsets with the transaction.
+
+        Raises:
+            IllegalStateError, OdradekError: as `begin`.
+        """
         self._nothing_pending("send_offsets_to_transaction")
         self._check()
         if self.state is not TxnState.IN_TRANSACTION:
@@ -168,7 +181,10 @@ class TransactionManager(TransactionStateMachine):
 
     def prepare(self) -> PreparedTxnState:
         """Prepare the transaction: from now on it can only be ended. The shell has seen to it that all
-        records are acknowledged. Raises as `begin`.
+        records are acknowledged.
+
+        Raises:
+            IllegalStateError, OdradekError: as `begin`.
         """
         self._nothing_pending("prepare_transaction")
         self._check()
@@ -179,18 +195,27 @@ class TransactionManager(TransactionStateMachine):
         return self.prepared
 
     def commit(self) -> TransactionalRequestResult:
-        """End the transaction: everything counts. Raises as `begin`."""
+        """End the transaction: everything counts.
+
+        Raises:
+            IllegalStateError, OdradekError: as `begin`.
+        """
         return self._end("commit_transaction", commit=True)
 
     def abort(self) -> TransactionalRequestResult:
-        """End the transaction: nothing counts. Raises as `begin`, but for an error that asks for just
-        this.
+        """End the transaction: nothing counts.
+
+        Raises:
+            IllegalStateError, OdradekError: as `begin`, but for an error that asks for just this.
         """
         return self._end("abort_transaction", commit=False)
 
     def complete(self, prepared: PreparedTxnState) -> TransactionalRequestResult:
         """End a prepared transaction: commit it if it is the one that was decided on, else abort it
-        (KIP-939). Raises as `begin`.
+        (KIP-939).
+
+        Raises:
+            IllegalStateError, OdradekError: as `begin`.
         """
         call, again = self._cached("complete_transaction")
         if again:

@@ -43,7 +43,11 @@ class TransactionalRequestResult:
             waiter()
 
     def outcome(self) -> None:
-        """To be called by the application's shell once it is done. Raises its error."""
+        """To be called by the application's shell once it is done.
+
+        Raises:
+            OdradekError: its error.
+        """
         assert self.done
         self.acked = True
         if self.error is not None:
