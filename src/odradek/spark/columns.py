@@ -8,9 +8,12 @@ ALL_COLUMNS = (*BASE_COLUMNS, HEADERS)
 def chosen_columns(wanted: str | None, include_headers: bool) -> tuple[str, ...]:
     """The columns of a read.
 
-    `wanted` is the option `columns` ("value,offset"), in the order that it gives; None: all, and headers
-    only with `includeHeaders`. A column left out is neither built nor handed to the JVM, which Spark cannot
-    ask of a Python source by itself. Raises `ValueError` for names that are not columns, or named twice.
+    `wanted` is the option `columns` ("value,offset"), in the order that it gives; None: all, and headers only
+    with `includeHeaders`. A column left out is neither built nor handed to the JVM, which Spark cannot ask of
+    a Python source by itself.
+
+    Raises:
+        ValueError: a name is no column, or given twice.
     """
     if wanted is None:
         return ALL_COLUMNS if include_headers else BASE_COLUMNS

@@ -60,7 +60,11 @@ def unreachable(configs: Mapping[str, str], problem: NoBrokersAvailableError) ->
 
 
 def check_reachable(configs: Mapping[str, str]) -> None:
-    """Reach a broker, if this process never did before. Raises `UnreachableError`."""
+    """Reach a broker, if this process never did before.
+
+    Raises:
+        UnreachableError: no broker can be reached.
+    """
     servers = configs[BOOTSTRAP_SERVERS]
     if (os.getpid(), servers) in _reached:
         return

@@ -51,7 +51,11 @@ CUSTOM_GROUP_ID = (
 
 
 def check_source_configs(kafka: Mapping[str, str], *, group_id_prefix: bool) -> list[str]:
-    """Raise `ValueError` for what a source cannot honour; return what is worth a warning."""
+    """Check that a source can honour the configs; return what is worth a warning.
+
+    Raises:
+        ValueError: it cannot.
+    """
     _check(kafka, _REFUSED_FOR_SOURCES, "consumer")
     notes = []
     if "group.id" in kafka:
@@ -62,7 +66,11 @@ def check_source_configs(kafka: Mapping[str, str], *, group_id_prefix: bool) -> 
 
 
 def check_sink_configs(kafka: Mapping[str, str]) -> None:
-    """Raise `ValueError` for what a sink cannot honour."""
+    """Check that a sink can honour the configs.
+
+    Raises:
+        ValueError: it cannot.
+    """
     _check(kafka, _REFUSED_FOR_SINKS, "producer")
 
 

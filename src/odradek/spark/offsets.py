@@ -100,7 +100,8 @@ Limit = Earliest | Latest | AtOffsets | AtTimestamp | AtTimestamps
 def offsets_from_json(text: str) -> Offsets:
     """The offsets in `{"topicA":{"0":23,"1":-1}}`.
 
-    Raises `ValueError`, showing an example, if `text` is anything else.
+    Raises:
+        ValueError: `text` is anything else; shows an example.
     """
     return _partition_numbers(text, 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}')
 
@@ -108,7 +109,8 @@ def offsets_from_json(text: str) -> Offsets:
 def timestamps_from_json(text: str) -> dict[TopicPartition, int]:
     """The timestamps (epoch ms) in `{"topicA":{"0":1700000000000}}`.
 
-    Raises `ValueError`, showing an example, if `text` is anything else.
+    Raises:
+        ValueError: `text` is anything else; shows an example.
     """
     return _partition_numbers(
         text, 'Expected e.g. {"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 123456789}}'
@@ -118,7 +120,8 @@ def timestamps_from_json(text: str) -> dict[TopicPartition, int]:
 def partitions_from_json(text: str) -> list[TopicPartition]:
     """The partitions in `{"topicA":[0,1]}`, sorted.
 
-    Raises `ValueError`, showing an example, if `text` is anything else.
+    Raises:
+        ValueError: `text` is anything else; shows an example.
     """
     wanted = 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'
     parsed = _parse(text, wanted)
@@ -160,7 +163,8 @@ def to_spark(place: SourceOffset) -> dict[str, dict[str, int]]:
 def from_spark(nested: Mapping[str, Mapping[str, int]]) -> SourceOffset:
     """The inverse of `to_spark`; a checkpoint of Spark's Kafka connector reads the same, without the rest.
 
-    Raises `ValueError` for a topic id, or a beginning, that is none.
+    Raises:
+        ValueError: a topic id, or a beginning, is none.
     """
     offsets: Offsets = {}
     topic_ids: dict[str, str] = {}

@@ -14,7 +14,11 @@ def text_of(value: Any) -> str:
 
 
 class Given:
-    """The options that were given. A value that cannot be read raises `ValueError` naming its option."""
+    """The options that were given.
+
+    Raises:
+        ValueError: by the methods that read a value, where it cannot be; names its option.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -73,7 +77,11 @@ class Given:
         return {name[len(prefix) :]: value for name, value in self._values.items() if name.startswith(prefix)}
 
     def refuse_unknown(self, known: Iterable[str], ignored: Iterable[str]) -> None:
-        """Raise `ValueError` for an option that is neither known nor `kafka.*`; name the nearest one."""
+        """Check that every option is known, or `kafka.*`.
+
+        Raises:
+            ValueError: one is neither; names the nearest one.
+        """
         names = {name.lower(): name for name in known}
         allowed = set(names) | {name.lower() for name in ignored}
         for name in sorted(self._values):
@@ -105,7 +113,8 @@ _MS_PER_UNIT = {
 def duration_ms(text: str) -> int:
     """Milliseconds in a duration as Spark writes it (`15m`, `200ms`, `1h`); a bare number is milliseconds.
 
-    Raises `ValueError` if it is none.
+    Raises:
+        ValueError: it is no duration.
     """
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     if not match or match[2] not in _MS_PER_UNIT:

@@ -174,7 +174,11 @@ class SinkOptions:
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Check the options of `spark.read` or `spark.readStream`. Raises `ValueError` saying what is wrong."""
+    """Check the options of `spark.read` or `spark.readStream`.
+
+    Raises:
+        ValueError: one cannot be used; says what is wrong.
+    """
     given = Given(options)
     given.refuse_unknown(SOURCE_OPTIONS, SPARK_OPTIONS)
     topics, pattern, assigned = _strategy(given)
@@ -218,7 +222,11 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 
 def _offsets_per_trigger(given: Given) -> tuple[int | None, int | None]:
-    """The least and the most offsets of a micro-batch. Raises `ValueError` in Spark's words."""
+    """The least and the most offsets of a micro-batch.
+
+    Raises:
+        ValueError: they do not go together; in Spark's words.
+    """
     least, most = given.integer("minOffsetsPerTrigger", 1), given.integer("maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
         raise ValueError(
@@ -228,7 +236,11 @@ def _offsets_per_trigger(given: Given) -> tuple[int | None, int | None]:
 
 
 def _records_per_partition(given: Given) -> tuple[int | None, int | None]:
-    """The fewest and the most records of a task. Raises `ValueError`."""
+    """The fewest and the most records of a task.
+
+    Raises:
+        ValueError: they do not go together.
+    """
     fewest, most = given.integer("minRecordsPerPartition", 1), given.integer("maxRecordsPerPartition", 1)
     if fewest is not None and most is not None and fewest > most:
         raise ValueError(f"minRecordsPerPartition ({fewest}) is higher than maxRecordsPerPartition ({most}).")
@@ -266,7 +278,11 @@ def _commit_group(given: Given, client: Mapping[str, str]) -> str | None:
 
 
 def parse_sink(options: Mapping[str, str]) -> SinkOptions:
-    """Check the options of `df.write` or `df.writeStream`. Raises `ValueError` saying what is wrong."""
+    """Check the options of `df.write` or `df.writeStream`.
+
+    Raises:
+        ValueError: one cannot be used; says what is wrong.
+    """
     given = Given(options)
     given.refuse_unknown(SINK_OPTIONS, SPARK_OPTIONS)
     client = given.kafka()

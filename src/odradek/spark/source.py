@@ -58,10 +58,13 @@ class OdradekDataSource(DataSource):
         return spark_schema(chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)))
 
     def _check_what_is_read(self, given: "Given") -> None:
-        """Raise `ValueError` for options that are wrong in a batch and in a stream alike.
+        """Check the options for what is wrong in a batch and in a stream alike.
 
         Spark asks for the schema at `load()`, and does not say which of the two it will be. What is wrong in
         one of them alone is told when the query begins.
+
+        Raises:
+            ValueError: one cannot be used; names it.
         """
         from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
         from odradek.spark.options import parse_source
@@ -80,7 +83,11 @@ class OdradekDataSource(DataSource):
                 raise problem from None
 
     def reader(self, schema: "StructType") -> "BatchReader":
-        """Return what plans and reads a batch. Raises `ValueError` naming the option."""
+        """Return what plans and reads a batch.
+
+        Raises:
+            ValueError: an option cannot be used; names it.
+        """
         from odradek.spark.reading.batch_reader import BatchReader
 
         return BatchReader(self._source_options(schema, streaming=False))
@@ -88,8 +95,8 @@ class OdradekDataSource(DataSource):
     def streamReader(self, schema: "StructType") -> "StreamReader | RefusedStreamReader":  # noqa: N802 (Spark's name, as below)
         """Return what plans and reads micro-batches.
 
-        With options that cannot be, what is returned raises `ValueError` when Spark first asks it something:
-        PySpark's runner fails over an error that is raised here, and buries it under its own.
+        With options that cannot be, what is returned fails with `ValueError` when Spark first asks it
+        something: PySpark's runner fails over an error that is raised here, and buries it under its own.
         """
         from odradek.spark.reading.stream_reader import RefusedStreamReader, StreamReader
 
@@ -99,7 +106,11 @@ class OdradekDataSource(DataSource):
             return RefusedStreamReader(problem)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":
-        """Return what writes a batch. Raises `ValueError` naming the option, or for `overwrite`."""
+        """Return what writes a batch.
+
+        Raises:
+            ValueError: an option cannot be used; names it. Or it is to `overwrite`.
+        """
         from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_sink
         from odradek.spark.writing.writer import BatchWriter
@@ -122,7 +133,11 @@ class OdradekDataSource(DataSource):
         return StreamWriter(parse_sink(self._given()), schema)
 
     def _given(self) -> dict[str, str]:
-        """The options. Raises `ValueError` if there are none."""
+        """The options.
+
+        Raises:
+            ValueError: there are none.
+        """
         if not self.options:
             raise ValueError(
                 "No options were given. Spark does not pass on those of a table (CREATE TABLE ... USING "

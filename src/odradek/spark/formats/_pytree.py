@@ -148,7 +148,11 @@ def _fixed(kind: int, value: Any) -> bytes:
 
 
 def whole_number(node: Node, value: int) -> Any:
-    """A whole number as a value of the column. Raises `MalformedError`."""
+    """A whole number as a value of the column.
+
+    Raises:
+        MalformedError: the column cannot hold it, or is of another kind.
+    """
     if node.kind in (kinds.TIMESTAMP, kinds.DURATION):
         return in_range(node, value * node.factor)
     if node.kind in _RANGES:
@@ -163,7 +167,11 @@ def whole_number(node: Node, value: int) -> Any:
 
 
 def in_range(node: Node, value: int) -> int:
-    """The number, if its column can hold it. Raises `MalformedError`."""
+    """The number, if its column can hold it.
+
+    Raises:
+        MalformedError: it cannot.
+    """
     half = 1 << (_RANGES[node.kind] - 1)
     if not -half <= value < half:
         raise MalformedError(kinds.OUT_OF_RANGE, column=node.number)
@@ -181,7 +189,8 @@ def single(value: float) -> float:
 def decimal(node: Node, digits: int, scale: int) -> int:
     """`digits` * 10**-`scale`, rounded half up to what the column holds, unscaled.
 
-    Raises `MalformedError`.
+    Raises:
+        MalformedError: it has more digits than the column.
     """
     if scale > node.scale:
         factor = 10 ** (scale - node.scale)
@@ -196,7 +205,11 @@ def decimal(node: Node, digits: int, scale: int) -> int:
 
 
 def text(node: Node, data: bytes) -> bytes:
-    """Characters, if they are UTF-8. Raises `MalformedError`."""
+    """Characters, if they are UTF-8.
+
+    Raises:
+        MalformedError: they are not.
+    """
     try:
         data.decode()
     except UnicodeDecodeError:

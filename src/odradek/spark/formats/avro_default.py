@@ -14,8 +14,9 @@ from odradek.spark.formats.errors import SchemaError
 def encode_default(schema: AvroType, value: Any) -> bytes:
     """Encode `value` as `schema`.
 
-    Raises `SchemaError` where it does not fit, or is of too many values: fields that it lacks have their own
-    defaults, in which others may be lacking.
+    Raises:
+        SchemaError: it does not fit, or is of too many values: fields that it lacks have their own defaults,
+            in which others may be lacking.
     """
     encoder = _Encoder()
     try:

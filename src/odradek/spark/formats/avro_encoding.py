@@ -78,7 +78,13 @@ class AvroEncoding:
 
 
 def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> AvroEncoding:
-    """Return the way of a column into Avro. Raises `SchemaError`, `ValueError`, `RegistryError`."""
+    """Return the way of a column into Avro.
+
+    Raises:
+        SchemaError: the column's values cannot be written by the schema, or fastavro is missing.
+        ValueError: the options do not go together.
+        RegistryError: the registry cannot be asked, or refuses.
+    """
     try:
         import fastavro  # noqa: F401
     except ImportError:
@@ -111,7 +117,11 @@ def _loaded(text: str) -> Any:
 
 
 def avro_of(data_type: Any, name: str = "topLevelRecord") -> Any:
-    """An Avro schema for a type, as JSON has it: all below the top may be null. Raises `SchemaError`."""
+    """An Avro schema for a type, as JSON has it: all below the top may be null.
+
+    Raises:
+        SchemaError: Avro has no such type.
+    """
     if isinstance(data_type, spark.StructType):
         fields = [
             {
@@ -140,7 +150,11 @@ def avro_of(data_type: Any, name: str = "topLevelRecord") -> Any:
 
 
 def _check(data_type: Any, schema: AvroType, path: str) -> None:
-    """Raise `SchemaError` where values of a type cannot be written by a schema."""
+    """Check that values of a type can be written by a schema.
+
+    Raises:
+        SchemaError: they cannot.
+    """
     members = union_members(schema) if schema.type == "union" else []
     if len(members) == 1:
         return _check(data_type, members[0], path)

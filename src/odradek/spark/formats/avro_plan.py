@@ -132,7 +132,11 @@ class _Planner:
         return self._add(_OPS[writer.type], at=at)
 
     def resolve(self, writer: AvroType, reader: AvroType | None, column: Column) -> int:
-        """A step that fills `column` with what `writer` wrote. Raises `ResolutionError`."""
+        """A step that fills `column` with what `writer` wrote.
+
+        Raises:
+            ResolutionError: the column cannot hold that.
+        """
         at = self._reserve()
         # The writer's union first, as the specification has it: each of its branches meets the reader's.
         if writer.type == "union":

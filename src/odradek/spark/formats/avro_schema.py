@@ -86,9 +86,12 @@ class AvroType:
 
 
 def parse_schema(text: str, references: Iterable[str] = ()) -> AvroType:
-    """Read a schema. Raises `SchemaError`.
+    """Read a schema.
 
     `references`: schemas whose named types it uses, those first that others use.
+
+    Raises:
+        SchemaError: the text is no schema, or its types are nested too deep.
     """
     reader = _Reader()
     try:
@@ -203,7 +206,11 @@ def _with_logical(schema: AvroType, given: dict[str, Any]) -> AvroType:
 
 
 def spark_type(schema: AvroType) -> Any:
-    """The type of a column for `schema`. Raises `SchemaError` where there is none, or it is too large."""
+    """The type of a column for `schema`.
+
+    Raises:
+        SchemaError: there is none, or it is too large.
+    """
     name = f"the Avro schema '{schema.name}'" if schema.name else f"the Avro {schema.type}"
     return _spark_type(schema, (), ColumnCount(name))
 

@@ -30,7 +30,11 @@ class ColumnCount:
         self._columns = 0
 
     def add(self, levels: int, columns: int = 1) -> None:
-        """Count columns that lie in so many others. Raises `SchemaError`: they are too many, or too deep."""
+        """Count columns that lie in so many others.
+
+        Raises:
+            SchemaError: they are too many, or too deep.
+        """
         self._columns += columns
         if self._columns > MOST_COLUMNS:
             raise SchemaError(

@@ -98,7 +98,9 @@ def typed_read(given: Given, wanted_schema: Any = None) -> TypedRead | None:
         given: the options.
         wanted_schema: of the table as it was made; what a registry has since must not change it.
 
-    Raises `ValueError` naming the option, `RegistryError`.
+    Raises:
+        ValueError: an option cannot be used; names it.
+        RegistryError: the registry cannot be asked.
     """
     if not typed_options.wants_types(given):
         return None

@@ -40,7 +40,8 @@ _MOST_LEVELS = 50
 def parse_ddl(text: str) -> Any:
     """The type that `text` describes: one type (`INT`, `STRUCT<…>`), or columns, which are a struct.
 
-    Raises `SchemaError` naming what cannot be read and where it stands.
+    Raises:
+        SchemaError: it cannot be read; names what, and where it stands.
     """
     parser = _Parser(text)
     if parser.looks_like_columns():

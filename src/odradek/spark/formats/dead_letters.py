@@ -43,7 +43,11 @@ class DeadLetters(AbstractContextManager["DeadLetters"]):
         self._writer: RawWriter | None = None
 
     def write(self, rows: pa.RecordBatch, problems: Mapping[int, list[tuple[str, Problem]]]) -> None:
-        """Send the malformed ones of `rows`; `problems`: (side, why) by row. Raises `KafkaError`."""
+        """Send the malformed ones of `rows`; `problems`: (side, why) by row.
+
+        Raises:
+            KafkaError: they could not be sent.
+        """
         import pyarrow as pa
 
         from odradek.records.columns import HEADERS_TYPE

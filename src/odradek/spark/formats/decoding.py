@@ -49,7 +49,12 @@ def arrow_type(data_type: Any) -> Any:
 
 
 def make_decoder(side: TypedSide) -> Decoder:
-    """The decoder of one side of a read. Raises `RegistryError`, `SchemaError`."""
+    """The decoder of one side of a read.
+
+    Raises:
+        RegistryError: the registry cannot be asked.
+        SchemaError: a schema cannot be read.
+    """
     kind = side.options.format
     if kind in ("string", "uuid"):
         return _Text(side)

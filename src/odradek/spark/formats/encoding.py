@@ -76,7 +76,11 @@ class WrittenSide:
         return self.encoding.encoder()
 
     def encoded(self, batch: pa.RecordBatch) -> pa.Array:
-        """The records' bytes; null stays null. Raises `UnwritableRowError`."""
+        """The records' bytes; null stays null.
+
+        Raises:
+            UnwritableRowError: a row cannot be encoded.
+        """
         import pyarrow as pa
 
         if self.whole:
@@ -112,7 +116,11 @@ class TypedWrite:
         return tuple(dict.fromkeys(named))
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows as records. Raises `UnwritableRowError`."""
+        """The rows as records.
+
+        Raises:
+            UnwritableRowError: a row cannot be encoded.
+        """
         import pyarrow as pa
 
         made = {name: batch.column(name) for name in self.plain}
@@ -124,10 +132,13 @@ class TypedWrite:
 
 
 def typed_write(sides: Mapping[str, SideOptions], schema: Any, topic: str | None) -> TypedWrite:
-    """Return how rows of `schema` are written. Raises `ValueError` naming the column or option,
-    `RegistryError`.
+    """Return how rows of `schema` are written.
 
     Where the options say so, the schemas are registered.
+
+    Raises:
+        ValueError: a column or an option cannot be used; names it.
+        RegistryError: the registry cannot be asked, or refuses.
     """
     topics = (topic,) if topic is not None else ()
     written = tuple(_side(options, schema, topics) for options in sides.values())

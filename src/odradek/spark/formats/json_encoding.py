@@ -30,7 +30,12 @@ class JsonEncoding:
 
 
 def encoding(options: SideOptions, data_type: Any) -> JsonEncoding:
-    """Return how a column of `data_type` becomes JSON. Raises `SchemaError`, `ValueError`."""
+    """Return how a column of `data_type` becomes JSON.
+
+    Raises:
+        SchemaError: JSON here does not have the type.
+        ValueError: an option asks for a schema.
+    """
     side = options.side
     if options.registry is not None:
         raise ValueError(
@@ -44,7 +49,11 @@ def encoding(options: SideOptions, data_type: Any) -> JsonEncoding:
 
 
 def writer_of(data_type: Any) -> Write:
-    """Return what writes values of a type. Raises `SchemaError` for types that JSON here does not have."""
+    """Return what writes values of a type.
+
+    Raises:
+        SchemaError: JSON here does not have the type.
+    """
     if isinstance(data_type, spark.StructType):
         return _struct(data_type)
     if isinstance(data_type, spark.ArrayType):

@@ -19,7 +19,11 @@ from odradek.spark.formats.registry import RegisteredSchema, RegistryClient
 
 
 class Layout(Protocol):
-    """The types in a key or a value. Methods raise `SchemaError` for what has no column."""
+    """The types in a key or a value.
+
+    Raises:
+        SchemaError: by every method, for what has no column.
+    """
 
     def whole(self) -> Any: ...
 
@@ -96,7 +100,12 @@ class ProtobufLayout:
 
 
 def layout_of(options: SideOptions, topics: tuple[str, ...]) -> Layout:
-    """The layout that the options ask for. Raises `ValueError` naming the option, `RegistryError`."""
+    """The layout that the options ask for.
+
+    Raises:
+        ValueError: an option cannot be used; names it.
+        RegistryError: the registry cannot be asked.
+    """
     side = options.side
     if options.format in SCALARS:
         return Typed(parse_ddl(SCALARS[options.format]))

@@ -116,7 +116,11 @@ def wants_types(given: Given) -> bool:
 
 
 def source_sides(given: Given) -> dict[str, SideOptions]:
-    """The sides that a read decodes. Raises `ValueError`."""
+    """The sides that a read decodes.
+
+    Raises:
+        ValueError: an option cannot be used.
+    """
     sides = {side: options for side in SIDES if (options := _side(given, side)) is not None}
     for name in ("mode", "deadLetterTopic"):
         if name in given and not sides:
@@ -125,17 +129,29 @@ def source_sides(given: Given) -> dict[str, SideOptions]:
 
 
 def sink_sides(given: Given) -> dict[str, SideOptions]:
-    """The sides that a write encodes. Raises `ValueError`."""
+    """The sides that a write encodes.
+
+    Raises:
+        ValueError: an option cannot be used.
+    """
     return {side: options for side in SIDES if (options := _side(given, side)) is not None}
 
 
 def headers_as_map(given: Given) -> bool:
-    """`headers.format`. Raises `ValueError`."""
+    """`headers.format`.
+
+    Raises:
+        ValueError: it is neither `array` nor `map`.
+    """
     return "headers.format" in given and given.choice("headers.format", ("array", "map")) == "map"
 
 
 def malformed(given: Given) -> Malformed:
-    """`mode` and `deadLetterTopic`. Raises `ValueError`."""
+    """`mode` and `deadLetterTopic`.
+
+    Raises:
+        ValueError: one of them cannot be used, or the two do not go together.
+    """
     mode = given.choice("mode", (PERMISSIVE, DROPMALFORMED, FAILFAST))
     topic = given.text("deadLetterTopic")
     if topic == "":

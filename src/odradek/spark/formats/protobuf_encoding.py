@@ -57,7 +57,13 @@ class ProtobufEncoding:
 
 
 def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> ProtobufEncoding:
-    """Return how a column becomes messages. Raises `SchemaError`, `ValueError`, `RegistryError`."""
+    """Return how a column becomes messages.
+
+    Raises:
+        SchemaError: the column's values cannot be put into the message.
+        ValueError: the options do not go together.
+        RegistryError: the registry cannot be asked, or refuses.
+    """
     layout = layout_of(options, topics)
     assert isinstance(layout, ProtobufLayout)
     _check(layout.descriptor(), data_type, options.side)
@@ -104,7 +110,11 @@ def indexes_of(descriptor: Any) -> bytes:
 
 
 def _check(descriptor: Any, data_type: Any, path: str) -> None:
-    """Raise `SchemaError` where values of a type cannot be put into a message."""
+    """Check that values of a type can be put into a message.
+
+    Raises:
+        SchemaError: they cannot.
+    """
     names = getattr(data_type, "fieldNames", None)
     if names is None:
         raise SchemaError(f"'{path}' is of type {data_type.simpleString()}; a message needs a struct")

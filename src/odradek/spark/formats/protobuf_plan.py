@@ -34,7 +34,11 @@ MessagePlan = tuple[int, tuple[FieldPlan, ...]]
 
 
 def plan(message: Any, description: Description) -> list[MessagePlan]:
-    """The messages, the whole one first. Raises `ResolutionError` where a column has another type."""
+    """The messages, the whole one first.
+
+    Raises:
+        ResolutionError: a column has another type.
+    """
     messages: list[MessagePlan | None] = []
     _message(message, numbered(description), messages)
     return [message for message in messages if message is not None]

@@ -48,7 +48,11 @@ _PLAIN: dict[int, Any] = {
 
 
 def require_protobuf() -> None:
-    """Raise `SchemaError` where the library that reads descriptors is missing."""
+    """Check that the library that reads descriptors is there.
+
+    Raises:
+        SchemaError: it is missing.
+    """
     try:
         import google.protobuf.descriptor_pool  # noqa: F401
     except ImportError:
@@ -95,7 +99,11 @@ class Messages:
                 waiting.remove(file)
 
     def named(self, name: str) -> Any:
-        """The descriptor of a message, by its name with or without the package. Raises `SchemaError`."""
+        """The descriptor of a message, by its name with or without the package.
+
+        Raises:
+            SchemaError: there is none of that name, or more than one.
+        """
         try:
             return self._pool.FindMessageTypeByName(name)
         except KeyError:
@@ -114,7 +122,11 @@ class Messages:
         return matching[0]
 
     def at(self, indexes: Sequence[int]) -> Any:
-        """The descriptor at a path of indexes in the last file. Raises `SchemaError`."""
+        """The descriptor at a path of indexes in the last file.
+
+        Raises:
+            SchemaError: there is none.
+        """
         message: Any = None
         types = list(self._pool.FindFileByName(self.files[-1]).message_types_by_name.values())
         for index in indexes:
@@ -153,7 +165,11 @@ def _well_known(name: str) -> Any:
 
 
 def files_of_set(data: bytes) -> list[bytes]:
-    """The files of a `FileDescriptorSet`, as `protoc` writes it. Raises `SchemaError`."""
+    """The files of a `FileDescriptorSet`, as `protoc` writes it.
+
+    Raises:
+        SchemaError: it is no such set, or has no files.
+    """
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 
@@ -205,7 +221,11 @@ def _renamed(data: bytes, name: str) -> bytes:
 
 
 def spark_type(message: Any) -> Any:
-    """The struct of a message type. Raises `SchemaError` for one that contains itself, or is too large."""
+    """The struct of a message type.
+
+    Raises:
+        SchemaError: the message contains itself, or is too large.
+    """
     return _message_type(message, (), ColumnCount(f"the protobuf message '{message.full_name}'"))
 
 
@@ -225,7 +245,11 @@ def _message_type(message: Any, inside: tuple[str, ...], count: ColumnCount) -> 
 
 
 def field_type(field: Any) -> Any:
-    """The type of a field's column. Raises `SchemaError` as `spark_type` does."""
+    """The type of a field's column.
+
+    Raises:
+        SchemaError: as `spark_type`.
+    """
     return _field_type(field, (), ColumnCount(f"the protobuf field '{field.full_name}'"))
 
 
@@ -258,7 +282,11 @@ def is_map(field: Any) -> bool:
 
 
 def single_type(field: Any) -> Any:
-    """The type of one of a field's values. Raises `SchemaError` as `spark_type` does."""
+    """The type of one of a field's values.
+
+    Raises:
+        SchemaError: as `spark_type`.
+    """
     return _single_type(field, (), ColumnCount(f"the protobuf field '{field.full_name}'"))
 
 

@@ -23,7 +23,11 @@ class Origin(NamedTuple):
 
 
 def origin_of(url: str) -> Origin:
-    """Return who an address is about. Raises `ValueError` for a port that is none."""
+    """Return who an address is about.
+
+    Raises:
+        ValueError: its port is none.
+    """
     parts = urlsplit(url)
     return Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0))
 

@@ -65,7 +65,9 @@ class RegistryClient:
         options: where it is.
         sleep: called with seconds between two tries.
 
-    Methods raise `UnknownSchemaError` for what the registry does not have, else `RegistryError`.
+    Raises:
+        UnknownSchemaError: by every method, for what the registry does not have.
+        RegistryError: by every method, when the registry cannot be asked.
     """
 
     def __init__(self, options: RegistryOptions, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -213,8 +215,10 @@ class RegistryClient:
         return urllib.request.build_opener(*handlers)
 
     def _ssl_context(self) -> ssl.SSLContext:
-        """Return the context that https is spoken with, made once. Raises `RegistryError` for options that
-        cannot be used.
+        """Return the context that https is spoken with, made once.
+
+        Raises:
+            RegistryError: the options cannot be used.
         """
         if self._context is None:
             from odradek.security.errors import TlsConfigError
@@ -231,7 +235,11 @@ class RegistryClient:
 
 
 def _text(value: Any) -> str:
-    """Return a value of an answer that has to be text. Raises `TypeError`."""
+    """Return a value of an answer that has to be text.
+
+    Raises:
+        TypeError: it is none.
+    """
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value

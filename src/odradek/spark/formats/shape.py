@@ -64,7 +64,10 @@ class TypedShape(AbstractContextManager["TypedShape"]):
     def table_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """`rows` as fetched: key, value, offset, timestamp, timestampType, and headers if wanted.
 
-        Raises `MalformedRecordError` in mode FAILFAST, `RegistryError`, `KafkaError` of the dead letters.
+        Raises:
+            MalformedRecordError: a record cannot be read, in mode FAILFAST.
+            RegistryError: a schema cannot be had.
+            KafkaError: the dead letters could not be sent.
         """
         import pyarrow as pa
 

@@ -37,7 +37,11 @@ _KINDS: dict[type, int] = {
 
 
 def kind_of(data_type: Any) -> int:
-    """The kind of column for a Spark type. Raises `ValueError` for types that no format here has."""
+    """The kind of column for a Spark type.
+
+    Raises:
+        ValueError: no format here has the type.
+    """
     kind = _KINDS.get(type(data_type))
     if kind is None:
         raise ValueError(f"columns of type {data_type.simpleString()} cannot be decoded")

@@ -29,7 +29,11 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks. Raises `ValueError` if a partition would end before it starts."""
+        """The tasks.
+
+        Raises:
+            ValueError: a partition would end before it starts.
+        """
         options = self._options
         logger.info("a batch reads %s", options.description)
         offset_reader = OffsetReader(options)

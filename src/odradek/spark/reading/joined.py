@@ -46,7 +46,11 @@ def tasks_of(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[Inpu
 
 
 def read_task(options: SourceOptions, task: InputPartition) -> Iterator["pa.RecordBatch"]:
-    """The records of one task; raises as `read_range`."""
+    """The records of one task.
+
+    Raises:
+        DataLossError: as `read_range`.
+    """
     others = task.others if isinstance(task, RangesToRead) else None
     for range_to_read in _bound(options, _ranges_of(task), others):
         yield from read_range(options, range_to_read)

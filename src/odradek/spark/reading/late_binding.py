@@ -152,8 +152,9 @@ def ranges_now(
 ) -> list[OffsetRange]:
     """Return what one task is to read now.
 
-    Raises `DataLossError` for a start that the log does not reach any more, `ReadError` where the brokers
-    cannot be asked.
+    Raises:
+        DataLossError: the log does not reach a start any more.
+        ReadError: the brokers cannot be asked.
     """
     try:
         bindings = [(piece, binding) for piece, binding in pieces if binding is not None]
@@ -176,7 +177,11 @@ def ranges_now(
 
 
 def _is_past(options: SourceOptions, r: OffsetRange) -> bool:
-    """Return whether the range begins where its partition does not reach. Raises `DataLossError`."""
+    """Return whether the range begins where its partition does not reach.
+
+    Raises:
+        DataLossError: it does, with `failOnDataLoss`.
+    """
     if r.start <= r.end:
         return False
     reason = (

@@ -55,8 +55,10 @@ class OffsetReader:
         sleep: called with seconds between two tries.
         reader: asked first, and not closed here; None: a reader is opened for the first question.
 
-    Methods raise `UnknownTopicError` for a topic that does not exist, `KafkaError` when no try succeeded,
-    `UnreachableError` if no broker could be reached at the first question.
+    Raises:
+        UnknownTopicError: by every method, for a topic that does not exist.
+        KafkaError: by every method, when no try succeeded.
+        UnreachableError: by every method, if no broker could be reached at the first question.
     """
 
     def __init__(
@@ -105,7 +107,8 @@ class OffsetReader:
     def resolve(self, limit: Limit, *, starting: bool) -> SourceOffset:
         """`limit` as offsets, one for every selected partition; `starting`: a read starts there.
 
-        Raises `ValueError` if it names other partitions than are selected, or a time that nothing matches.
+        Raises:
+            ValueError: it names other partitions than are selected, or a time that nothing matches.
         """
         return self._retried(lambda: self._resolve(limit, starting, self._selected()))
 
@@ -130,13 +133,18 @@ class OffsetReader:
     def not_before(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset of each partition that is not before a time; None where brokers find none.
 
-        Raises `KafkaError`, which says too that brokers or a topic have no index by time.
+        Raises:
+            KafkaError: no try succeeded, or brokers or a topic have no index by time.
         """
         asked = {(tp.topic, tp.partition): time_ms for tp, time_ms in times_ms.items()}
         return self._retried(lambda: _typed(self._client().offsets_for_times(asked)))
 
     def newest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """The largest timestamp (epoch ms) of each partition; raises `KafkaError` before 3.0 (KIP-734)."""
+        """The largest timestamp (epoch ms) of each partition.
+
+        Raises:
+            KafkaError: no try succeeded, or a broker is older than Kafka 3.0.
+        """
         wanted = list(partitions)
         return self._retried(lambda: _typed(self._client().newest_timestamps(wanted)))
 

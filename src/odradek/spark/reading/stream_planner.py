@@ -118,7 +118,8 @@ class StreamPlanner:
             unlimited: Spark wants all that is there, whatever the options say.
             now_ms: a monotonic clock, for `maxTriggerDelay`.
 
-        Raises `DataLossError` if a topic was made again since.
+        Raises:
+            DataLossError: a topic was made again since.
         """
         newest = self._newest(start)
         self.newest = newest
@@ -191,7 +192,8 @@ class StreamPlanner:
     def _with_absent(self, start: SourceOffset, newest: SourceOffset) -> SourceOffset:
         """Return `newest` with the places of partitions that it lacks; see the head of this file.
 
-        Raises `DataLossError` if there are such, and that shall fail the query.
+        Raises:
+            DataLossError: there are such, and that shall fail the query.
         """
         recreated = start.recreated(newest)
         absent = {tp for tp in start.offsets.keys() - newest.offsets.keys() if tp.topic not in recreated}
@@ -239,7 +241,11 @@ class StreamPlanner:
         self._forgotten |= shorter
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
-        """The tasks of the batch from `start` to `end`. Raises `DataLossError` if offsets are gone."""
+        """The tasks of the batch from `start` to `end`.
+
+        Raises:
+            DataLossError: offsets are gone.
+        """
         if end.began and self._asked_for_initial and start == self._initial:
             return self._ranges_of_first_batch(start, end)
         first_batch = start == self._initial and self._first_end in (None, end)

@@ -61,7 +61,8 @@ class RangeToRead(InputPartition):
 def read_range(options: SourceOptions, task: RangeToRead) -> Iterator["pa.RecordBatch"]:
     """The records of one range, `BATCH_ROWS` at a time.
 
-    Raises `DataLossError` if some are gone and `failOnDataLoss` is true; else they are skipped.
+    Raises:
+        DataLossError: some are gone, and `failOnDataLoss` is true; else they are skipped.
     """
     tp = TopicPartition(task.topic, task.partition)
     with (

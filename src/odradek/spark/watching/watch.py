@@ -22,7 +22,8 @@ def watch(query: Any, *, every_s: float = 1.0, console: "Console | None" = None)
         every_s: how often to look (seconds).
         console: where to; by default the terminal or the notebook's cell.
 
-    Raises what the query failed with (`StreamingQueryException`).
+    Raises:
+        Exception: what the query failed with, Spark's `StreamingQueryException`.
     """
     from rich.live import Live
 

@@ -61,7 +61,8 @@ def parse_where(text: str, now_us: int | None) -> Where:
         text: see above.
         now_us: the time that `now()` is (µs since the epoch); None: it has no meaning here.
 
-    Raises `ValueError` that names the position, what is wrong there, and what to write.
+    Raises:
+        ValueError: they cannot be read; names the position, what is wrong there, and what to write.
     """
     parser = _Parser(text, now_us)
     conditions = parser.conjunction()

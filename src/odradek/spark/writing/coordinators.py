@@ -66,7 +66,8 @@ class Coordinators:
             step.
         clock: seconds, rising.
 
-    Methods raise `KafkaError` (`ClientTimeoutError` among them).
+    Raises:
+        KafkaError: by every method, when the brokers refuse, or do not answer (`ClientTimeoutError`).
     """
 
     def __init__(self, configs: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
@@ -142,9 +143,12 @@ class Coordinators:
         return decision
 
     def decide(self, name: str, decision: Decision) -> None:
-        """Write a decision down. Raises `FencedDriverError` if somebody took over since `take_over`.
+        """Write a decision down.
 
         After this and any other error it may or may not stand: `take_over` tells.
+
+        Raises:
+            FencedDriverError: somebody took over since `take_over`.
         """
         owner = self._owner
         assert owner is not None
@@ -255,7 +259,8 @@ class Coordinators:
 
         Returns: False if it is gone: it ended the other way (timed out), or its id was initialised since.
 
-        Raises `KafkaError`, INVALID_PRODUCER_ID_MAPPING if nobody remembers how it ended.
+        Raises:
+            KafkaError: INVALID_PRODUCER_ID_MAPPING if nobody remembers how it ended.
         """
 
         def ask(connection: BlockingConnection) -> bool:

@@ -106,7 +106,11 @@ class ToDo(NamedTuple):
 
 
 def task_begins(decision: Decision | None, batch: int, task: int) -> ToDo:
-    """Return the steps of a task of `batch`, by the newest decision. Raises `ValueError` for an old batch."""
+    """Return the steps of a task of `batch`, by the newest decision.
+
+    Raises:
+        ValueError: the batch is older than the decision.
+    """
     if decision is None or decision.batch < batch:
         return ToDo(decided=False)
     if decision.batch > batch:
@@ -241,14 +245,19 @@ def to_chunks(decision: Decision, name: str) -> list[Chunk]:
 
 
 def chunk_count(first: Chunk) -> int:
-    """Of how many pieces the decision is that begins so. Raises `UnreadableDecisionError`."""
+    """Of how many pieces the decision is that begins so.
+
+    Raises:
+        UnreadableDecisionError: it is no decision of this sink.
+    """
     return _loaded(first)[2]
 
 
 def from_chunks(chunks: Sequence[Chunk], name: str) -> Decision | None:
     """The decision; None if the pieces are not of one (one of them is being replaced right now).
 
-    Raises `UnreadableDecisionError`.
+    Raises:
+        UnreadableDecisionError: a piece is of no decision of this sink.
     """
     loaded = [_loaded(chunk) for chunk in chunks]
     run, tasks, count, _ = loaded[0]

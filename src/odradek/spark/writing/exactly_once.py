@@ -127,7 +127,8 @@ def write_task(
 def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> None:
     """All tasks have succeeded: decide that these are the batch, and commit them.
 
-    Raises `WriteError`; after it, and after any crash, the batch is to be run again.
+    Raises:
+        WriteError: it may not be committed; after this, and after any crash, the batch is to be run again.
     """
     if not batch.remembered:
         _commit_unnamed(ledger, reports)

@@ -60,7 +60,8 @@ class TaskTransaction:
 def begin(options: SinkOptions, batch: Batch, decided: int = NO_BATCH) -> TaskTransaction:
     """Begin a transaction of this process for `batch`, `decided` being the newest batch that was decided on.
 
-    Raises `KafkaError`.
+    Raises:
+        KafkaError: no transaction can be begun.
     """
     transactional_id = slots_here().take(batch.name, batch.number, decided)
     servers = options.client[BOOTSTRAP_SERVERS]
@@ -95,7 +96,11 @@ def _ways(options: SinkOptions, batch: Batch, given: dict[str, str]) -> Sequence
 
 
 def _another_way(options: SinkOptions, configs: dict[str, Any], problem: OdradekError) -> bool:
-    """Return whether the broker only refuses this way to begin. Raises if it refuses what was asked for."""
+    """Return whether the broker only refuses this way to begin.
+
+    Raises:
+        WriteError: it refuses what was asked for.
+    """
     code = problem.code if isinstance(problem, KafkaError) else None
     if _TWO_PHASE in configs:
         refused = (

@@ -72,7 +72,11 @@ def named_batch(options: SinkOptions) -> Batch:
 
 
 def running_batch(options: SinkOptions) -> Batch:
-    """Return the batch and query that this task is of. Raises `WriteError` if Spark does not say."""
+    """Return the batch and query that this task is of.
+
+    Raises:
+        WriteError: Spark does not say.
+    """
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY_ID) if context else None
     number = context.getLocalProperty(BATCH_ID) if context else None
@@ -88,7 +92,12 @@ def running_batch(options: SinkOptions) -> Batch:
 def write_in_transaction(
     options: SinkOptions, batch: Batch, rows: Iterator["pa.RecordBatch"]
 ) -> TransactionCommitMessage:
-    """One task's rows, in a transaction that waits for the driver. Raises `KafkaError`, `WriteError`."""
+    """One task's rows, in a transaction that waits for the driver.
+
+    Raises:
+        KafkaError: the brokers refuse, or do not answer.
+        WriteError: the batch comes too late, or a row cannot be written.
+    """
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     with coordinators_of(options) as ledger:
@@ -97,7 +106,12 @@ def write_in_transaction(
 
 
 def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Commit a batch whose tasks have all succeeded. Raises `WriteError`, `KafkaError`."""
+    """Commit a batch whose tasks have all succeeded.
+
+    Raises:
+        WriteError: not all tasks said what they wrote, or the batch was not committed to its end.
+        KafkaError: the brokers refuse, or do not answer.
+    """
     prepared = [message for message in messages if isinstance(message, TransactionCommitMessage)]
     if not prepared or len(prepared) < len(messages):
         raise WriteError(f"{len(messages)} tasks succeeded, and only {len(prepared)} said what they wrote")

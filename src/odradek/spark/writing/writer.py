@@ -67,7 +67,8 @@ class Written(WriterCommitMessage):
 def check_schema(schema: StructType, topic: str | None) -> tuple[str, ...]:
     """The columns of `schema` that are written; others are left alone, as the connector does.
 
-    Raises `ValueError` for a missing `value`, for no topic, and for types that a record cannot have.
+    Raises:
+        ValueError: `value` is missing, there is no topic, or a type is none that a record can have.
     """
     names = set(schema.fieldNames())
     if topic is None and "topic" not in names:
@@ -105,7 +106,11 @@ class Records:
     typed: "TypedWrite | None" = None
 
     def of(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
-        """The rows as records. Raises `UnwritableRowError`."""
+        """The rows as records.
+
+        Raises:
+            UnwritableRowError: a row cannot be encoded.
+        """
         if self.typed is None:
             return batch.select(self.columns)
         return self.typed.rows(batch.select(self.columns))
@@ -114,7 +119,9 @@ class Records:
 def records_of(options: SinkOptions, schema: StructType) -> Records:
     """Return how rows of `schema` become records.
 
-    Raises `ValueError` for columns or types that a record cannot have, `RegistryError`.
+    Raises:
+        ValueError: a column or a type is none that a record can have.
+        RegistryError: the registry cannot be asked, or refuses.
     """
     if not options.sides:
         return Records(check_schema(schema, options.topic))
@@ -132,7 +139,11 @@ def records_of(options: SinkOptions, schema: StructType) -> Records:
 def _chosen(
     options: SinkOptions, records: Records, batches: Iterator["pa.RecordBatch"]
 ) -> Iterator["pa.RecordBatch"]:
-    """The records to write. Raises `WriteError` where a row has no topic."""
+    """The records to write.
+
+    Raises:
+        WriteError: a row has no topic.
+    """
     for batch in batches:
         chosen = records.of(batch)
         if options.topic is None and chosen.column("topic").null_count:
@@ -149,9 +160,12 @@ def _failed(options: SinkOptions, what: str, error: Exception) -> WriteError:
 
 
 def _meet_brokers(options: SinkOptions) -> None:
-    """Before the first rows of a query: see that the servers are right. Raises `UnreachableError`.
+    """Before the first rows of a query: see that the servers are right.
 
     Later ones wait for a broker that is away for as long as a producer does.
+
+    Raises:
+        UnreachableError: no broker can be reached.
     """
     context = TaskContext.get()
     if context is None or context.getLocalProperty(BATCH_ID) in (None, "0"):
@@ -159,7 +173,11 @@ def _meet_brokers(options: SinkOptions) -> None:
 
 
 def write_rows(options: SinkOptions, records: Records, batches: Iterator["pa.RecordBatch"]) -> Written:
-    """Send `batches` and wait until all is acknowledged. Raises `WriteError`."""
+    """Send `batches` and wait until all is acknowledged.
+
+    Raises:
+        WriteError: a row could not be written.
+    """
     acknowledged = size = 0
     try:
         _meet_brokers(options)
@@ -180,7 +198,11 @@ def write_rows(options: SinkOptions, records: Records, batches: Iterator["pa.Rec
 def prepare_rows(
     options: SinkOptions, records: Records, batch: Batch, batches: Iterator["pa.RecordBatch"]
 ) -> TransactionCommitMessage:
-    """Send `batches` in a transaction, which waits for the driver. Raises `WriteError`."""
+    """Send `batches` in a transaction, which waits for the driver.
+
+    Raises:
+        WriteError: a row could not be written, or the transaction not be prepared.
+    """
     try:
         _meet_brokers(options)
         return write_in_transaction(options, batch, _chosen(options, records, batches))
