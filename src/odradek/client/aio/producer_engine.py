@@ -186,7 +186,7 @@ class ProducerEngine:
         """Return the producer's transactions.
 
         Raises:
-            IllegalStateError: it has none.
+            IllegalStateError: the producer has no `transactional_id`.
         """
         if self._transactions is None:
             raise no_transactions()
