@@ -214,6 +214,10 @@ def _ask_offsets(
                     problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
                 else:
                     found[(topic.name, answer.partition_index)] = taken(answer)
+        # Asked for again, what an answer leaves out would be asked for without end.
+        if problem is None and (left_out := part.keys() - found.keys()):
+            names = ", ".join(map(str, sorted(left_out)))
+            problem = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"{names}: the broker did not answer for it")
     if problem is not None:
         raise problem
 
