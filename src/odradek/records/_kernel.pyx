@@ -9,13 +9,15 @@ and nothing is allocated by a number that the input merely claims.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from odradek.records._arrow cimport check_offsets, check_validity, is_valid
 from odradek.records._batch cimport HEADER_BYTES, LAST_OFFSET_DELTA_AT, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT
 from odradek.wire._frames cimport get32, get64
+from odradek.records._growing cimport Bytes, clear, leave, reserve, shrink
 from odradek.records._inline cimport murmur2_hash, varint_size, write_bytes, write_varint
+from odradek.records._refused cimport list_refused, refuse
 from odradek.records._scan cimport (
     HEADER_COUNT,
     LENGTH,
@@ -106,17 +108,10 @@ def whole_entries(data, Py_ssize_t most):
 
 # --- walk ------------------------------------------------------------------------------------------------
 
-cdef struct Refused:
-    int64_t index
-    int64_t timestamp
-    int why
-
-
 cdef struct Walk:
     int64_t index
     int64_t max_timestamp
-    Refused *refused
-    int64_t refused_count
+    Bytes refused
 
 
 cdef int walk_section(
@@ -130,8 +125,6 @@ cdef int walk_section(
     cdef int problem
     cdef int why
     cdef Scan scanned
-    cdef Refused *grown
-    result.refused_count = 0
     while index < count:
         problem = scan(data, position, size, &scanned)
         if problem == OK and scanned.offset_delta != index:
@@ -149,16 +142,8 @@ cdef int walk_section(
             why = MISSING_KEY
         elif (timestamp < earliest or timestamp > latest) and timestamp != -1:
             why = TIMESTAMP_RANGE
-        if why and result.refused_count < max_refused:
-            if result.refused_count % 64 == 0:
-                grown = <Refused *>realloc(result.refused, (result.refused_count + 64) * sizeof(Refused))
-                if grown == NULL:
-                    return OUT_OF_MEMORY
-                result.refused = grown
-            result.refused[result.refused_count].index = index
-            result.refused[result.refused_count].timestamp = timestamp
-            result.refused[result.refused_count].why = why
-            result.refused_count += 1
+        if why and refuse(&result.refused, max_refused, index, why, timestamp):
+            return OUT_OF_MEMORY
         index += 1
     result.max_timestamp = max_timestamp
     if position != size:
@@ -174,8 +159,7 @@ def walk(section, int64_t count, int64_t base_timestamp, int64_t earliest, int64
     cdef Py_buffer view
     cdef Walk result
     cdef int problem
-    cdef int64_t i
-    result.refused = NULL
+    leave(&result.refused)
     PyObject_GetBuffer(section, &view, PyBUF_SIMPLE)
     try:
         if view.len >= NOGIL_FROM_BYTES:
@@ -187,12 +171,9 @@ def walk(section, int64_t count, int64_t base_timestamp, int64_t earliest, int64
                                    latest, require_key, max_refused, &result)
         if problem == OUT_OF_MEMORY:
             raise MemoryError
-        refused = []
-        for i in range(result.refused_count):
-            refused.append((result.refused[i].index, result.refused[i].why, result.refused[i].timestamp))
-        return problem, result.index, result.max_timestamp, refused
+        return problem, result.index, result.max_timestamp, list_refused(&result.refused)
     finally:
-        free(result.refused)
+        clear(&result.refused)
         PyBuffer_Release(&view)
 
 
@@ -466,6 +447,7 @@ cdef void pool_give(void *memory, Py_ssize_t capacity) noexcept:
     pool_bytes += capacity
 
 
+# Another class than `_tree.pyx` has: only RecordBatches of records are large enough for the pool.
 cdef class Owned:
     """Memory that was filled here and is read elsewhere, through the buffer protocol."""
 
@@ -488,12 +470,6 @@ cdef class Owned:
         return self.size
 
 
-cdef struct Bytes:
-    uint8_t *memory
-    Py_ssize_t size
-    Py_ssize_t capacity
-
-
 cdef void prepare(Bytes *buffer, Py_ssize_t expected) noexcept:
     """Give an empty buffer room for what is expected, from the kept blocks if they have it."""
     if buffer.memory != NULL or expected < POOL_MIN_BYTES:
@@ -504,45 +480,14 @@ cdef void prepare(Bytes *buffer, Py_ssize_t expected) noexcept:
         buffer.capacity = expected if buffer.memory != NULL else 0
 
 
-cdef inline int reserve(Bytes *buffer, Py_ssize_t more) noexcept nogil:
-    """Make room for `more` bytes after `size`; returns 0, or OUT_OF_MEMORY."""
-    cdef Py_ssize_t capacity
-    cdef void *grown
-    if buffer.capacity - buffer.size >= more:
-        return 0
-    capacity = buffer.capacity * 2
-    if capacity < buffer.size + more:
-        capacity = buffer.size + more
-    grown = realloc(buffer.memory, capacity)
-    if grown == NULL:
-        return OUT_OF_MEMORY
-    buffer.memory = <uint8_t *>grown
-    buffer.capacity = capacity
-    return 0
-
-
-cdef void clear(Bytes *buffer) noexcept nogil:
-    free(buffer.memory)
-    buffer.memory = NULL
-    buffer.size = 0
-    buffer.capacity = 0
-
-
 cdef Owned take(Bytes *buffer):
     """Return the bytes as an object; the buffer is empty afterwards."""
     cdef Owned owned = Owned()
-    cdef void *shrunk
-    if buffer.capacity - buffer.size > 4096 + (buffer.size >> 1):
-        shrunk = realloc(buffer.memory, buffer.size if buffer.size else 1)
-        if shrunk != NULL:
-            buffer.memory = <uint8_t *>shrunk
-            buffer.capacity = buffer.size
+    shrink(buffer)
     owned.memory = buffer.memory
     owned.size = buffer.size
     owned.capacity = buffer.capacity
-    buffer.memory = NULL
-    buffer.size = 0
-    buffer.capacity = 0
+    leave(buffer)
     return owned
 
 

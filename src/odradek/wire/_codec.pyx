@@ -419,6 +419,7 @@ cdef object part_of(object view, Py_ssize_t start, Py_ssize_t length):
 cdef enum:
     FIRST_ROOM = 1024
 
+# Not `records._growing.Bytes`: most messages fit into the stack, and nothing is allocated for those.
 cdef struct Writer:
     uint8_t *data  # `first`, or memory that has been allocated
     Py_ssize_t room

@@ -372,6 +372,7 @@ cdef class Appender:
         if body > INT32_MAX:
             return None
         future = new_delivery()
+        # A bytearray, not `records._growing.Bytes`: Python's half of the batch appends to it too.
         PyByteArray_Resize(batch.records, before + varint_size(body) + body)
         out = <uint8_t *>PyByteArray_AS_STRING(batch.records) + before
         out = write_varint(out, body)

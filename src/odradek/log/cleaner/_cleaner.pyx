@@ -236,7 +236,8 @@ cdef class KeyMap:
             base = horizon
         PyObject_GetBuffer(section, &view, PyBUF_SIMPLE)
         data = <const uint8_t *>view.buf
-        # Another base timestamp makes a record longer by at most 10 bytes, and its length by at most 4.
+        # Another base timestamp makes a record longer by at most 10 bytes, and its length by at most 4: as the
+        # largest result is known, nothing has to grow.
         out = <uint8_t *>malloc(view.len + 14 * max(0, min(count, view.len // MIN_RECORD_BYTES + 1)) + 1)
         if out == NULL:
             PyBuffer_Release(&view)

@@ -9,10 +9,11 @@ meanwhile.
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from odradek.records._growing cimport Bytes, clear, leave
 from odradek.records._inline cimport varint_size, write_bytes, write_varint
+from odradek.records._refused cimport list_refused, refuse
 from odradek.records._scan cimport Scan, scan
 
 NATIVE = True
@@ -37,6 +38,7 @@ cdef enum:
 
 cdef enum:
     FULL = -1
+    OUT_OF_MEMORY = -2
     OVERHEAD_V0 = 26
     OVERHEAD_V1 = 34
 
@@ -110,19 +112,12 @@ cdef inline uint8_t *write_field(uint8_t *p, const uint8_t *data, int32_t length
 
 # --- checking ----------------------------------------------------------------------------------------------
 
-cdef struct Refused:
-    int64_t index
-    int why
-    int64_t timestamp
-
-
 cdef struct Walk:
     int64_t index
     int64_t max_timestamp
     int64_t max_index
     bint consecutive
-    Refused *refused
-    int64_t refused_count
+    Bytes refused
 
 
 cdef int walk(
@@ -141,7 +136,6 @@ cdef int walk(
     result.index = 0
     result.max_timestamp = result.max_index = -1
     result.consecutive = True
-    result.refused_count = 0
     while position < size:
         if size - position < 18:
             return CUT_OFF
@@ -188,11 +182,8 @@ cdef int walk(
             why = TIMESTAMP_RANGE
         elif magic and not nested and data[position + 17] & 0x08:
             why = APPEND_TIME
-        if why and result.refused_count < max_refused:
-            result.refused[result.refused_count].index = result.index
-            result.refused[result.refused_count].why = why
-            result.refused[result.refused_count].timestamp = timestamp
-            result.refused_count += 1
+        if why and refuse(&result.refused, max_refused, result.index, why, timestamp):
+            return OUT_OF_MEMORY
         position = end
         result.index += 1
     return FINE
@@ -204,25 +195,21 @@ def walk_messages(messages, int magic, bint nested, int64_t largest, int64_t ear
     cdef Py_buffer view
     cdef Walk result
     cdef int problem
-    cdef int64_t i
-    result.refused = <Refused *>malloc((max_refused + 1) * sizeof(Refused))
-    if result.refused == NULL:
-        raise MemoryError()
+    leave(&result.refused)
     try:
         PyObject_GetBuffer(messages, &view, PyBUF_SIMPLE)
         with nogil:
             problem = walk(<const uint8_t *>view.buf, view.len, magic, nested, largest, earliest, latest,
                            require_key, max_refused, &result)
         PyBuffer_Release(&view)
+        if problem == OUT_OF_MEMORY:
+            raise MemoryError
         if problem:
             return problem, result.index, 0, -1, -1, False, []
-        refused = [
-            (result.refused[i].index, result.refused[i].why, result.refused[i].timestamp)
-            for i in range(result.refused_count)
-        ]
+        refused = list_refused(&result.refused)
         return 0, 0, result.index, result.max_timestamp, result.max_index, bool(result.consecutive), refused
     finally:
-        free(result.refused)
+        clear(&result.refused)
 
 
 # --- messages to records -----------------------------------------------------------------------------------

@@ -6,16 +6,16 @@ One pass: what no column wants is skipped, and still has to be JSON.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
+from odradek.records._growing cimport Bytes, clear, leave, reserve
 from odradek.spark.formats._times cimport read_date, read_timestamp
 from odradek.spark.formats._tree cimport (
     BAD_BASE64, BAD_MAGIC, BAD_NUMBER, BAD_TIME, BINARY, BOOL, DATE, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT,
     LIST, MAP, NOT_UTF8, OUT_OF_MEMORY, OUT_OF_RANGE, STRING, STRUCT, SYNTAX, TIMESTAMP, TOO_DEEP, TRAILING,
-    TRUNCATED, WRONG_KIND, Bytes, Node, Records, Tree, end_bytes, end_list, int128, is_utf8, make_null, mark,
+    TRUNCATED, WRONG_KIND, Node, Records, Tree, end_bytes, end_list, int128, is_utf8, make_null, mark,
     push_bytes, push_decimal, push_double, push_float, push_int32, push_int64, push_int8, push_integer, push_null,
-    room, truncate,
+    truncate,
 )
 
 cdef extern from "Python.h":
@@ -180,7 +180,7 @@ cdef int unescape(Text *text, Bytes *out) noexcept nogil:
     cdef int problem
     while True:
         stop = plain(text.at, text.end, &ascii)
-        if room(out, stop - text.at + 4):
+        if reserve(out, stop - text.at + 4):
             return OUT_OF_MEMORY
         memcpy(out.memory + out.size, text.at, stop - text.at)
         out.size += stop - text.at
@@ -217,7 +217,7 @@ cdef int pass_string(Text *text) noexcept nogil:
             return SYNTAX
         text.at += 1
         text.scratch.size = 0
-        if room(&text.scratch, 4):
+        if reserve(&text.scratch, 4):
             return OUT_OF_MEMORY
         problem = escape(text, &text.scratch)
         if problem:
@@ -488,7 +488,7 @@ cdef int push_base64(Node *node, const uint8_t *at, Py_ssize_t length) noexcept 
         padding += 1
     if length % 4 == 1 or (padding and (length + padding) % 4):
         return BAD_BASE64
-    if room(&node.values, length):
+    if reserve(&node.values, length):
         return OUT_OF_MEMORY
     for i in range(length):
         value = sextet(at[i])
@@ -716,9 +716,7 @@ def decode_json(Tree tree not None, Records records not None, int64_t start, bin
     cdef int problem
     cdef int64_t taken = 0
     problems = []
-    text.scratch.memory = NULL
-    text.scratch.size = 0
-    text.scratch.capacity = 0
+    leave(&text.scratch)
     try:
         for row in range(start, rows):
             if records.is_null(row):
@@ -740,5 +738,5 @@ def decode_json(Tree tree not None, Records records not None, int64_t start, bin
                 make_null(tree.root, first + row - start, problem)
                 problems.append((row, problem, text.at - text.start, text.where.number))
     finally:
-        free(text.scratch.memory)
+        clear(&text.scratch)
     return problems

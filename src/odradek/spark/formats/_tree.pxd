@@ -7,10 +7,10 @@ it. Rows are pushed in order. What a record that turns out to be malformed has p
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport realloc
 from libc.string cimport memcpy, memset
 
 from odradek.records._arrow cimport is_valid
+from odradek.records._growing cimport Bytes, reserve
 
 cdef extern from *:
     """
@@ -63,11 +63,6 @@ cdef enum:
     DEEPEST = 100
     LARGEST = 0x7FFFFFFF
 
-cdef struct Bytes:
-    uint8_t *memory
-    Py_ssize_t size
-    Py_ssize_t capacity
-
 cdef struct Node:
     int kind
     int width
@@ -119,28 +114,9 @@ cdef class Records:
         return self.data + self.offsets[self.first + row + 1]
 
 
-cdef inline int room(Bytes *buffer, Py_ssize_t more) noexcept nogil:
-    """Room for `more` bytes after `size`."""
-    cdef Py_ssize_t capacity
-    cdef void *grown
-    if buffer.capacity - buffer.size >= more:
-        return 0
-    capacity = buffer.capacity * 2
-    if capacity < buffer.size + more:
-        capacity = buffer.size + more
-    if capacity < 64:
-        capacity = 64
-    grown = realloc(buffer.memory, capacity)
-    if grown == NULL:
-        return OUT_OF_MEMORY
-    buffer.memory = <uint8_t *>grown
-    buffer.capacity = capacity
-    return 0
-
-
 cdef inline int mark(Node *node, uint8_t valid) noexcept nogil:
     """One more row, whose value is there."""
-    if room(&node.valid, 1):
+    if reserve(&node.valid, 1):
         return OUT_OF_MEMORY
     node.valid.memory[node.valid.size] = valid
     node.valid.size += 1
@@ -152,7 +128,7 @@ cdef inline int mark(Node *node, uint8_t valid) noexcept nogil:
 
 cdef inline int push_fixed(Node *node, const void *value, Py_ssize_t width) noexcept nogil:
     """One more row, whose value has so many bytes."""
-    if room(&node.values, width):
+    if reserve(&node.values, width):
         return OUT_OF_MEMORY
     memcpy(node.values.memory + node.values.size, value, width)
     node.values.size += width
@@ -266,7 +242,7 @@ cdef inline int push_end(Node *node, int64_t end, uint8_t valid) noexcept nogil:
     """One more row, which ends there in `values` or in the children."""
     if end > LARGEST:
         return TOO_LARGE
-    if room(&node.offsets, 4):
+    if reserve(&node.offsets, 4):
         return OUT_OF_MEMORY
     (<int32_t *>(node.offsets.memory + node.offsets.size))[0] = <int32_t>end
     node.offsets.size += 4
@@ -279,7 +255,7 @@ cdef inline int end_bytes(Node *node) noexcept nogil:
 
 
 cdef inline int push_bytes(Node *node, const uint8_t *data, Py_ssize_t length) noexcept nogil:
-    if room(&node.values, length):
+    if reserve(&node.values, length):
         return OUT_OF_MEMORY
     if length:
         memcpy(node.values.memory + node.values.size, data, length)
@@ -302,7 +278,7 @@ cdef inline int end_list(Node *node) noexcept nogil:
 cdef inline int push_null(Node *node) noexcept nogil:
     cdef int i
     if node.width:
-        if room(&node.values, node.width):
+        if reserve(&node.values, node.width):
             return OUT_OF_MEMORY
         memset(node.values.memory + node.values.size, 0, node.width)
         node.values.size += node.width

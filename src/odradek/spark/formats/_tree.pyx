@@ -9,6 +9,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 
 from odradek.records._arrow cimport check_offsets, check_validity
+from odradek.records._growing cimport Bytes, clear, leave, reserve, shrink
 
 cdef dict WIDTHS = {
     BOOL: 1, INT8: 1, INT16: 2, INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8, DECIMAL: 16, DATE: 4, TIMESTAMP: 8,
@@ -35,16 +36,10 @@ cdef class Owned:
 cdef Owned take(Bytes *buffer):
     """The bytes as an object; the buffer is empty afterwards."""
     cdef Owned owned = Owned()
-    cdef void *shrunk
-    if buffer.capacity > 4096 + buffer.size + (buffer.size >> 1):
-        shrunk = realloc(buffer.memory, buffer.size if buffer.size else 1)
-        if shrunk != NULL:
-            buffer.memory = <uint8_t *>shrunk
+    shrink(buffer)
     owned.memory = buffer.memory
     owned.size = buffer.size
-    buffer.memory = NULL
-    buffer.size = 0
-    buffer.capacity = 0
+    leave(buffer)
     return owned
 
 
@@ -73,7 +68,7 @@ cdef int begin(Node *node) except -1:
     node.values.size = 0
     node.offsets.size = 0
     if not node.width and node.kind != STRUCT:
-        if room(&node.offsets, 4):
+        if reserve(&node.offsets, 4):
             raise MemoryError
         (<int32_t *>node.offsets.memory)[0] = 0
         node.offsets.size = 4
@@ -96,8 +91,8 @@ cdef object finish_node(Node *node):
     children = [finish_node(node.children[i]) for i in range(node.count)]
     begin(node)
     # Room for as much again: growing costs more than filling.
-    if values_before < (64 << 20) and (room(&node.values, values_before + (values_before >> 3))
-                                       or room(&node.offsets, offsets_before)):
+    if values_before < (64 << 20) and (reserve(&node.values, values_before + (values_before >> 3))
+                                       or reserve(&node.offsets, offsets_before)):
         raise MemoryError
     return rows, nulls, validity, offsets, values, children
 
@@ -160,9 +155,9 @@ cdef class Tree:
     def __dealloc__(self):
         cdef int i
         for i in range(self.node_count):
-            free(self.nodes[i].valid.memory)
-            free(self.nodes[i].values.memory)
-            free(self.nodes[i].offsets.memory)
+            clear(&self.nodes[i].valid)
+            clear(&self.nodes[i].values)
+            clear(&self.nodes[i].offsets)
             free(self.nodes[i].children)
             free(self.nodes[i])
         free(self.nodes)
