@@ -28,6 +28,7 @@ from waiting import until
 
 from .conftest import new_topic
 from .consuming import fill
+from .engines import listed
 
 
 def test_a_mapping_of_configs_may_come_first(servers: str, topic: str, group: str) -> None:
@@ -192,9 +193,14 @@ def test_the_spark_source_has_the_same(servers: str) -> None:
 
 
 def test_a_topic_that_does_not_exist_is_told_once(
-    servers: str, admin: Admin, group: str, caplog: pytest.LogCaptureFixture
+    servers: str,
+    admin: Admin,
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = f"not-yet-{group}"
+    engines = listed(monkeypatch)
 
     def told() -> int:
         return sum(f"topic {name!r} does not exist" in record.getMessage() for record in caplog.records)
@@ -211,7 +217,7 @@ def test_a_topic_that_does_not_exist_is_told_once(
         ) as consumer,
     ):
         until(lambda: consumer.poll(50) or told())
-        metadata = consumer._engine.cluster.metadata
+        metadata = engines[0].cluster.metadata
         before = metadata.version
         until(lambda: consumer.poll(10) or metadata.version > before + 3)
         assert told() == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from itertools import islice
 from typing import Any
 
@@ -17,10 +18,12 @@ from odradek.client import (
     Producer,
     TopicPartition,
 )
+from odradek.client.sync.consumer_thread import ConsumerThread
 from waiting import joined, until
 
 from .conftest import new_topic
 from .consuming import fill
+from .engines import listed
 
 
 def settings(servers: str, group: str, **more: Any) -> dict[str, Any]:
@@ -228,8 +231,11 @@ def test_the_asyncio_consumer_knows_what_was_handled_before(servers: str, number
     assert committed(servers, group, numbers) == 11
 
 
-def test_automatic_commits_amid_an_iteration(servers: str, numbers: str, group: str) -> None:
+def test_automatic_commits_amid_an_iteration(
+    servers: str, numbers: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tp = TopicPartition(numbers, 0)
+    engines = listed(monkeypatch)
     with (
         Consumer(bootstrap_servers=servers, group_id=group) as watch,
         Consumer(numbers, **settings(servers, group, auto_commit_interval_ms=1)) as consumer,
@@ -242,8 +248,9 @@ def test_automatic_commits_amid_an_iteration(servers: str, numbers: str, group: 
         going = iter(consumer)
         for offset in range(3):
             assert next(going).offset == offset
-            until(lambda: consumer._engine._next_commit_ms == 0.0, what="time to commit")
-            consumer._thread.call(int)  # the loop is past the timer that said so
+            until(lambda: not engines[-1].ready(time.monotonic() * 1000), what="time to commit")
+            for _ in range(2):  # twice through the loop, which then is past the timer that says so
+                consumer.pause()
             assert now() <= offset, "what is not processed was committed"
         assert next(going).offset == 3
         until(lambda: now() == 3)
@@ -281,7 +288,10 @@ class Revoked(ConsumerRebalanceListener):
         self.gone -= {tp.partition for tp in assigned}
 
 
-def test_a_rebalance_amid_an_iteration(servers: str, admin: Admin, group: str) -> None:
+def test_a_rebalance_amid_an_iteration(
+    servers: str, admin: Admin, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines = listed(monkeypatch)
     topic = new_topic(admin, 2)
     fill(servers, topic, 2_000, 2)
     seen: list[tuple[int, int]] = []
@@ -301,7 +311,7 @@ def test_a_rebalance_amid_an_iteration(servers: str, admin: Admin, group: str) -
         seen.append(astuple(next(going)))
         thread.start()
         try:
-            membership = consumer._engine.group
+            membership = engines[0].group
             assert membership is not None
             until(lambda: membership.needs_poll, what="a heartbeat that tells of the rebalance")
             seen.append(astuple(next(going)))
@@ -332,25 +342,33 @@ def test_a_rebalance_that_goes_on_holds_up_nothing_that_is_kept(
     servers: str, numbers: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a cooperative rebalance, where `poll` gives records of what stays, too."""
+    engines = listed(monkeypatch)
     with Consumer(numbers, **settings(servers, group)) as consumer:
-        monkeypatch.setattr(consumer._engine, "ready", lambda now_ms: False)
+        monkeypatch.setattr(engines[0], "ready", lambda now_ms: False)
         assert [r.offset for r in islice(iter(consumer), 3)] == [0, 1, 2]
         assert [r.offset for r in islice(iter(consumer), 2)] == [3, 4]
 
 
-def test_whoever_iterates_is_alive(servers: str, numbers: str, group: str) -> None:
+def test_whoever_iterates_is_alive(
+    servers: str, numbers: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each record that is asked for counts as a poll, for `max_poll_interval_ms`."""
-    with Consumer(
-        numbers, **settings(servers, group, max_poll_interval_ms=6_000, session_timeout_ms=6_000)
-    ) as consumer:
+    engines = listed(monkeypatch)
+    with Consumer(numbers, **settings(servers, group, heartbeat_interval_ms=100)) as consumer:
         going = iter(consumer)
         next(going)
-        membership = consumer._engine.group
+        membership = engines[0].group
         assert membership is not None
-        membership._last_poll_ms -= 5_900.0
+        polls = 0
+
+        def polled(tell: Any = membership.polled) -> None:
+            nonlocal polls
+            polls += 1
+            tell()
+
+        monkeypatch.setattr(membership, "polled", polled)
         next(going)
-        before = membership._last_poll_ms
-        until(lambda: membership._last_poll_ms > before, what="a heartbeat that saw the record taken")
+        until(lambda: polls, what="a heartbeat that saw the record taken")
 
 
 def test_an_interceptor_sees_each_record_when_it_is_handed_out(
@@ -449,13 +467,15 @@ def test_an_interrupted_wait_loses_no_record(servers: str, admin: Admin, group: 
     ):
         until(lambda: consumer.poll(50) or consumer.assignment())
 
-        def interrupted(waiting: Any, wait: Any = consumer._thread.run, **more: Any) -> Any:
+        def interrupted(
+            thread: ConsumerThread, waiting: Any, run: Any = ConsumerThread.run, **more: Any
+        ) -> Any:
             producer.send(topic, b"one").result(10)
-            wait(waiting, **more)
+            run(thread, waiting, **more)
             raise KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(consumer._thread, "run", interrupted)
+            patch.setattr(ConsumerThread, "run", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 consumer.poll(10_000)
         assert [r.value for r in consumer.poll(10_000)] == [b"one"]
