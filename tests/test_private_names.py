@@ -26,7 +26,6 @@ LEFT = {
     "cli/test_verifiable_tools.py": 2,
     "client/entered_amid.py": 1,
     "client/test_admin_placement.py": 1,
-    "client/test_append_twins.py": 9,
     "client/test_entered_amid.py": 5,
     "client/test_entered_from_callbacks.py": 4,
     "client/test_inbound.py": 2,

@@ -21,6 +21,7 @@ from waiting import joined
 
 try:
     native: Any = importlib.import_module("odradek.client.core._client")
+    native.give_methods(delivery.DeliveryMethods)
 except ImportError:
     native = None
 
@@ -50,6 +51,13 @@ def future_class(module: Any) -> Any:
     return module.DeliveryFuture if module is native else delivery._Plain
 
 
+def outcome(number: int) -> BatchOutcome:
+    """Of a batch that begins at offset 0: each record's future tells its place in the batch."""
+    made = BatchOutcome("t", number)
+    made.base_offset = 0
+    return made
+
+
 class Side:
     """An appender of one of the two modules, with two partitions of one topic."""
 
@@ -69,7 +77,7 @@ class Side:
     def remember(self) -> None:
         lanes = self.module.TopicLanes(2, self.sticky, self.topic_batch_size)
         for number in range(2):
-            batch = self.module.OpenBatch(BatchOutcome("t", number), future_class(self.module))
+            batch = self.module.OpenBatch(outcome(number), future_class(self.module))
             self.batches.append(batch)
             lanes.lanes[number] = batch
         self.appender.topics["t"] = lanes
@@ -79,8 +87,7 @@ class Side:
             future = self.appender.try_send(*step)
             if future is None:
                 return None
-            fields = (future._index, future._timestamp, future._key_size, future._value_size)
-            return (*fields, future._outcome.partition, future._callback)
+            return future.metadata()
         if step == "close":
             self.batches[-1].append_closed = True
         elif step == "first":
@@ -106,7 +113,7 @@ class Side:
                 b.base_timestamp,
                 b.max_timestamp,
                 b.records_size,
-                [f._index for f in b.callbacks],
+                [f.metadata() for f in b.callbacks],
             )
             for b in self.batches
         ]
@@ -127,12 +134,12 @@ def test_both_append_alike(steps: list[Any], batch_size: int, memory: int, ignor
 @both
 @given(st.lists(st.tuples(st.integers(-3, 2**63), st.none() | st.binary(max_size=5)), max_size=6))
 def test_both_refuse_the_same_timestamps(records: list[tuple[int, bytes | None]]) -> None:
-    batches = [m.OpenBatch(BatchOutcome("t", 0), future_class(m)) for m in (native, twin)]
+    batches = [m.OpenBatch(outcome(0), future_class(m)) for m in (native, twin)]
     for timestamp, value in records:
         results = []
         for batch in batches:
             try:
-                results.append(batch.append(timestamp, value, value, (), None)._index)
+                results.append(batch.append(timestamp, value, value, (), None).metadata())
             except ValueError as problem:
                 results.append(str(problem))
         assert results[0] == results[1]
@@ -287,12 +294,12 @@ class LongWay:
             if not isinstance(made, int):
                 future, look, closed = made
                 remembered = None if kept is None else kept.lanes[number] is self.queues[tp][-1]
-                return said, future._index, look, closed, remembered, sorted(self.appender.topics)
+                return said, future.metadata(), look, closed, remembered, sorted(self.appender.topics)
             said.append(made)
             if made != self.module.NO_BATCH:
                 return said
             self.queues.setdefault(tp, deque())
-            spare = self.module.OpenBatch(BatchOutcome("t", number), future_class(self.module))
+            spare = self.module.OpenBatch(outcome(number), future_class(self.module))
 
     def state(self) -> Any:
         batches = [
