@@ -33,7 +33,6 @@ LEFT = {
     "client/test_produce_model.py": 1,
     "client/test_sequences.py": 1,
     "client/test_transactions_live.py": 3,
-    "client/test_worked_off.py": 7,
     "cluster/store/test_store_server.py": 2,
     "coordinators/test_pending_offsets.py": 2,
     "coordinators/test_runtime.py": 1,
