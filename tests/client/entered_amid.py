@@ -281,27 +281,33 @@ class Amid:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._enter: Callable[[], None] | None = None
         self._thread = 0
-        submit, write = LoopThread.submit, BlockingConnection._write
+        self.loop_thread: LoopThread | None = None
+        """Where the call that waits is done, if a client's own thread does it."""
+        submit, in_use = LoopThread.submit, BlockingConnection.in_use
 
         def submitted(thread: LoopThread, coroutine: Any) -> Any:
             call = submit(thread, coroutine)
-            self._reached()
+            self._reached(thread)
             return call
 
-        def written(connection: BlockingConnection, buffers: list[Any]) -> None:
-            write(connection, buffers)
+        @contextmanager
+        def used(connection: BlockingConnection) -> Iterator[None]:
+            # First to write.
+            with in_use(connection):
+                yield
             if self._reached():
                 # Nobody answers: there is nothing to wait for, nor to try again.
                 connection.close()
                 raise SslAuthenticationError("cut")
 
         patch.setattr(LoopThread, "submit", submitted)
-        patch.setattr(BlockingConnection, "_write", written)
+        patch.setattr(BlockingConnection, "in_use", used)
 
-    def _reached(self) -> bool:
+    def _reached(self, loop_thread: LoopThread | None = None) -> bool:
         if self._enter is None or threading.get_ident() != self._thread:
             return False
         enter, self._enter = self._enter, None
+        self.loop_thread = loop_thread
         enter()
         return True
 

@@ -62,6 +62,10 @@ def _kept(outcome: Any) -> Callable[[], Any]:
     return lambda: outcome
 
 
+def is_refused(call: Callable[[], Any]) -> bool:
+    return isinstance(attempt(call), ClosedError)
+
+
 class Matrix:
     """The outer call of one client, entered by each other."""
 
@@ -93,12 +97,17 @@ class Matrix:
                 results.append(_kept(amid.in_a_finalizer(what, call)))
             elif entry == "a thread":
                 waits = self.client is Consumer and ended(self.client, inner)
-                began = (lambda: until(lambda: made._thread._closer, what=what)) if waits else None
+
+                def closes() -> None:
+                    # Others are refused what changes a consumer from the moment on that it is being closed.
+                    if not ended(self.client, outer):
+                        until(lambda: is_refused(made.pause), what=what)
+
+                began = closes if waits else None
                 results.append(in_another_thread(what, call, began))
             else:
-                thread = made._producer._thread if self.client is RawWriter else made._thread
-                loop_thread = getattr(thread, "loop_thread", thread)
-                results.append(_kept(in_io_thread(what, loop_thread, call)))
+                assert self.amid.loop_thread is not None
+                results.append(_kept(in_io_thread(what, self.amid.loop_thread, call)))
             if outer == "__iter__":
                 made.wakeup()  # it goes on for ever else
 

@@ -52,6 +52,11 @@ def reading(servers: str, topic: str, group: str, **more: Any) -> Consumer:
     )
 
 
+def has_thread(client: Consumer | Producer) -> bool:
+    """Whether the client's own thread lives, which is named after its id."""
+    return any(thread.name == f"odradek-{client.config.client_id}" for thread in threading.enumerate())
+
+
 @pytest.fixture
 def filled(servers: str, admin: Admin) -> str:
     topic = new_topic(admin, 1)
@@ -153,7 +158,8 @@ def test_wakeup_ends_what_waits_and_the_next_call_where_nothing_does(
 
 
 def test_a_commits_callback_may_close(servers: str, filled: str, group: str) -> None:
-    consumer = reading(servers, filled, group)
+    consumer = reading(servers, filled, group, client_id=f"closing-{group}")
+    assert has_thread(consumer)
 
     def work() -> None:
         until(lambda: consumer.poll(100), what="records")
@@ -161,7 +167,7 @@ def test_a_commits_callback_may_close(servers: str, filled: str, group: str) -> 
         until(lambda: consumer.poll(100), what="the end")
 
     assert isinstance(within_bound("the work", work), ClosedError)
-    until(lambda: not consumer._thread.loop_thread._thread.is_alive(), what="the end of the thread")
+    until(lambda: not has_thread(consumer), what="the end of the thread")
 
 
 @pytest.mark.parametrize("what", ["serializer", "partitioner", "interceptor"])
@@ -243,7 +249,8 @@ def test_closed_in_a_delivery_callback_it_still_sends_what_it_holds(servers: str
         producer.close()
         closed.set()
 
-    producer = Producer(bootstrap_servers=servers, linger_ms=60_000)
+    producer = Producer(bootstrap_servers=servers, linger_ms=60_000, client_id=f"closing-{topic}")
+    assert has_thread(producer)
     producer.partitions_for(topic)
     held = [producer.send(topic, b"held", partition=1) for _ in range(10)]
     # It fills its batch, and so does not wait for company.
@@ -253,7 +260,7 @@ def test_closed_in_a_delivery_callback_it_still_sends_what_it_holds(servers: str
     assert first.result(BOUND_S).partition == 0
     with pytest.raises(ClosedError):
         producer.send(topic, b"late")
-    until(lambda: not producer._thread._thread.is_alive(), what="the end of the thread")
+    until(lambda: not has_thread(producer), what="the end of the thread")
 
 
 # Coroutines
