@@ -28,7 +28,7 @@ from waiting import until
 
 from .conftest import new_topic
 from .consuming import fill
-from .engines import listed
+from .engines import consumer_engines
 
 
 def test_a_mapping_of_configs_may_come_first(servers: str, topic: str, group: str) -> None:
@@ -200,7 +200,7 @@ def test_a_topic_that_does_not_exist_is_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = f"not-yet-{group}"
-    engines = listed(monkeypatch)
+    engines = consumer_engines(monkeypatch)
 
     def told() -> int:
         return sum(f"topic {name!r} does not exist" in record.getMessage() for record in caplog.records)

@@ -23,7 +23,7 @@ from waiting import joined, until
 
 from .conftest import new_topic
 from .consuming import fill
-from .engines import listed
+from .engines import consumer_engines
 
 
 def settings(servers: str, group: str, **more: Any) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def test_automatic_commits_amid_an_iteration(
     servers: str, numbers: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tp = TopicPartition(numbers, 0)
-    engines = listed(monkeypatch)
+    engines = consumer_engines(monkeypatch)
     with (
         Consumer(bootstrap_servers=servers, group_id=group) as watch,
         Consumer(numbers, **settings(servers, group, auto_commit_interval_ms=1)) as consumer,
@@ -291,7 +291,7 @@ class Revoked(ConsumerRebalanceListener):
 def test_a_rebalance_amid_an_iteration(
     servers: str, admin: Admin, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engines = listed(monkeypatch)
+    engines = consumer_engines(monkeypatch)
     topic = new_topic(admin, 2)
     fill(servers, topic, 2_000, 2)
     seen: list[tuple[int, int]] = []
@@ -342,7 +342,7 @@ def test_a_rebalance_that_goes_on_holds_up_nothing_that_is_kept(
     servers: str, numbers: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a cooperative rebalance, where `poll` gives records of what stays, too."""
-    engines = listed(monkeypatch)
+    engines = consumer_engines(monkeypatch)
     with Consumer(numbers, **settings(servers, group)) as consumer:
         monkeypatch.setattr(engines[0], "ready", lambda now_ms: False)
         assert [r.offset for r in islice(iter(consumer), 3)] == [0, 1, 2]
@@ -353,7 +353,7 @@ def test_whoever_iterates_is_alive(
     servers: str, numbers: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each record that is asked for counts as a poll, for `max_poll_interval_ms`."""
-    engines = listed(monkeypatch)
+    engines = consumer_engines(monkeypatch)
     with Consumer(numbers, **settings(servers, group, heartbeat_interval_ms=100)) as consumer:
         going = iter(consumer)
         next(going)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import odradek
+from client.engines import producer_engines
 from client.transaction_cases import *  # noqa: F403
 from client.transaction_cases import pa, read, rows
 from odradek.client import TransactionalWriter
@@ -41,10 +42,13 @@ def servers(release: str) -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def test_what_a_release_speaks(servers: str, topic: str, release: str) -> None:
+def test_what_a_release_speaks(
+    servers: str, topic: str, release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines = producer_engines(monkeypatch)
     with odradek.Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
         producer.init_transactions()
-        manager = producer._engine.manager
+        manager = engines[0].manager
         assert manager is not None
         assert manager.can_bump == (release not in ("0.11.0", "2.2"))
         with producer.begin_transaction():
@@ -200,8 +204,8 @@ def test_a_loop_that_is_configured_wrongly_does_not_begin(servers: str, topic: s
                 pytest.raises(ConfigError, match=message),
             ):
                 process(consumer, producer, lambda records, producer: None)
-        assert producer._engine.manager is not None
-        assert producer._engine.manager.state is TxnState.UNINITIALIZED
+        with pytest.raises(IllegalStateError, match="UNINITIALIZED"):
+            producer.begin_transaction()
     with (
         odradek.Consumer(config=good) as consumer,
         odradek.Producer(bootstrap_servers=servers) as plain,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from client.engines import consumer_engines
 from cluster_processes import LIMIT_S, ClusterProcesses
 from odradek import Consumer
+from odradek.client.aio.consumer_engine import ConsumerEngine
 from odradek.client.errors import ClosedError
 from odradek.client.types import ConsumerRebalanceListener, TopicPartition
 from odradek.errors import KafkaError, OdradekError
@@ -51,15 +56,19 @@ class Members:
         """Have one more member; its name."""
         me = f"m{self._lives}"
         self._lives += 1
-        consumer = Consumer(
-            bootstrap_servers=self._cluster.bootstrap_servers,
-            group_id=GROUP,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            isolation_level=self._workload.isolation,
-            **{**self._configs, **configs},
-        )
-        self._members[me] = Member(self, me, consumer)
+        with pytest.MonkeyPatch.context() as patch:
+            engines = consumer_engines(patch, MortalEngine)
+            consumer = Consumer(
+                bootstrap_servers=self._cluster.bootstrap_servers,
+                group_id=GROUP,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                isolation_level=self._workload.isolation,
+                **{**self._configs, **configs},
+            )
+        engine = engines[0]
+        assert isinstance(engine, MortalEngine)
+        self._members[me] = Member(self, me, consumer, engine)
         return me
 
     def leave(self, me: str) -> None:
@@ -120,14 +129,29 @@ class Members:
         return self._recorder
 
 
+class MortalEngine(ConsumerEngine):
+    """Ends as the death of its process would have it, where it dies: no commit, no leave."""
+
+    dies = False
+
+    async def close(self, timeout_ms: float, *, failed: bool, tell: int = logging.INFO) -> None:
+        if not self.dies:
+            await super().close(timeout_ms, failed=failed, tell=tell)
+            return
+        self.closed = self.closing = True
+        self.fetcher.stop()
+        await self.cluster.close()
+
+
 class Member:
     """One consumer in a thread."""
 
-    def __init__(self, members: Members, me: str, consumer: Consumer) -> None:
+    def __init__(self, members: Members, me: str, consumer: Consumer, engine: MortalEngine) -> None:
         self.problem: BaseException | None = None
         self._members = members
         self._me = me
         self._consumer = consumer
+        self._engine = engine
         self._ended = False
         self._dies = False
         self._thread = threading.Thread(target=self._run, name=me)
@@ -147,7 +171,7 @@ class Member:
             self.problem = problem
         finally:
             if self._dies:
-                self._consumer._thread.run(kill(self._consumer._engine))
+                self._engine.dies = True
             with contextlib.suppress(OdradekError):
                 self._consumer.close(5_000)
 
@@ -172,13 +196,6 @@ class Member:
             # Brokers are down, or the group rebalances: then these are polled again by somebody.
             with contextlib.suppress(OdradekError):
                 self._consumer.commit(timeout_ms=1_000)
-
-
-async def kill(engine: Any) -> None:
-    """End a consumer's engine as the death of its process would: no commit, no leave."""
-    engine.closed = True
-    engine.fetcher.stop()
-    await engine.cluster.close()
 
 
 class Watch:
