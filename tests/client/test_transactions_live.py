@@ -12,7 +12,6 @@ from client.engines import producer_engines
 from client.transaction_cases import *  # noqa: F403
 from client.transaction_cases import pa, read, rows
 from odradek.client import TransactionalWriter
-from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.errors import (
     ConfigError,
     IllegalStateError,
