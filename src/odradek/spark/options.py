@@ -394,7 +394,11 @@ def _limit(given: Given, side: str, default: Limit) -> Limit:
 
 
 def _time_ms(what: str, time_ms: int) -> int:
-    """Return a time that a broker can be asked for, or raise `ValueError`."""
+    """Return a time that a broker can be asked for.
+
+    Raises:
+        ValueError: a broker cannot be asked for it.
+    """
     # Negative times ask ListOffsets for the end, the beginning, the newest record, and more.
     if not 0 <= time_ms <= MOST_OFFSET:
         raise ValueError(f"{what} is {time_ms}; it is milliseconds since 1970, from 0 to {MOST_OFFSET}")

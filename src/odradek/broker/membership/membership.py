@@ -131,7 +131,8 @@ class Membership:
             on_told: called when the controller has told of this broker and its topics (`is_told`).
             on_replaced: told why, when another broker has taken this one's id after the end of its session.
 
-        Raises `ConfigError`: see `between_brokers`.
+        Raises:
+            ConfigError: as `between_brokers`.
         """
         self._config = config
         self._controller = controller

@@ -17,7 +17,11 @@ COORDINATOR = "coordinator"
 
 
 async def find_coordinator(cluster: Cluster, group_id: str, key_type: int = 0) -> Node:
-    """Ask any broker once who coordinates a group. Raises `KafkaError`."""
+    """Ask any broker once who coordinates a group.
+
+    Raises:
+        KafkaError: no broker can be asked, or it does not say.
+    """
     connection = await cluster.any_connection()
     version = connection.pick(ApiKey.FIND_COORDINATOR)
     answer = await connection.send(find_coordinator_request(group_id, key_type, version), version)
@@ -27,9 +31,12 @@ async def find_coordinator(cluster: Cluster, group_id: str, key_type: int = 0) -
 async def fetch_committed(
     connection: Any, group_id: str, wanted: list[TopicPartition] | None, require_stable: bool
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Ask a coordinator for a group's committed offsets (None: all of them). Raises `KafkaError`.
+    """Ask a coordinator for a group's committed offsets (None: all of them).
 
     Partitions without one are left out.
+
+    Raises:
+        KafkaError: it cannot be asked, or does not say.
     """
     version = connection.pick(ApiKey.OFFSET_FETCH, at_least=2 if wanted is None else None)
     request = offset_fetch_request(group_id, wanted, version, require_stable)

@@ -168,7 +168,12 @@ class ZooKeeperStore:
         return self._session_id
 
     def _full(self, path: str) -> str:
-        """The path as the server knows it. Raises for text that is no path, and after the session's end."""
+        """The path as the server knows it.
+
+        Raises:
+            BadArguments: the text is no path.
+            SessionExpired: the session is over.
+        """
         self._check_open(path)
         check_path(path)
         return path if not self._chroot else self._chroot if path == "/" else self._chroot + path

@@ -147,12 +147,20 @@ class Identity:
         return metas
 
     def stored_cluster_id(self) -> str | None:
-        """The cluster id that a folder's `meta.properties` names. Raises `InconsistentIdentityError`."""
+        """The cluster id that a folder's `meta.properties` names.
+
+        Raises:
+            InconsistentIdentityError: a file cannot be understood.
+        """
         metas = [meta for _, meta in self._stored_metas() if meta is not None]
         return next((meta.cluster_id for meta in metas if meta.cluster_id is not None), None)
 
     def stored_broker_id(self) -> int | None:
-        """The broker id that a folder's `meta.properties` names. Raises `InconsistentIdentityError`."""
+        """The broker id that a folder's `meta.properties` names.
+
+        Raises:
+            InconsistentIdentityError: a file cannot be understood.
+        """
         metas = [meta for _, meta in self._stored_metas() if meta is not None]
         return next((meta.broker_id for meta in metas if meta.broker_id is not None), None)
 
@@ -161,7 +169,10 @@ class Identity:
 
         That waits for `begin`: a start that is refused by then leaves the folders as they were.
 
-        Raises `InconsistentIdentityError`, nothing being written then; `DataDirectoryError`.
+        Raises:
+            InconsistentIdentityError: a folder is another broker's, or another cluster's; nothing is written
+                then.
+            DataDirectoryError: no data folder is left that can be read and written to.
         """
         now_ms, metas = self._clock.now_ms(), self._stored_metas()
         for _, meta in metas:
@@ -179,7 +190,8 @@ class Identity:
     def begin(self) -> None:
         """Write what is missing, now and from here on at once: nothing refuses the start any more.
 
-        Raises `DataDirectoryError`.
+        Raises:
+            DataDirectoryError: no data folder can be written to.
         """
         self._has_begun = True
         self._write()
