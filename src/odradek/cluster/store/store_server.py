@@ -295,7 +295,7 @@ class _Connection:
                 self._do(self._session, request, method, arguments)
 
     def _receive(self) -> bytes | None:
-        """What the peer has sent, nothing at its end; None after the session's timeout without a byte."""
+        """Return what the peer has sent; nothing at its end, None after a session's timeout in silence."""
         for _ in range(PINGS_PER_TIMEOUT):
             try:
                 return self._socket.recv(_RECEIVE_BYTES)
