@@ -20,9 +20,10 @@
 #               ONLY=security: all of security-…)
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
 # make spark-cluster  Spark's own cluster in the foreground, a master (PORT=7077) and two workers: docs/spark_cluster.md
-# make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
-# make compatibility  the same, with the suites of other clients while brokers are killed; docs/compatibility.md is
-#               written anew from what they did
+# make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present), of each the
+#               oldest and the newest release, and some between
+# make compatibility  the same with each release, and with the suites of other clients while brokers are killed;
+#               docs/compatibility.md is written anew from what they did
 
 PYTHON ?= python3
 VENV   ?= .venv

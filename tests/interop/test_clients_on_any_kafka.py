@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from interop import members, programs
+from interop.releases import ends
 from interop.test_program_clients import _franz
 from odradek import Consumer, Producer, TopicPartition
 from odradek.broker.apis.registry import SERVED
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.interop
 VALUE = b"from one age to another"
 
 
-@pytest.fixture(scope="module", params=kafka_versions())
+@pytest.fixture(scope="module", params=ends(kafka_versions(), "0.9", "0.11", "2.2"))
 def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker that is a release of Kafka."""
     served = {key: entry.versions for key, entry in SERVED.items()}

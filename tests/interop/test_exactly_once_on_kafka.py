@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from interop import kafka_peer
+from interop.releases import ends
 from spark.ledger_scenarios import SCENARIOS, Sink, what_timed_out_is_written_again
 
 pytestmark = pytest.mark.interop
@@ -17,7 +18,7 @@ VERSIONS = ("2.2.2", "3.9.1", kafka_peer.NEWEST)
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=ends(VERSIONS))
 def kafka(
     request: pytest.FixtureRequest, kafka_toolchain: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[kafka_peer.RealKafka]:

@@ -12,6 +12,7 @@ import pytest
 from interop import compatibility, members, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import version_tuple
+from interop.releases import ends
 from interop.tap import OURS
 from odradek import Admin, NewTopic, Producer
 
@@ -41,7 +42,7 @@ def needs_java() -> None:
         pytest.skip(f"not on this machine: {', '.join(absent)}")
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", ends(RELEASES, "0.11.0.3"))
 def test_java_clients(version: str, tapped: OdradekServer, compatibility_row: Rows) -> None:
     row = compatibility_row("Java", "Kafka's Java clients", version, "Maven Central")
     needs_java()

@@ -10,6 +10,7 @@ import pytest
 import odradek
 from interop import kafka_peer, members, topics_of_kafka
 from interop.conftest import needs_java_for
+from interop.releases import ends
 from odradek.client import simple
 from odradek.client.raw import RawReader, RawWriter
 from odradek.records.batch import TimestampType
@@ -41,7 +42,7 @@ class Peer:
         return CODECS if self.number >= (2, 1) else CODECS[:4]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=ends(VERSIONS, "1.0.0", "2.2.2"))
 def peer(
     request: pytest.FixtureRequest, kafka_toolchain: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Peer]:

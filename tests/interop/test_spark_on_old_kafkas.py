@@ -11,6 +11,7 @@ import pytest
 import odradek
 from interop import kafka_peer, topics_of_kafka
 from interop.conftest import needs_java_for
+from interop.releases import ends
 from spark.conftest import started_in_time
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -30,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     spark.stop()
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=ends(VERSIONS))
 def kafka(
     request: pytest.FixtureRequest, kafka_toolchain: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[kafka_peer.RealKafka]:

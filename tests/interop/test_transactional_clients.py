@@ -18,6 +18,7 @@ import pytest
 from interop import compatibility, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import NEWEST, RealKafka, run_tool
+from interop.releases import ends
 from odradek import Admin, TopicPartition
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
@@ -30,7 +31,7 @@ RELEASES = ("0.11.0.3", "2.2.2", "3.9.2", "4.4.0")
 LOGS_WITH = ("3.9.1", NEWEST)
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", ends(RELEASES))
 def test_java(
     version: str, tapped: OdradekServer, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:

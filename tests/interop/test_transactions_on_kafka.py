@@ -8,13 +8,14 @@ import pytest
 
 from client.transaction_cases import *  # noqa: F403
 from interop import kafka_peer
+from interop.releases import ends
 
 pytestmark = pytest.mark.interop
 
 RELEASES = ["0.11.0.3", "2.2.2", "3.9.1", kafka_peer.NEWEST]
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=ends(RELEASES))
 def kafka(
     request: pytest.FixtureRequest, kafka_toolchain: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[kafka_peer.RealKafka]:
