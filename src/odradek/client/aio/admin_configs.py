@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, raise_first
+from odradek.client.aio.admin_base import AdminBase, left_out, not_controller, raise_first
 from odradek.client.core.admin_requests import (
     alter_configs_request,
     describe_configs_request,
@@ -136,11 +136,7 @@ class ConfigAdmin(AdminBase):
         for node, keys in self._by_broker(wanted).items():
             request = message({key: wanted[key] for key in keys})
             if node is None:
-                response = await self._controller(
-                    what,
-                    request,
-                    lambda r: next((x.error_code for x in r.responses if x.error_code == 41), 0),
-                )
+                response = await self._controller(what, request, lambda r: not_controller(r.responses))
             else:
 
                 async def step(node: int = node, request: Any = request) -> Any:
@@ -152,6 +148,7 @@ class ConfigAdmin(AdminBase):
                 if r.error_code:
                     key = (r.resource_type, r.resource_name)
                     problems[key] = error_for(r.error_code, r.error_message or f"{key}")
+            problems |= left_out(keys, {(r.resource_type, r.resource_name) for r in response.responses})
         raise_first(problems)
 
 

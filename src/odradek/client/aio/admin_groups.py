@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
 from odradek.client.core.group_offsets import commit_request, not_committed
@@ -182,9 +182,9 @@ class GroupAdmin(AdminBase):
             OffsetDeleteRequestTopic,
         )
 
+        wanted = [TopicPartition(*key) for key in partitions]
         topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-        for key in partitions:
-            tp = TopicPartition(*key)
+        for tp in wanted:
             topics.setdefault(tp.topic, []).append(OffsetDeleteRequestPartition(partition_index=tp.partition))
         request = OffsetDeleteRequest(
             group_id=group_id,
@@ -197,13 +197,13 @@ class GroupAdmin(AdminBase):
             return response
 
         response = await self._coordinator(group_id, "delete offsets", ask)
-        problems: dict[TopicPartition, KafkaError] = {}
-        for t in response.topics:
-            for p in t.partitions:
-                if p.error_code:
-                    tp = TopicPartition(t.name, p.partition_index)
-                    problems[tp] = failure(f"group {group_id!r}, {tp}", p.error_code)
-        raise_first(problems)
+        codes = {
+            TopicPartition(t.name, p.partition_index): p.error_code
+            for t in response.topics
+            for p in t.partitions
+        }
+        problems = {tp: failure(f"group {group_id!r}, {tp}", code) for tp, code in codes.items() if code}
+        raise_first(problems | left_out(wanted, codes))
 
     async def remove_members(self, group_id: str, group_instance_ids: Iterable[str]) -> None:
         """Take static members out of a group (KIP-345).

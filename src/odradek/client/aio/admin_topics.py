@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, failure, left_out, not_controller, raise_first
 from odradek.client.aio.offsets import list_offsets
 from odradek.client.core.admin_requests import (
     create_partitions_request,
@@ -83,7 +83,7 @@ class TopicAdmin(AdminBase):
                 f"num_partitions and replication_factor have to be named for this broker: {problem}"
             ) from problem
         made: dict[str, TopicDescription] = {}
-        problems: dict[str, KafkaError] = {}
+        problems = left_out([t.name for t in wanted], {t.name for t in rows})
         # A topic that exists is an error also where a lost answer's first request made it, as with Kafka's
         # KafkaAdminClient.
         for t in rows:
@@ -139,7 +139,7 @@ class TopicAdmin(AdminBase):
             )
             for r in rows
             if r.error_code
-        }
+        } | left_out(names, {r.name for r in rows})
         # Also those that were refused: what is known of them may be out of date.
         for name in names:
             cluster.metadata.forget(name)
@@ -257,7 +257,7 @@ class TopicAdmin(AdminBase):
             r.name: error_for(r.error_code, r.error_message or f"topic {r.name!r}")
             for r in rows
             if r.error_code
-        }
+        } | left_out(counts, {r.name for r in rows})
         self._started().request_update()
         raise_first(problems)
 
@@ -292,7 +292,7 @@ class TopicAdmin(AdminBase):
                 by_node.setdefault(leader, {}).setdefault(tp.topic, []).append(
                     DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
                 )
-            problem: KafkaError | None = None
+            problems: dict[TopicPartition, KafkaError] = {}
             for node, topics in by_node.items():
                 request = DeleteRecordsRequest(
                     timeout_ms=self._config.request_timeout_ms,
@@ -303,12 +303,12 @@ class TopicAdmin(AdminBase):
                     for p in t.partitions:
                         tp = TopicPartition(t.name, p.partition_index)
                         if p.error_code:
-                            problem = error_for(p.error_code, f"{tp}: {to_code(p.error_code).message}")
+                            problems[tp] = failure(tp, p.error_code)
                         else:
                             low[tp] = p.low_watermark
-            # Only now, so that every leader has been asked.
-            if problem is not None:
-                raise problem
+            problems |= left_out(wanted, low.keys() | problems.keys())
+            # Those first that may pass: as long as there are any, all are tried again.
+            raise_first(dict(sorted(problems.items(), key=lambda item: not item[1].retriable)))
 
         await self._retry("delete records", step)
         return low
