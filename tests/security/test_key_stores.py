@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from odradek.security.errors import TlsConfigError
 from odradek.security.key_stores import as_file, read_key_store, read_trust_store
+from odradek.security.ssl_configs import TlsConfigError
 from odradek.security.ssl_contexts import client_context, openssl_name, server_context, split_suites
 from odradek.testing.certificates import CertificateAuthority
 

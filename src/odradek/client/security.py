@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.client.errors import ConfigError
 from odradek.sasl.mechanisms import LoginError
-from odradek.security.errors import TlsConfigError
-from odradek.security.ssl_configs import SSL_CONFIGS
+from odradek.security.ssl_configs import SSL_CONFIGS, TlsConfigError
 
 if TYPE_CHECKING:
     import ssl

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.security.distinguished_names import rfc2253
-from odradek.security.errors import TlsConfigError
 from odradek.security.key_stores import read_key_store
+from odradek.security.ssl_configs import TlsConfigError
 
 _END = "-----END CERTIFICATE-----"
 

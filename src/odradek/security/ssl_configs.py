@@ -1,6 +1,8 @@
-"""The names of `ssl.*` configs."""
+"""The names of `ssl.*` configs, and the error of one that cannot be used."""
 
 from __future__ import annotations
+
+from odradek.errors import OdradekError
 
 SSL_CONFIGS = frozenset(
     {
@@ -26,3 +28,15 @@ SSL_CONFIGS = frozenset(
     }
 )
 """Configs that clients and brokers have in common (Kafka's SslConfigs)."""
+
+
+class TlsConfigError(OdradekError):
+    """A key store, a trust store or another `ssl.*` config cannot be used.
+
+    Attributes:
+        config: the config's name, without a listener's prefix.
+    """
+
+    def __init__(self, config: str, problem: str) -> None:
+        super().__init__(f"{config}: {problem}")
+        self.config = config

@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.security.errors import TlsConfigError
 from odradek.security.key_stores import KeyStore, as_file, read_key_store, read_trust_store, text_of
+from odradek.security.ssl_configs import TlsConfigError
 
 DEFAULT_PROTOCOLS = "TLSv1.2,TLSv1.3"
 

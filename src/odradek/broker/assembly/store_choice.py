@@ -91,7 +91,7 @@ def _tls(config: BrokerConfig) -> ssl.SSLContext | None:
                 "authority's list (-----BEGIN X509 CRL-----) behind its certificate, into the file that "
                 "zookeeper.ssl.truststore.location names, of the type PEM"
             )
-    from odradek.security.errors import TlsConfigError
+    from odradek.security.ssl_configs import TlsConfigError
     from odradek.security.ssl_contexts import client_context
 
     configs: dict[str, str] = {}

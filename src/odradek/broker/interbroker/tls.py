@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.listener_overrides import ListenerSsl
-from odradek.security.errors import TlsConfigError
 from odradek.security.key_stores import Stamps, stamps_of
+from odradek.security.ssl_configs import TlsConfigError
 from odradek.security.ssl_contexts import client_context
 
 if TYPE_CHECKING:

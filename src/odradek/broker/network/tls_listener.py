@@ -11,9 +11,9 @@ from odradek.broker.network.tls import CIPHERTEXT_BYTES
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.security.certificate_changes import check_renewal, own_certificate
 from odradek.security.distinguished_names import subject_of
-from odradek.security.errors import TlsConfigError
 from odradek.security.key_stores import Stamps, stamps_of
 from odradek.security.principal_mapping import MappingRuleError, SslPrincipalMapper
+from odradek.security.ssl_configs import TlsConfigError
 from odradek.security.ssl_contexts import server_context
 from odradek.util.repeats import Repeats
 

@@ -221,7 +221,7 @@ class RegistryClient:
             RegistryError: the options cannot be used.
         """
         if self._context is None:
-            from odradek.security.errors import TlsConfigError
+            from odradek.security.ssl_configs import TlsConfigError
             from odradek.security.ssl_contexts import client_context
 
             try:
