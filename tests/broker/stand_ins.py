@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.replication.partition import Partition
 
 OTHER = 99
@@ -38,3 +42,29 @@ class WatchedFile:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+
+class WatchedFiles(RealFileSystem):
+    """The operating system's files, of which a test may take over methods while they are open.
+
+    Attributes:
+        instead: by path and by name, what is called in the place of a method: with it and its arguments.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.instead: dict[Path, dict[str, Callable[..., Any]]] = {}
+
+    def open(self, path: Path, *, create: bool = False) -> Any:
+        return _FileOf(self, super().open(path, create=create))
+
+
+class _FileOf:
+    def __init__(self, files: WatchedFiles, file: Any) -> None:
+        self._files = files
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._file, name)
+        instead = self._files.instead.get(self._file.path, {}).get(name)
+        return method if instead is None else partial(instead, method)

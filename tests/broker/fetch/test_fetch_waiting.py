@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.stand_ins import WatchedFile, caught_up, follow
+from broker.stand_ins import WatchedFiles, caught_up, follow
 from odradek.broker.app import Broker
 from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.handlers import fetch as fetch_handler
@@ -287,7 +287,8 @@ def test_a_failure_that_nobody_foresaw_is_told_after_waiting(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        async with running(tmp_path) as broker:
+        files = WatchedFiles()
+        async with running(tmp_path, files=files) as broker:
             await create_topic(broker, "a")
             later = waiting(broker)
             partition = broker.replicas.get("a", 0)
@@ -295,8 +296,7 @@ def test_a_failure_that_nobody_foresaw_is_told_after_waiting(
             def fail(*_: object) -> bytes:
                 raise RuntimeError("broken")
 
-            segment = partition.log.segments.active
-            segment._handle = WatchedFile(segment._file(), pread=fail)
+            files.instead[partition.log.segments.active.path] = {"pread": fail}
             if how == "check":
                 write(broker, partition)
             else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.stand_ins import OTHER, WatchedFile, caught_up, follow
+from broker.stand_ins import OTHER, WatchedFiles, caught_up, follow
 from odradek.broker.app import Broker
 from odradek.broker.event_loop.slices import AT_ONCE, Slicer, is_in_steps
 from odradek.broker.handlers.produce import handle
@@ -17,7 +17,6 @@ from odradek.broker.requests.context import RequestContext
 from odradek.errors import CoordinatorNotAvailableError
 from odradek.errors.codes import ErrorCode
 from odradek.log.partition import appending
-from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.batch import iter_records
 from odradek.records.compression import Codec
 from odradek.util.clock import ManualClock
@@ -152,14 +151,15 @@ def test_an_unforeseen_failure_is_told_of_its_partition_alone(
     tmp_path: Path, version: int, records: bytes
 ) -> None:
     async def main() -> None:
-        async with running(tmp_path) as broker:
+        files = WatchedFiles()
+        async with running(tmp_path, files=files) as broker:
             topic_id = await create_topic(broker, "t", 3)
             client = await connect(broker)
 
-            def fail(key: object) -> None:
+            def fail(*_: object) -> None:
                 raise ZeroDivisionError
 
-            broker.replicas.get("t", 1)._on_progress = fail
+            files.instead[broker.replicas.get("t", 1).log.segments.active.path] = {"pwrite_batch": fail}
             request = produce("t", records, topic_id=topic_id)
             request.topic_data[0].partition_data = [
                 PartitionProduceData(index=index, records=records) for index in range(3)
@@ -180,7 +180,8 @@ def test_an_unforeseen_failure_is_told_of_its_partition_alone(
 
 def test_a_disk_that_fails_on_the_way_is_told_of_the_partition(tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path, files=RealFileSystem()) as broker:
+        files = WatchedFiles()
+        async with running(tmp_path, files=files) as broker:
             await create_topic(broker, "t", 2)
             client = await connect(broker)
             broken = broker.replicas.get("t", 1).log.segments.active
@@ -188,7 +189,7 @@ def test_a_disk_that_fails_on_the_way_is_told_of_the_partition(tmp_path: Path) -
             def fail(*_: Any) -> int:
                 raise OSError(28, "No space left on device")
 
-            broken._handle = WatchedFile(broken._file(), pwrite_batch=fail)
+            files.instead[broken.path] = {"pwrite_batch": fail}
             request = produce("t", batch())
             request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch()))
             answers = (await client.call(request, 9)).responses[0].partition_responses
@@ -219,25 +220,24 @@ def answers_of(response: ProduceResponse) -> list[PartitionProduceResponse]:
     return [one for topic in response.responses for one in topic.partition_responses]
 
 
-def batches_written(broker: Broker) -> list[Any]:
+def batches_written(broker: Broker, files: WatchedFiles) -> list[Any]:
     """What is given to the file of `t`'s first partition from now on."""
     written: list[Any] = []
-    segment = broker.replicas.get("t", 0).log.segments.active
-    file: Any = segment._file()
 
-    def look(records: Any, position: int, *place: int) -> Any:
+    def look(write: Callable[..., Any], records: Any, position: int, *place: int) -> Any:
         written.append(records)
-        return file.pwrite_batch(records, position, *place)
+        return write(records, position, *place)
 
-    segment._handle = WatchedFile(file, pwrite_batch=look)
+    files.instead[broker.replicas.get("t", 0).log.segments.active.path] = {"pwrite_batch": look}
     return written
 
 
 def test_what_is_answered_at_once_is_not_copied(tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path) as broker:
+        files = WatchedFiles()
+        async with running(tmp_path, files=files) as broker:
             await create_topic(broker, "t")
-            written = batches_written(broker)
+            written = batches_written(broker, files)
             (answer,) = answers_of(lent(broker, produce("t", batch([b"a"])), 9))
             assert answer.error_code == 0
             # The frame's own memory, as somebody writes over it.
@@ -452,8 +452,13 @@ def test_an_error_after_the_append_leaves_the_offset_in_the_answer(
                 partition.isr = (broker.broker_id,)
 
             if not waits:
+
+                def shrink_at_once(key: object) -> bool:
+                    shrink()
+                    return True
+
                 # Between the append and the look at the replicas.
-                partition._on_progress = shrink
+                broker.purgatory.watch([partition.key], shrink_at_once, shrink, 60_000, by_key=True)
             client.send(produce("t", sent[1], topic_id=topic_id), version)
             await settle(lambda: values(broker) == [b"a", b"b"])
             shrink()
@@ -469,9 +474,10 @@ def test_an_error_after_the_append_leaves_the_offset_in_the_answer(
 @pytest.mark.parametrize("partitions", [1, 600])
 def test_a_frame_that_is_kept_whole_is_not_copied_again(tmp_path: Path, partitions: int) -> None:
     async def main() -> None:
-        async with running(tmp_path) as broker:
+        files = WatchedFiles()
+        async with running(tmp_path, files=files) as broker:
             await create_topic(broker, "t")
-            written = batches_written(broker)
+            written = batches_written(broker, files)
             client = await connect(broker)
             request = produce("t", batch([b"x" * 100_000]))
             request.topic_data[0].partition_data += [
