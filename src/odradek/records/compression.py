@@ -6,9 +6,9 @@ format is packed and unpacked stands in `records.codecs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from odradek.errors import CorruptRecordError, RecordTooLargeError, UnsupportedCompressionTypeError
 from odradek.records.codecs import TooLargeError, gzip, lz4, snappy, zstd
@@ -88,11 +88,10 @@ def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSE
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, CORRUPT_MESSAGE for data that does not
             unpack, MESSAGE_TOO_LARGE for more than `max_size` bytes.
     """
-    unpack = _UNPACK.get(codec)
-    if unpack is None:
-        raise _unknown(codec)
+    if codec == Codec.NONE:
+        return memoryview(data)
     try:
-        return unpack(memoryview(data), max_size)
+        return _form(codec).unpack(memoryview(data), max_size)
     except TooLargeError as problem:
         raise RecordTooLargeError(f"compressed records unpack to more than {max_size} bytes") from problem
     except ValueError as problem:
@@ -108,12 +107,9 @@ def unpack_pieces(codec: Codec | int, data: Buffer, max_size: int) -> Iterator[B
     Raises:
         KafkaError: as `decompress`; pieces may have come before then.
     """
-    pieces = _PIECES.get(codec)
-    if pieces is None:
-        raise _unknown(codec)
     left = max_size
     try:
-        for piece in pieces(memoryview(data), max_size):
+        for piece in _form(codec).pieces(memoryview(data), max_size):
             left -= len(piece)
             if left < 0:
                 raise TooLargeError
@@ -125,20 +121,27 @@ def unpack_pieces(codec: Codec | int, data: Buffer, max_size: int) -> Iterator[B
         raise CorruptRecordError(f"{name} data does not unpack: {problem}") from problem
 
 
-_PIECES: Mapping[int, Callable[[memoryview, int], Iterator[Buffer]]] = {
-    Codec.GZIP: gzip.pieces,
-    Codec.SNAPPY: snappy.pieces,
-    Codec.LZ4: lz4.pieces,
-    Codec.ZSTD: zstd.pieces,
+class _Form(Protocol):
+    """A module of `records.codecs`."""
+
+    def unpack(self, data: memoryview, max_size: int) -> memoryview: ...
+
+    def pieces(self, data: memoryview, max_size: int) -> Iterator[Buffer]: ...
+
+
+_FORMS: Mapping[int, _Form] = {
+    Codec.GZIP: gzip,
+    Codec.SNAPPY: snappy,
+    Codec.LZ4: lz4,
+    Codec.ZSTD: zstd,
 }
 
-_UNPACK: Mapping[int, Callable[[memoryview, int], memoryview]] = {
-    Codec.NONE: lambda view, max_size: view,
-    Codec.GZIP: gzip.unpack,
-    Codec.SNAPPY: snappy.unpack,
-    Codec.LZ4: lz4.unpack,
-    Codec.ZSTD: zstd.unpack,
-}
+
+def _form(codec: int) -> _Form:
+    form = _FORMS.get(codec)
+    if form is None:
+        raise _unknown(codec)
+    return form
 
 
 def _unknown(number: int) -> UnsupportedCompressionTypeError:

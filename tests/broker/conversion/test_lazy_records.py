@@ -91,6 +91,10 @@ def test_an_unforeseen_failure_is_one_that_senders_know(caplog: pytest.LogCaptur
     assert "ZeroDivisionError" in caplog.text
 
 
+def unpacking_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("unpacking")]
+
+
 def test_what_a_stop_lets_go_of_is_not_begun_again() -> None:
     async def main() -> None:
         threads = Threads()
@@ -106,7 +110,7 @@ def test_what_a_stop_lets_go_of_is_not_begun_again() -> None:
         await within(ready.wait(), "the next piece")
         with pytest.raises(OSError, match="stops"):
             records.take(ready.set)
-        assert threads.unpacking._threads is None
+        await until_async(lambda: not unpacking_threads(), "the end of the threads")
 
     run(main)
 

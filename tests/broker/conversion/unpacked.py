@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.peer import Peer
-from odradek.records import compression
 from odradek.records.builder import BatchBuilder
-from odradek.records.codecs import TooLargeError
+from odradek.records.codecs import TooLargeError, gzip, lz4, snappy, zstd
 from odradek.records.compression import Codec
 from odradek.util.clock import SystemClock
 from records.message_set_builder import MessageSetBuilder
@@ -121,8 +120,8 @@ def counting_unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unpacked]:
 
     with monkeypatch.context() as patched:
         patched.setattr(asyncio.Handle, "_run", run_counted)
-        for codec in PACKED:
-            unpack, pieces = compression._UNPACK[codec], compression._PIECES[codec]
-            patched.setitem(compression._UNPACK, codec, unpacked.counted(unpack))  # type: ignore[arg-type]
-            patched.setitem(compression._PIECES, codec, unpacked.counted_pieces(pieces))  # type: ignore[arg-type]
+        for form in (gzip, snappy, lz4, zstd):
+            patched.setattr(form, "pieces", unpacked.counted_pieces(form.pieces))
+            if form is not snappy:  # which unpacks by its pieces
+                patched.setattr(form, "unpack", unpacked.counted(form.unpack))
         yield unpacked

@@ -153,7 +153,6 @@ def test_a_round_of_the_loop_has_one_slice_for_all_who_come() -> None:
         # Those who have not had a turn come before those who have, and all get on.
         assert set(done[:10]) == set("abcde")
         assert sorted(done) == sorted("abcde" * 4)
-        assert not slicer._newcomers and not slicer._returning
 
     in_a_loop(main)
 
