@@ -18,7 +18,7 @@ cdef struct Bytes:
 
 
 cdef inline int grow(Bytes *buffer, Py_ssize_t more) noexcept nogil:
-    """The rare half of `reserve`: apart, so that hot loops have only the other inlined."""
+    """Make room: the rare half of `reserve`: apart, so that hot loops have only the other inlined."""
     cdef Py_ssize_t capacity = LEAST_CAPACITY
     cdef void *grown
     if more > PY_SSIZE_T_MAX - buffer.size:
@@ -38,7 +38,7 @@ cdef inline int grow(Bytes *buffer, Py_ssize_t more) noexcept nogil:
 
 
 cdef inline int reserve(Bytes *buffer, Py_ssize_t more) noexcept nogil:
-    """Room for `more` bytes after `size`: 0, or -1 without memory for them; the buffer is then as before."""
+    """Make room for `more` bytes after `size`; returns 0, or -1 without memory, and nothing done."""
     return 0 if buffer.capacity - buffer.size >= more else grow(buffer, more)
 
 

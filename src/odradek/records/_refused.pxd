@@ -11,7 +11,7 @@ cdef struct Refused:
 
 
 cdef inline int refuse(Bytes *refused, int64_t most, int64_t index, int why, int64_t timestamp) noexcept nogil:
-    """One more, unless there are `most` already: 0, or -1 without memory for it."""
+    """Note a record, unless there are `most` already; returns 0, or -1 without memory for it."""
     cdef Refused *record
     if refused.size // <Py_ssize_t>sizeof(Refused) >= most:
         return 0
@@ -26,7 +26,7 @@ cdef inline int refuse(Bytes *refused, int64_t most, int64_t index, int why, int
 
 
 cdef inline list list_refused(Bytes *refused):
-    """(index, why, timestamp) of each."""
+    """Return (index, why, timestamp) of each."""
     cdef Refused *records = <Refused *>refused.memory
     cdef Py_ssize_t i
     return [
