@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -209,12 +210,21 @@ def test_a_commit_that_fails_is_told(capsys: pytest.CaptureFixture[str]) -> None
     from odradek.errors import FencedInstanceIdError, RebalanceInProgressError
 
     class Refusing:
+        def subscribe(self, *_: object, **__: object) -> None:
+            pass
+
+        def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+            return [record(0, 4)]
+
         def commit(self, offsets: object) -> None:
             raise problem
 
-    run = Run(Events(), "t", -1, verbose=False, commit=True)
+    def read() -> None:
+        run = Run(Events(), "t", 1, verbose=False, commit=True)
+        run.read(Refusing(), SimpleNamespace(ended_by=None))  # type: ignore[arg-type]
+
     problem: Exception = RebalanceInProgressError("not now")
-    run._commit(Refusing(), run.received([record(0, 4)]))  # type: ignore[arg-type]
+    read()
     assert events(capsys.readouterr().out)[-1] == {
         "name": "offsets_committed",
         "offsets": [{"topic": "t", "partition": 0, "offset": 5}],
@@ -223,7 +233,7 @@ def test_a_commit_that_fails_is_told(capsys: pytest.CaptureFixture[str]) -> None
     }
     problem = FencedInstanceIdError()
     with pytest.raises(FencedInstanceIdError):
-        run._commit(Refusing(), {})  # type: ignore[arg-type]
+        read()
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,10 @@ def test_a_retry_waits_until_it_is_the_oldest() -> None:
 
 def test_sequences_wrap() -> None:
     sequences = introduced()
-    sequences._entry(TP).next = 2**31 - 2
+    large = batch()
+    large.adopt(large.encode(), 2**31 - 3)
+    sequences.assign(large)
+    sequences.acknowledged(large, 10)
     a, b = sent(sequences, 4, 1)
     assert (a.base_sequence, a.last_sequence, b.base_sequence) == (2**31 - 2, 1, 2)
 

@@ -21,7 +21,7 @@ class MemoryRecordLog:
         self.failure: KafkaError | None = None
         self.hold_commits = False
         self.limit = max_batch_bytes
-        self._held: list[Callable[[], None]] = []
+        self.held: list[Callable[[], None]] = []
 
     def append(self, topic: str, partition: int, batches: bytes, on_committed: Callable[[], None]) -> int:
         assert topic == self.topic
@@ -34,14 +34,14 @@ class MemoryRecordLog:
         self.batches.setdefault(partition, []).append(bytes(written))
         self.next_offset[partition] = header.next_offset
         if self.hold_commits:
-            self._held.append(on_committed)
+            self.held.append(on_committed)
         else:
             on_committed()
         return base
 
     def when_committed(self, topic: str, partition: int, on_committed: Callable[[], None]) -> None:
         if self.hold_commits:
-            self._held.append(on_committed)
+            self.held.append(on_committed)
         else:
             on_committed()
 
@@ -62,7 +62,7 @@ class MemoryRecordLog:
         self.next_offset[partition] = self.next_offset.get(partition, 0) + 1
 
     def commit_held(self) -> None:
-        held, self._held = self._held, []
+        held, self.held = self.held, []
         for on_committed in held:
             on_committed()
 

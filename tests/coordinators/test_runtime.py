@@ -270,7 +270,7 @@ def test_answers_keep_their_order_behind_commits() -> None:
     second = commit(world, 2)
     assert first == [] and second == []
     # The second is committed out of turn: its answer waits for the first.
-    held = world.log._held
+    held = world.log.held
     held.reverse()
     late = held.pop()
     world.log.commit_held()

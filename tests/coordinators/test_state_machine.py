@@ -310,7 +310,10 @@ def check_group(group: ClassicGroup) -> None:
     for member in members.values():
         for name, _ in member.protocols:
             support[name] = support.get(name, 0) + 1
-    assert group._support == support
+    if group.protocol_type is not None and group.state is not GroupState.EMPTY:
+        for name in (*support, "of nobody"):
+            wanted = support.get(name, 0) == len(members)
+            assert group.supports(group.protocol_type, [(name, b"")]) is wanted
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         assert members and group.protocol is not None and support[group.protocol] == len(members)
         assert group.pending_sync <= members.keys()

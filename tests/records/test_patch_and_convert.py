@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
-from odradek.records.batch import BatchHeader, TimestampType, check_crc, iter_batches, iter_records
+from odradek.records.batch import (
+    BatchHeader,
+    TimestampType,
+    check_crc,
+    compute_crc,
+    iter_batches,
+    iter_records,
+)
 from odradek.records.builder import BatchBuilder, build_batch
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
@@ -48,8 +57,9 @@ def test_a_wrong_max_timestamp_is_put_right() -> None:
     builder = BatchBuilder()
     for record in RECORDS:
         builder.append(*record)
-    builder._max_timestamp = 5
     batch = bytearray(builder.build())
+    struct.pack_into(">q", batch, 35, 5)  # docs/log_format.md: the largest timestamp, and the CRC
+    struct.pack_into(">I", batch, 17, compute_crc(batch))
     headers = validate_batches(batch, max_message_bytes=1 << 20, now_ms=0)
     (header,) = assign_offsets(batch, 0, leader_epoch=0, headers=headers)
     assert header.max_timestamp == 1002

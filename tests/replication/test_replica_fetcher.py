@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,12 +54,17 @@ class Pair:
     """A leader and a follower of some partitions."""
 
     def __init__(
-        self, ibp: str = "3.9", count: int = 1, topic_id: bytes = ID, limits: FetchLimits | None = None
+        self,
+        ibp: str = "3.9",
+        count: int = 1,
+        topic_id: bytes = ID,
+        limits: FetchLimits | None = None,
+        **more: Any,
     ) -> None:
         self.leading = [replica(A, index) for index in range(count)]
         self.following = [replica(B, index) for index in range(count)]
         self.leader = LeadingBroker(self.leading)
-        self.fetcher = ReplicaFetcher(B, A, ibp, limits, broker_epoch=lambda: 77)
+        self.fetcher = ReplicaFetcher(B, A, ibp, limits, broker_epoch=lambda: 77, **more)
         self.topic_id = topic_id
 
     def start(self, epoch: int = 0) -> None:

@@ -128,13 +128,16 @@ class Throttled(Pair):
     """A leader, and a follower whose copies are throttled."""
 
     def __init__(self, rate: int, count: int = 1, **limits: int) -> None:
-        super().__init__(count=count, limits=FetchLimits(**limits))
         self.clock = ManualClock()
         self.quota = ReplicationQuota(self.clock)
         self.quota.bytes_per_second = rate
         self.copied: list[tuple[tuple[str, int], int]] = []
-        self.fetcher._quota = self.quota
-        self.fetcher._on_copied = lambda key, size: self.copied.append((key, size))
+        super().__init__(
+            count=count,
+            limits=FetchLimits(**limits),
+            quota=self.quota,
+            on_copied=lambda key, size: self.copied.append((key, size)),
+        )
 
     def start_late(self) -> None:
         """Begin outside of the ISR, so that the leader commits without the follower."""

@@ -152,7 +152,7 @@ def test_a_thread_ends_with_its_world(world: World) -> None:
     executor.submit(lambda: executor.pause(10))
     world.run(asyncio.sleep(1))
     executor.end()
-    assert executor._thread is None
+    assert not executor.has_thread
 
 
 def test_a_thread_ends_whatever_it_answers_to_being_interrupted(world: World) -> None:
@@ -167,4 +167,4 @@ def test_a_thread_ends_whatever_it_answers_to_being_interrupted(world: World) ->
     executor.submit(work)
     world.run(asyncio.sleep(1))
     executor.end()
-    assert executor._thread is None
+    assert not executor.has_thread

@@ -49,6 +49,11 @@ class VirtualExecutor:
         """Return whether this is called in the thread."""
         return self._thread is threading.current_thread()
 
+    @property
+    def has_thread(self) -> bool:
+        """Return whether the thread has begun, and has not been ended."""
+        return self._thread is not None
+
     def pause(self, seconds: float) -> None:
         """Called in the thread: let everything else go on for a while."""
         if self._is_ended:

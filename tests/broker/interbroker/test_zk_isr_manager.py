@@ -16,7 +16,7 @@ from odradek.cluster.store.memory import MemoryStore
 from odradek.cluster.store.store import MetadataStore, StoreUnavailable, ensure_path
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
-from odradek.util.clock import ManualClock
+from odradek.util.clock import Clock, ManualClock
 from replication.replicas import ME, NOW, SECOND, THIRD, append, follow, lead, make
 
 ALL = (ME, SECOND, THIRD)
@@ -25,7 +25,7 @@ ALL = (ME, SECOND, THIRD)
 class World:
     """A broker that leads partitions of `t`, and the store."""
 
-    def __init__(self, count: int = 1) -> None:
+    def __init__(self, count: int = 1, clock: Clock | None = None) -> None:
         self.store = MemoryStore()
         ensure_path(self.store, paths.ISR_CHANGES)
         self.clock = ManualClock(NOW)
@@ -37,7 +37,7 @@ class World:
             broker_id=ME,
             run_in_store=self.run,
             replicas=self,
-            clock=self.clock,
+            clock=self.clock if clock is None else clock,
             controller_epoch=lambda: 5,
             is_eligible=lambda one: one in self.live,
             pause=self.pause,
@@ -256,10 +256,9 @@ def test_nothing_is_written_after_the_stop() -> None:
 
 def test_what_fails_behind_a_write_does_not_keep_others_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        world = World(2)
-        real, failing = world.clock, [ZeroDivisionError("a bug")]
+        real, failing = ManualClock(NOW), [ZeroDivisionError("a bug")]
 
-        class Clock:
+        class FailingClock:
             def monotonic_ms(self) -> float:
                 return real.monotonic_ms()
 
@@ -268,7 +267,7 @@ def test_what_fails_behind_a_write_does_not_keep_others_from_theirs(caplog: pyte
                     raise failing.pop()
                 return real.now_ms()
 
-        world.manager._clock = Clock()
+        world = World(2, FailingClock())
         for index in range(2):
             follow(world.partitions["t", index], THIRD, 3)
         await world.breathe()

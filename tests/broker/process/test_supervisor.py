@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -21,7 +22,7 @@ from odradek.broker.process.supervisor import (
     WorkerCommand,
 )
 from odradek.util.clock import ManualClock
-from waiting import joined, within
+from waiting import joined, until_async, within
 
 LIMIT_S = 60
 
@@ -312,7 +313,9 @@ def test_a_stop_while_one_rests_does_not_start_it_again(tmp_path: Path) -> None:
     play(scenario)
 
 
-def test_workers_are_restarted_one_by_one(tmp_path: Path) -> None:
+def test_workers_are_restarted_one_by_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
     async def scenario() -> None:
         async with World(tmp_path, 3) as world:
             old = [await world.next_ready(number) for number in range(3)]
@@ -327,8 +330,9 @@ def test_workers_are_restarted_one_by_one(tmp_path: Path) -> None:
                 old[number].tell("exit 0")
                 new.append(await world.next_ready(number))
             assert world.pauses == [], "nothing has died"
-            assert world.supervisor._rolling is not None
-            await world.supervisor._rolling
+            await until_async(
+                lambda: "all workers have been restarted" in caplog.text, "the end of the restarts"
+            )
             assert all(queue.empty() for queue in world.arrived.values())
             world.supervisor.stop()
             for each in new:

@@ -11,8 +11,10 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.broker.sasl.settings import listener_sasl
 from odradek.cluster.configs.config_def import ConfigError
+from odradek.sasl.mechanisms import SaslError
 from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import ScramServer
+from odradek.sasl.token_providers import OAuthBearerLogin
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 BASE = {
@@ -152,7 +154,9 @@ def test_brokers_log_in_by_an_assertion() -> None:
         sasl_oauthbearer_jwt_retriever_class="org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever",
         sasl_oauthbearer_assertion_private_key_file="/etc/odradek/key.pem",
     )
-    assert type(made._provider).__name__ == "JwtBearer"
+    assert isinstance(made, OAuthBearerLogin)
+    with pytest.raises(SaslError, match=r"/etc/odradek/key\.pem"):
+        made.token()
 
 
 def test_brokers_do_not_log_in_where_there_are_no_logins() -> None:

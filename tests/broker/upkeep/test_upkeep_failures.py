@@ -18,6 +18,7 @@ from odradek.broker.upkeep.moving import Moving
 from odradek.broker.upkeep.removing import Removing
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
+from odradek.util.topic_partition import TopicPartition
 from waiting import until_async
 
 FOLDER = Path("/data")
@@ -163,20 +164,26 @@ def test_a_removal_that_fails_is_not_the_last_one(where: str) -> None:
 def test_a_move_that_fails_gives_its_place_to_the_next(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         ended: list[Any] = []
-        move: Any = SimpleNamespace(key=("t", 0), parent=FOLDER, bytes_copied=0, is_over=False)
-        logs: Any = SimpleNamespace(moves=SimpleNamespace(end=ended.append), data_dirs=[FOLDER])
-        config: Any = SimpleNamespace(num_replica_alter_log_dirs_threads=1)
-        copied: Any = None
-        moving = Moving(asyncio.get_running_loop(), logs, config, copied)
-        moving._running = 1
 
         def steps() -> Any:
             raise RuntimeError("a fault of ours")
             yield
 
-        moving._go_on(move, steps(), None)
-        assert ended == [move]
-        assert moving._running == 0
+        def begin(key: TopicPartition, parent: Path) -> Any:
+            source = parent / "t-0"
+            return SimpleNamespace(
+                key=key, parent=parent, source=source, bytes_copied=0, is_over=False, steps=steps
+            )
+
+        logs: Any = SimpleNamespace(moves=SimpleNamespace(begin=begin, end=ended.append), data_dirs=[FOLDER])
+        config: Any = SimpleNamespace(num_replica_alter_log_dirs_threads=1)
+        copied: Any = None
+        moving = Moving(asyncio.get_running_loop(), logs, config, copied)
+        both = [("t", 0), ("t", 1)]
+        for key in both:
+            moving.begin(key, FOLDER)
+        assert [move.key for move in ended] == both
+        moving.stop()
 
     run(main)
     assert "a fault of ours" in caplog.text

@@ -18,8 +18,9 @@ DATA = batch([b"a"])
 
 
 def new_segment(index_bytes: int = 4096) -> Segment:
-    segment = Segment(MemoryFileSystem(), Path("/log"), 0, index_interval=1, index_bytes=index_bytes)
-    segment._files.make_dirs(Path("/log"))
+    files = MemoryFileSystem()
+    files.make_dirs(Path("/log"))
+    segment = Segment(files, Path("/log"), 0, index_interval=1, index_bytes=index_bytes)
     segment.create(now_ms=1000)
     return segment
 

@@ -183,12 +183,10 @@ def test_it_is_asked_again_and_elsewhere() -> None:
 
 
 def test_an_address_that_is_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    with SchemaRegistry() as registry:
-        answer = RegistryClient._ask
-        monkeypatch.setattr(RegistryClient, "_ask", lambda *_: ["not", "a schema"])
+    with SchemaRegistry() as registry, monkeypatch.context() as patch:
+        patch.setattr(RegistryClient, "_ask", lambda *_: ["not", "a schema"])
         with pytest.raises(RegistryError, match="did not answer as a schema registry does"):
             client(registry.url).by_id(99)
-        monkeypatch.setattr(RegistryClient, "_ask", answer)
 
 
 def test_the_registry_of_the_test_kit_speaks_plain_http() -> None:

@@ -17,10 +17,15 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module", params=["false", "true"])
-def broker(request: pytest.FixtureRequest) -> Iterator[Any]:
+def two_phase_commit(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def broker(two_phase_commit: str) -> Iterator[Any]:
     """One that allows two-phase commit, and one that does not."""
     with Broker(
-        transaction_two_phase_commit_enable=request.param,
+        transaction_two_phase_commit_enable=two_phase_commit,
         transaction_abort_timed_out_transaction_cleanup_interval_ms="100",
         transaction_state_log_num_partitions="5",
     ) as broker:
@@ -43,8 +48,8 @@ def test_what_timed_out_is_written_again(broker: Any) -> None:
     )
 
 
-def test_under_two_phase_commit_nothing_times_out(broker: Any) -> None:
-    allowed = broker._config["transaction_two_phase_commit_enable"] == "true"
+def test_under_two_phase_commit_nothing_times_out(broker: Any, two_phase_commit: str) -> None:
+    allowed = two_phase_commit == "true"
     sink = Sink(broker.bootstrap_servers, f"t{next(_numbers)}", twoPhaseCommit="true")
     ledger = sink.ledger()
     try:
