@@ -120,25 +120,26 @@ AWAY = StoreUnavailable("/", "no answer")
 OVER = SessionExpired("/", "the session is over")
 
 
+@pytest.mark.parametrize("step", ["tell_store", "be_missed"])
 @pytest.mark.parametrize(
     ("errors", "sessions"), [([AWAY] * 5, 1), ([OVER], 2), ([AWAY, OVER, AWAY, OVER], 4)], ids=str
 )
 def test_a_start_goes_on_when_the_store_is_back(
-    tmp_path: Path, errors: list[StoreError], sessions: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, errors: list[StoreError], sessions: int, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's brokers wait for a ZooKeeper that they have reached before, however long it is away."""
     looking = Away("get_many", *errors)
-    tell_store = membership.tell_store
+    whole = getattr(membership, step)
 
     with ExitStack() as stack:
 
-        def lose_and_tell(*args: Any, **kwargs: Any) -> None:
-            # From the first request on of those that look whether this broker is missed.
-            monkeypatch.setattr(membership, "tell_store", tell_store)
+        def lose_and_go_on(*args: Any, **kwargs: Any) -> Any:
+            # From the first request of this step on.
+            monkeypatch.setattr(membership, step, whole)
             stack.enter_context(looking)
-            tell_store(*args, **kwargs)
+            return whole(*args, **kwargs)
 
-        monkeypatch.setattr(membership, "tell_store", lose_and_tell)
+        monkeypatch.setattr(membership, step, lose_and_go_on)
 
         async def use(member: Member) -> None:
             assert looking.errors == [] and len(member.sessions) == sessions
