@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from odradek.broker.event_loop.slices import take_all
 from odradek.broker.metadata import topic_descriptions
 from odradek.broker.metadata.topic_descriptions import TopicDescriptions
 from odradek.broker.network.dispatch import Dispatcher
@@ -74,9 +77,34 @@ def test_what_is_kept_is_what_would_be_said_anew(seed: int, tmp_path: Path) -> N
                     await delete_topics(broker, [name])
                     del ids[name]
                 elif what < 0.1:
-                    offline = {(broker.broker_id, chance.choice(list(ids)), 0)}
-                    broker.controller.context.offline_replicas = frozenset(offline)
+                    offline = [(chance.choice(list(ids)), 0)]
+                    failed = partial(broker.controller.note_offline, broker.broker_id, offline)
+                    await broker.controller.event_queue.run(failed)
             assert len(broker.topic_descriptions) > 0
+
+    run(main)
+
+
+def test_a_replica_that_goes_offline_is_said_anew(tmp_path: Path) -> None:
+    """Also where the controller says nothing else: the image is as it was."""
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            await create_topic(broker, "a")
+            image = broker.image
+            metadata = SimpleNamespace(image=image, offline_replicas=frozenset())
+            descriptions = TopicDescriptions(metadata)
+
+            def offline() -> list[int]:
+                found = descriptions.kept(image, "a", 9, "PLAINTEXT")
+                if found is None:
+                    found = take_all(descriptions.describe(image, image.topics["a"], 9, "PLAINTEXT"))
+                    assert descriptions.kept(image, "a", 9, "PLAINTEXT") is found
+                return list(found[0].offline_replicas)
+
+            assert offline() == []
+            metadata.offline_replicas = frozenset({(broker.broker_id, "a", 0)})
+            assert offline() == [broker.broker_id]
 
     run(main)
 
