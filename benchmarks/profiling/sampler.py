@@ -22,6 +22,10 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
 
+    def __len__(self) -> int:
+        """Return how many different stacks were seen."""
+        return len(self._counts)
+
     def stop(self) -> dict[str, int]:
         """The stacks, folded (`outer;inner`), and how often each was seen."""
         self._stopping.set()

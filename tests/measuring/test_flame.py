@@ -42,6 +42,6 @@ def test_the_heaviest_functions() -> None:
 def test_the_sampler_sees_this_thread() -> None:
     sampler = Sampler()
     # It does not sleep: it is a thread at work that is sampled.
-    until(lambda: sampler._counts, "a first sample", every_s=0)
+    until(lambda: len(sampler), "a first sample", every_s=0)
     stacks = sampler.stop()
     assert any("test_the_sampler_sees_this_thread" in stack for stack in stacks)

@@ -120,8 +120,10 @@ class SimulatedCluster:
         if (TRANSACTION_STATE_TOPIC, 0) not in self.observer.forgiven:
             return False
         for machine in self.machines:
-            transactions = machine.broker._coordinators._transactions if machine.is_started else None
-            if transactions is None or transactions.coordinator.runtime.state(0) is not ShardState.ACTIVE:
+            if not machine.is_started:
+                continue
+            transactions = machine.broker.transactions
+            if transactions.coordinator.runtime.state(0) is not ShardState.ACTIVE:
                 continue
             shard = transactions.coordinator.runtime.shard(0)
             found = shard.transactions.get(transactional_id)

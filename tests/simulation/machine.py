@@ -115,7 +115,16 @@ class SimulatedBroker(Broker):
 
     def __init__(self, machine: Machine, **more: Any) -> None:
         self.machine, self.machine_life = machine, machine.lives
+        self.has_started = False
         super().__init__(**more)
+
+    async def start(self) -> None:
+        await super().start()
+        self.has_started = True
+
+    async def stop(self) -> None:
+        self.has_started = False
+        await super().stop()
 
     def _bind(self, listening: Listening) -> None:
         listener = SimulatedListener(self.machine, self._dispatcher, self.config)
@@ -227,7 +236,9 @@ class Machine:
     def is_started(self) -> bool:
         """Return whether a broker is there and has joined."""
         broker = self.broker
-        return self.is_alive and broker is not None and broker.machine_life == self.lives and broker._started
+        return (
+            self.is_alive and broker is not None and broker.machine_life == self.lives and broker.has_started
+        )
 
     @property
     def serves(self) -> bool:

@@ -9,7 +9,6 @@ import pytest
 
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.process.workers import WorkerOptions, worker_command
-from odradek.broker.upkeep import cleaning
 from odradek.util.own_python import module_command, module_environment
 
 PLANTED = "raise SystemExit('planted')"
@@ -40,5 +39,5 @@ def test_nothing_is_imported_from_the_working_folder(planted: Path) -> None:
 
 def test_what_the_broker_starts_is_started_so() -> None:
     options = WorkerOptions(BrokerConfig({"log.dirs": "/data"}))
-    for command in (cleaning._COMMAND, worker_command(options, 0, Path("/store"))(None)):
-        assert list(command)[1:3] == ["-P", "-m"]
+    command = worker_command(options, 0, Path("/store"))(None)
+    assert list(command)[1:3] == ["-P", "-m"]

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.errors.codes import ErrorCode
 from odradek.log.storage.checkpoint_file import read_offsets
 from odradek.log.storage.real_files import RealFileSystem
@@ -69,20 +68,33 @@ class SlowDisk(RealFileSystem):
         super().fsync_dir(directory)
 
 
+class SlowDatabase:
+    """A metadata store's file, on the disk."""
+
+    def __init__(self, database: Any, disk: SlowDisk) -> None:
+        self._database = database
+        self._disk = disk
+
+    def execute(self, statement: str, *given: Any) -> Any:
+        if statement.startswith("BEGIN"):
+            self._disk.wait()
+        return self._database.execute(statement, *given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
 @contextmanager
-def slow(disk: SlowDisk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def slow(disk: SlowDisk, broker: Broker) -> Iterator[None]:
     """All syncs wait, the metadata store's commits included."""
-    write = EmbeddedStore._write
-
-    def slow_write(store: EmbeddedStore, plan: Any) -> None:
-        disk.wait()
-        write(store, plan)
-
-    monkeypatch.setattr(EmbeddedStore, "_write", slow_write)
+    store: Any = broker.controller.store
+    database = store.database
+    store.database = SlowDatabase(database, disk)
     disk.slow = True
     try:
         yield
     finally:
+        store.database = database
         disk.slow = False
         disk.go.set()
         disk.go = threading.Event()
@@ -142,9 +154,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("what", REQUESTS)
-def test_whoever_changes_metadata_waits_and_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_whoever_changes_metadata_waits_and_nobody_else(tmp_path: Path, what: str) -> None:
     message, version = REQUESTS[what]
 
     async def main() -> None:
@@ -154,7 +164,7 @@ def test_whoever_changes_metadata_waits_and_nobody_else(
             await create_topic(broker, "doomed", 2)
             before = broker.image
             client = await connect(broker)
-            with slow(disk, monkeypatch):
+            with slow(disk, broker):
                 asking = asyncio.ensure_future(client.call(message, version))
                 await settle(lambda: disk.waiting > 0, "for the disk")
                 await goes_on(broker)
@@ -181,14 +191,12 @@ def test_whoever_changes_metadata_waits_and_nobody_else(
     run(main)
 
 
-def test_requests_that_change_metadata_come_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_that_change_metadata_come_one_after_the_other(tmp_path: Path) -> None:
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
             clients = [await connect(broker) for _ in range(6)]
-            with slow(disk, monkeypatch):
+            with slow(disk, broker):
                 asking = [
                     asyncio.ensure_future(
                         client.call(
@@ -215,12 +223,12 @@ def test_requests_that_change_metadata_come_one_after_the_other(
     run(main)
 
 
-def test_a_stop_waits_for_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_waits_for_what_was_asked_for(tmp_path: Path) -> None:
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
             client = await connect(broker)
-            with slow(disk, monkeypatch):
+            with slow(disk, broker):
                 client.send(
                     CreateTopicsRequest(
                         topics=[CreatableTopic(name="late", num_partitions=2, replication_factor=1)],
@@ -242,9 +250,7 @@ def test_a_stop_waits_for_what_was_asked_for(tmp_path: Path, monkeypatch: pytest
     run(main)
 
 
-def test_a_store_that_cannot_be_written_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             client = await connect(broker)
@@ -261,13 +267,13 @@ def test_a_store_that_cannot_be_written_changes_nothing(
     run(main)
 
 
-def test_checkpoints_wait_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_wait_beside_the_loop(tmp_path: Path) -> None:
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
             await create_topic(broker, "there")
             await goes_on(broker)
-            with slow(disk, monkeypatch):
+            with slow(disk, broker):
                 broker.housekeeping.checkpoint()
                 await settle(lambda: disk.waiting > 0, "for the disk")
                 await goes_on(broker)
@@ -299,9 +305,7 @@ def starts_on_disk(data: Path) -> dict[tuple[str, int], int]:
     return read_offsets(RealFileSystem(), data / "log-start-offset-checkpoint")
 
 
-def test_deleted_records_are_gone_for_good_when_that_is_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_records_are_gone_for_good_when_that_is_answered(tmp_path: Path) -> None:
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
@@ -311,7 +315,7 @@ def test_deleted_records_are_gone_for_good_when_that_is_answered(
             clients = [await connect(broker) for _ in range(4)]
             for topic in ("there", "other"):
                 assert (await append(clients[0], topic, batch([b"x"] * 9))).error_code == 0
-            with slow(disk, monkeypatch):
+            with slow(disk, broker):
                 asking = [
                     asyncio.ensure_future(client.call(delete_records(("there", 2 + n)), 2))
                     for n, client in enumerate(clients)
@@ -329,7 +333,7 @@ def test_deleted_records_are_gone_for_good_when_that_is_answered(
             # Several in one request; and what is there already is answered at once.
             await clients[0].call(delete_records(("there", 7), ("other", -1)), 2)
             assert starts_on_disk(tmp_path) == {("there", 0): 7, ("other", 0): 9}
-            with slow(disk, monkeypatch):
+            with slow(disk, broker):
                 answer = await clients[0].call(delete_records(("there", 3)), 2)
                 assert answer.topics[0].partitions[0].low_watermark == 7
             for client in clients:
@@ -338,7 +342,7 @@ def test_deleted_records_are_gone_for_good_when_that_is_answered(
     run(main)
 
 
-def test_a_peer_that_goes_while_records_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_goes_while_records_are_deleted(tmp_path: Path) -> None:
     async def main() -> None:
         disk = SlowDisk()
         async with running(tmp_path, files=disk) as broker:
@@ -346,7 +350,7 @@ def test_a_peer_that_goes_while_records_are_deleted(tmp_path: Path, monkeypatch:
             await create_topic(broker, "beside")
             client = await connect(broker)
             await append(client, "there", batch([b"x"] * 9))
-            with slow(disk, monkeypatch):
+            with slow(disk, broker):
                 client.send(delete_records(("there", 4)), 2)
                 await settle(lambda: disk.waiting > 0, "for the disk")
                 client.abort()

@@ -9,12 +9,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.upkeep.cleaning import Cleaning
+from odradek.log.cleaner.job import CleanJob
+from odradek.log.cleaner.manager import CleanTask
 from odradek.log.cleaner.worker import (
     BrokerGoneError,
     CleanFailedError,
@@ -196,19 +200,44 @@ def test_a_worker_tells_what_went_wrong(tmp_path: Path) -> None:
         outcome("", -9)
 
 
-def test_a_stop_says_nothing_of_the_workers_that_it_has_ended() -> None:
-    loop = asyncio.new_event_loop()
-    told: list[Any] = []
-    loop.set_exception_handler(lambda _, context: told.append(context))
-    cleaning: Any = Cleaning(loop, None, None)  # type: ignore[arg-type]
-    cleaning.stop()
-    done = loop.create_future()
-    done.set_exception(CleanFailedError("the worker ended with exit code -9", for_good=False))
-    cleaning._done(None, None, done)
-    del done
-    gc.collect()
-    assert told == []
-    loop.close()
+def test_a_stop_says_nothing_of_the_workers_that_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+    ended: list[str] = []
+    tasks = [CleanTask(("t", 0), None, CleanJob.from_json(JOB % tmp_path))]  # type: ignore[arg-type]
+
+    class Worker:
+        def kill(self) -> None:
+            ended.append("worker")
+
+    def begin(command: list[str], **_: Any) -> Worker:
+        commands.append(command)
+        return Worker()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        told: list[Any] = []
+        loop.set_exception_handler(lambda _, context: told.append(context))
+        done = loop.create_future()
+        waits = [done]
+        monkeypatch.setattr(loop, "run_in_executor", lambda *_: waits.pop())
+        cleaner: Any = SimpleNamespace(in_progress=0, take=lambda: tasks.pop() if tasks else None)
+        cleaning = Cleaning(loop, cleaner, BrokerConfig({"log.dirs": str(tmp_path)}))
+        cleaning.check()
+        cleaning.stop()
+        monkeypatch.undo()
+        done.set_exception(CleanFailedError("the worker ended with exit code -9", for_good=False))
+        await asyncio.sleep(0)
+        del done
+        gc.collect()
+        assert told == []
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    asyncio.run(main())
+    assert ended == ["worker"]
+    # With nothing from the folder that the broker was started in.
+    assert [command[1:3] for command in commands] == [["-P", "-m"]]
 
 
 @pytest.mark.parametrize("text", ["", JOB % "/nowhere"], ids=["before the job", "before the result"])

@@ -11,7 +11,7 @@ import pytest
 
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.cleaner import CleanJob, clean_range, make_job, run
-from odradek.log.cleaner.manager import CleanTask, LogCleaner
+from odradek.log.cleaner.manager import CLEANER_OFFSETS, CleanTask, LogCleaner
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.records.builder import build_batch
 from odradek.util.clock import ManualClock
@@ -163,7 +163,7 @@ def test_a_log_deleted_between_two_steps_is_gone(after: int) -> None:
         for path in world.files.files
         if path.parent == again.directory and path.name.endswith((".swap", ".cleaned", ".deleted"))
     ]
-    assert ("t", 0) not in world.cleaner._offsets
+    assert DATA / CLEANER_OFFSETS not in world.files.files
 
 
 def test_steps_are_many_enough() -> None:

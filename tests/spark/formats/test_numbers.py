@@ -9,15 +9,11 @@ from types import ModuleType
 import pytest
 
 import odradek
-from odradek.spark.formats import _pyavro, _pyprotobuf, avro_steps, kinds, protobuf_types
+from odradek.spark.formats import avro_steps, kinds, protobuf_types
 
 SOURCES = Path(odradek.__file__).parent
-#: Names that only the compiled side has, or has where the other has them under a private name.
-OF_C = {
-    "OUT_OF_MEMORY": -1,
-    "MOST_EMPTY": _pyavro._MOST_EMPTY,
-    "MERGED_BYTES": _pyprotobuf._MERGED_BYTES,
-}
+#: Names that only the compiled side has.
+OF_C = {"OUT_OF_MEMORY": -1}
 
 
 def in_c(name: str) -> dict[str, int]:

@@ -22,9 +22,6 @@ from odradek.spark.formats._pytree import (
     whole_number,
 )
 
-_MOST_EMPTY = 65_536
-"""Elements of no bytes in the arrays of one record."""
-
 
 class Plan:
     """A writer's schema resolved to a tree.
@@ -209,7 +206,7 @@ class _Reader:
                 values = [self.run(step, depth + 1) for step in below]
                 if self.at == began:
                     self._empty += 1
-                    if self._empty > _MOST_EMPTY:
+                    if self._empty > steps.MOST_EMPTY:
                         raise MalformedError(kinds.TOO_LARGE)
                 elements.append(values[0] if len(values) == 1 else tuple(values))
         return elements

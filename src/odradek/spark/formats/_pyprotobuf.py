@@ -22,8 +22,6 @@ from odradek.spark.formats._pytree import (
     whole_number,
 )
 
-_MERGED_BYTES = 64 << 20
-"""Bytes that merging may copy in a record: each piece copies those before it, so the cost is a square."""
 _FIXED = {
     types.P_FIXED32: ("<I", 4),
     types.P_SFIXED32: ("<i", 4),
@@ -217,7 +215,7 @@ class _Reader:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._merged = 0
-        """Bytes that merging has copied in this record; never more than `_MERGED_BYTES`."""
+        """Bytes that merging has copied in this record; never more than `MERGED_BYTES`."""
         self.column = 0
         """The column that is being filled, for the reason of a malformed record."""
 
@@ -295,7 +293,7 @@ class _Reader:
                 if filled[column] is not _UNSET:
                     data = spans[column] + data
                     self._merged += len(data)
-                    if self._merged > _MERGED_BYTES:
+                    if self._merged > types.MERGED_BYTES:
                         raise MalformedError(kinds.TOO_LARGE)
                 spans[column] = data
             value = self._part(field, node, data, depth)

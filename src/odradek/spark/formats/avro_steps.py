@@ -17,3 +17,6 @@ CONSTANT = 14
 ABSENT = 15
 REFUSED = 16
 INT = 17
+
+MOST_EMPTY = 65_536
+"""Elements of no bytes in the arrays of one record."""

@@ -26,6 +26,9 @@ NULL_IF_ABSENT = 0
 ZERO_IF_ABSENT = 1
 REQUIRED = 2
 
+MERGED_BYTES = 64 << 20
+"""Bytes that merging may copy in a record: each piece copies those before it, so the cost is a square."""
+
 #: The kind of a field's column; of other types either INT32 or INT64.
 KIND = {
     P_DOUBLE: kinds.DOUBLE,
