@@ -11,12 +11,9 @@ ROOT = Path(__file__).parents[1]
 LEFT = {
     "broker/requests/test_sliced_requests.py": 1,
     "client/test_admin_placement.py": 1,
-    "client/test_produce_model.py": 1,
     "cluster/store/test_store_server.py": 2,
     "coordinators/test_pending_offsets.py": 2,
-    "log/partition/test_reading.py": 3,
     "simulation/ambushes.py": 1,
-    "simulation/mutants.py": 1,
     "simulation/world.py": 1,
     "spark/sessions/test_java.py": 1,
     "testing/test_replication.py": 1,

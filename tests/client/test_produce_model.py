@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,12 +13,12 @@ import pytest
 
 from odradek.client.core import sending
 from odradek.client.core.batches import ProducerBatch
-from odradek.client.core.produce import Verdict
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import PartitionSequence, Sequences
 from odradek.errors import ErrorCode
 
 from .produce_model import Fate, broken, every_run, random_runs
+from .sequence_mutants import constant, first_not_alone, inferred
 
 pytestmark = pytest.mark.model
 
@@ -81,36 +81,9 @@ def test_the_page_enumerates_what_the_model_goes_through() -> None:
 # Rules left out on purpose, one at a time: the model has to find each of them.
 
 
-def _constant(value: bool) -> property:
-    return property(lambda self: value, lambda self, new: None)
-
-
-def _first_not_alone() -> AbstractContextManager[Any]:
-    """Others are in flight before the first batch of an epoch is acknowledged."""
-    return mock.patch.object(PartitionSequence, "introduced", _constant(True))
-
-
-@contextmanager
-def _inferred() -> Iterator[None]:
-    """As before; and what a later acknowledgement is taken to say of an earlier batch."""
-    judge = sending.judge
-
-    def inferring(batch: ProducerBatch, code: ErrorCode, *, sequences: Sequences, **more: Any) -> Verdict:
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            entry = sequences._entry(batch.tp)
-            if batch.producer_epoch == entry.producer_epoch and batch.last_sequence <= entry.last_acked:
-                return Verdict.WRITTEN
-        return judge(batch, code, sequences=sequences, **more)
-
-    with ExitStack() as stack:
-        stack.enter_context(_first_not_alone())
-        stack.enter_context(mock.patch.object(sending, "judge", inferring))
-        yield
-
-
 def _without_limit() -> AbstractContextManager[Any]:
     """Requests are counted by connection only, as Kafka's client does."""
-    return mock.patch.object(PartitionSequence, "at_limit", _constant(False))
+    return mock.patch.object(PartitionSequence, "at_limit", constant(False))
 
 
 def _unacknowledged_counted() -> AbstractContextManager[Any]:
@@ -148,7 +121,7 @@ def _no_doubt() -> AbstractContextManager[Any]:
 
 def _numbers_used_again() -> AbstractContextManager[Any]:
     """Sequences of what was given up in doubt stand for other records."""
-    return mock.patch.object(PartitionSequence, "in_doubt", _constant(False))
+    return mock.patch.object(PartitionSequence, "in_doubt", constant(False))
 
 
 def _parts_at_the_end() -> AbstractContextManager[Any]:
@@ -159,8 +132,8 @@ def _parts_at_the_end() -> AbstractContextManager[Any]:
 
 
 MUTANTS: list[Callable[[], AbstractContextManager[Any]]] = [
-    _first_not_alone,
-    _inferred,
+    first_not_alone,
+    inferred,
     _without_limit,
     _unacknowledged_counted,
     _doubt_sent_anew,
@@ -179,7 +152,7 @@ def test_the_model_finds(mutant: Callable[[], AbstractContextManager[Any]]) -> N
 
 
 def test_the_inference_acknowledged_what_is_not_in_the_log() -> None:
-    with _inferred():
+    with inferred():
         found = broken(every_run(2, batches=3))
     assert found is not None
     assert "is acknowledged and not in the log" in found

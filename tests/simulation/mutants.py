@@ -4,18 +4,15 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+from client.sequence_mutants import inferred
 from odradek.broker.membership import membership
 from odradek.broker.membership.state_changes import StateChanges
-from odradek.client.core import sending
-from odradek.client.core.produce import Verdict
-from odradek.client.core.sequences import PartitionSequence
 from odradek.cluster.controller import elections
-from odradek.errors import ErrorCode
 from odradek.log.folders.offline_logs import OfflineLogs
 from odradek.log.partition import flushing
 from odradek.log.partition.readable_log import ReadableLog
@@ -180,28 +177,6 @@ def _no_sequences() -> AbstractContextManager[Any]:
     return mock.patch.object(ProducerState, "is_next", lambda self, header: True)
 
 
-@contextmanager
-def _inferred_success() -> Iterator[None]:
-    """A producer has several batches in flight before the first is acknowledged, and takes what a later
-    acknowledgement seems to say of an earlier batch for its own.
-    """
-    judge = sending.judge
-
-    def inferring(batch: Any, code: ErrorCode, *, sequences: Any, **more: Any) -> Verdict:
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and sequences is not None:
-            entry = sequences._entry(batch.tp)
-            if batch.producer_epoch == entry.producer_epoch and batch.last_sequence <= entry.last_acked:
-                return Verdict.WRITTEN
-        return judge(batch, code, sequences=sequences, **more)
-
-    introduced = property(lambda self: True, lambda self, value: None)
-    with (
-        mock.patch.object(PartitionSequence, "introduced", introduced),
-        mock.patch.object(sending, "judge", inferring),
-    ):
-        yield
-
-
 MUTANTS: dict[str, Mutant] = {
     "no-epoch-check": _no_epoch_check,
     "no-divergence-check": _no_divergence_check,
@@ -221,6 +196,6 @@ MUTANTS: dict[str, Mutant] = {
     "dead-isr-shrinks": _dead_isr_shrinks,
     "no-stable-offset": _no_stable_offset,
     "no-sequences": _no_sequences,
-    "inferred-success": _inferred_success,
+    "inferred-success": inferred,
 }
 """By name; what each leaves out stands in its docstring."""
