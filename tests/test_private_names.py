@@ -13,7 +13,6 @@ LEFT = {
     "client/test_admin_placement.py": 1,
     "cluster/store/test_store_server.py": 2,
     "coordinators/test_pending_offsets.py": 2,
-    "simulation/ambushes.py": 1,
     "simulation/world.py": 1,
     "spark/sessions/test_java.py": 1,
     "testing/test_replication.py": 1,

@@ -116,6 +116,7 @@ async def late_return(cluster: SimulatedCluster, returning: Machine) -> None:
     if not returning.is_started:
         return
     ends = {one.key: one.log.log_end_offset for one in returning.broker.replicas}
+    last_life = returning.broker.controller.broker_epoch
     returning.pause(False)
     returning.kill()
     returning.expire()
@@ -140,8 +141,9 @@ async def late_return(cluster: SimulatedCluster, returning: Machine) -> None:
 
         def has_asked() -> bool:
             leading = _replica(heir, *key)
-            known = leading._followers.get(returning.number) if leading is not None else None
-            return leading is not None and leading.is_leader and known is not None and known.last_fetch_ms > 0
+            if leading is None or not leading.is_leader:
+                return False
+            return bool(leading.broker_epoch_of(returning.number) > last_life)
 
         await _until(has_asked)
         cluster.world.note(f"{key}: {returning.host} is back, and gets nothing from {heir.host}")
