@@ -19,8 +19,8 @@ from odradek.spark.formats.kinds import STRING
 
 value = bytes(8 << 20)
 section = bytearray()
-append_record(section, 0, 0, None, value, None)
-builder = ColumnBuilder(False, False, 1)
+append_record(section, 0, 0, None, value, [("h", None)])
+builder = ColumnBuilder(True, False, 1)
 tree = Tree((STRING, b"", 0, 0, 1, []))
 records = Records(None, struct.pack("<2i", 0, len(value)), value, 0, 1)
 pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
@@ -38,9 +38,13 @@ def refused(append):
 
 
 assert refused(lambda: builder.append(section, 1, 0, 0, 0, 0, 0, 0, 2**62, 2**30, 2**40))
-rows, _, (_, _, offsets, data), *_ = builder.finish()
-assert rows > 0 and len(data) == rows * len(value)
-del offsets, data
+rows, keys, values, *_, headers = builder.finish()
+assert rows > 0 and len(values[-1]) == rows * len(value)
+# The record that could not be taken over has left nothing: its key, which is null, came first.
+assert keys[1] == rows and len(keys[2]) == len(values[2]) == 4 * (rows + 1)
+lists, header_count, names, payloads = headers
+assert header_count == payloads[1] == len(names[-1]) == rows and len(lists[-1]) == 4 * (rows + 1)
+del keys, values, headers, lists, names, payloads
 assert refused(lambda: decode_text(tree, records))
 assert tree.rows > 0
 """

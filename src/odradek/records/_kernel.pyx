@@ -558,6 +558,24 @@ cdef inline void push_bytes(Column *column, const uint8_t *data, int32_t length)
     push_valid(column)
 
 
+cdef void take_back(Column *column, int64_t rows) noexcept nogil:
+    """Keep so many rows, as if the others had not been pushed."""
+    cdef int64_t row
+    if column.rows <= rows:
+        return
+    if column.nulls:
+        for row in range(rows, column.rows):
+            if not is_valid(column.validity.memory, row):
+                column.nulls -= 1
+        if rows & 7:
+            # Bits of rows to come are set where these are valid.
+            column.validity.memory[rows >> 3] &= <uint8_t>((1 << (rows & 7)) - 1)
+        column.validity.size = (rows + 7) // 8
+    column.rows = rows
+    column.offsets.size = 4 * (rows + 1)
+    column.data.size = (<int32_t *>column.offsets.memory)[rows]
+
+
 cdef void clear_column(Column *column) noexcept nogil:
     clear(&column.offsets)
     clear(&column.data)
@@ -653,8 +671,22 @@ cdef class ColumnBuilder:
         finally:
             PyBuffer_Release(&view)
         if status == OUT_OF_MEMORY:
+            self.take_back_record()
             raise MemoryError
         return status, index, position
+
+    cdef void take_back_record(self) noexcept:
+        """Take back what has been pushed of a record for whose rest there was no memory: the rows before it are
+        still to be had (`iter_columns`).
+        """
+        cdef int64_t header_count = 0
+        take_back(&self.keys, self.row_count)
+        take_back(&self.values, self.row_count)
+        take_back(&self.lists, self.row_count)
+        if self.lists.offsets.size:
+            header_count = (<int32_t *>self.lists.offsets.memory)[self.lists.rows]
+        take_back(&self.names, header_count)
+        take_back(&self.payloads, header_count)
 
     cdef void prepare(self) noexcept:
         """Make room for a RecordBatch as large as the last."""
