@@ -1,8 +1,9 @@
-"""What an administrator changes counts as done only where an answer says so."""
+"""What an administrator asks for counts as done, or as known, only where an answer says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -10,44 +11,59 @@ import pytest
 from client.scripted import ScriptedBroker
 from odradek.client import Admin
 from odradek.errors import KafkaError, UnknownServerError
+from odradek.util.acl import (
+    AccessControlEntry,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePattern,
+    ResourceType,
+)
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.create_partitions import CreatePartitionsResponse
-from odradek.wire.messages.create_topics import CreateTopicsResponse
-from odradek.wire.messages.delete_records import DeleteRecordsResponse
-from odradek.wire.messages.delete_topics import DeleteTopicsResponse
+from odradek.wire.messages import response_class
 from odradek.wire.messages.find_coordinator import FindCoordinatorResponse
-from odradek.wire.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 from odradek.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from odradek.wire.messages.offset_delete import OffsetDeleteResponse
 
-EMPTY = {
-    ApiKey.CREATE_TOPICS: (CreateTopicsResponse(), 4),
-    ApiKey.DELETE_TOPICS: (DeleteTopicsResponse(), 1),
-    ApiKey.CREATE_PARTITIONS: (CreatePartitionsResponse(), 0),
-    ApiKey.DELETE_RECORDS: (DeleteRecordsResponse(), 0),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (IncrementalAlterConfigsResponse(), 0),
-    ApiKey.OFFSET_DELETE: (OffsetDeleteResponse(), 0),
+ACL = AclBinding(
+    ResourcePattern(ResourceType.TOPIC, "t"),
+    AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW),
+)
+ALL_ACLS = AclBindingFilter()
+USER = (("user", "a"),)
+
+VERSIONS = {
+    ApiKey.ALTER_CLIENT_QUOTAS: 0,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 1,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
+    ApiKey.CREATE_ACLS: 1,
+    ApiKey.CREATE_PARTITIONS: 0,
+    ApiKey.CREATE_TOPICS: 4,
+    ApiKey.DELETE_ACLS: 1,
+    ApiKey.DELETE_GROUPS: 0,
+    ApiKey.DELETE_RECORDS: 0,
+    ApiKey.DELETE_TOPICS: 1,
+    ApiKey.DESCRIBE_CONFIGS: 0,
+    ApiKey.DESCRIBE_GROUPS: 0,
+    ApiKey.DESCRIBE_PRODUCERS: 0,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
+    ApiKey.ELECT_LEADERS: 1,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 0,
+    ApiKey.LEAVE_GROUP: 3,
+    ApiKey.OFFSET_DELETE: 0,
 }
 
 
-@pytest.mark.parametrize(
-    ("call", "about"),
-    [
-        (lambda admin: admin.create_topics(["t"]), ["t"]),
-        (lambda admin: admin.delete_topics(["t", "u"]), ["t", "u"]),
-        (lambda admin: admin.create_partitions({"t": 2}), ["t"]),
-        (lambda admin: admin.delete_records({("t", 0): 5}), [("t", 0)]),
-        (lambda admin: admin.incremental_alter_configs({("topic", "t"): {"retention.ms": "1"}}), [(2, "t")]),
-        (lambda admin: admin.delete_group_offsets("g", [("t", 0)]), [("t", 0)]),
-    ],
-    ids=["create_topics", "delete_topics", "create_partitions", "delete_records", "configs", "offsets"],
-)
-def test_what_an_answer_leaves_out_is_not_done(call: Callable[[Admin], Any], about: list[Any]) -> None:
+@contextmanager
+def an_admin() -> Iterator[Admin]:
+    """An administrator whose broker answers about nothing, but for where things are."""
+
     def metadata(request: Any, version: int) -> MetadataResponse:
         part = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
         return MetadataResponse(
@@ -61,11 +77,52 @@ def test_what_an_answer_leaves_out_is_not_done(call: Callable[[Admin], Any], abo
 
     answers: dict[int, Any] = {ApiKey.METADATA: metadata, ApiKey.FIND_COORDINATOR: find}
     versions = {ApiKey.METADATA: (1, 1), ApiKey.FIND_COORDINATOR: (0, 0)}
-    for key, (answer, version) in EMPTY.items():
-        answers[key] = lambda request, version, answer=answer: answer
+    for key, version in VERSIONS.items():
+        answers[key] = lambda request, version, key=key: response_class(key)()
         versions[key] = (version, version)
     broker = ScriptedBroker(answers, versions)
-    with broker, Admin(bootstrap_servers=broker.at) as admin, pytest.raises(UnknownServerError) as raised:
+    with broker, Admin(bootstrap_servers=broker.at) as admin:
+        yield admin
+
+
+@pytest.mark.parametrize(
+    ("call", "about"),
+    [
+        (lambda admin: admin.create_topics(["t"]), ["t"]),
+        (lambda admin: admin.delete_topics(["t", "u"]), ["t", "u"]),
+        (lambda admin: admin.create_partitions({"t": 2}), ["t"]),
+        (lambda admin: admin.delete_records({("t", 0): 5}), [("t", 0)]),
+        (lambda admin: admin.describe_configs([("topic", "t")]), [("topic", "t")]),
+        (lambda admin: admin.incremental_alter_configs({("topic", "t"): {"retention.ms": "1"}}), [(2, "t")]),
+        (lambda admin: admin.describe_groups(["g"]), ["g"]),
+        (lambda admin: admin.delete_groups(["g"]), ["g"]),
+        (lambda admin: admin.delete_group_offsets("g", [("t", 0)]), [("t", 0)]),
+        (lambda admin: admin.remove_members("g", ["m", "n"]), ["m", "n"]),
+        (lambda admin: admin.alter_client_quotas({USER: {"producer_byte_rate": 1.0}}), [USER]),
+        (lambda admin: admin.describe_user_scram_credentials(["a"]), ["a"]),
+        (lambda admin: admin.alter_user_scram_credentials({("a", "SCRAM-SHA-256"): None}), ["a"]),
+        (lambda admin: admin.alter_replica_log_dirs({("t", 0, 1): "/d"}), [("t", 0, 1)]),
+        (lambda admin: admin.alter_partition_reassignments({("t", 0): [1]}), [("t", 0)]),
+        (lambda admin: admin.describe_producers([("t", 0)]), [("t", 0)]),
+        (lambda admin: admin.create_acls([ACL]), [ACL]),
+        (lambda admin: admin.delete_acls([ALL_ACLS]), [ALL_ACLS]),
+    ],
+    ids=[
+        "create_topics", "delete_topics", "create_partitions", "delete_records", "describe_configs",
+        "incremental_alter_configs", "describe_groups", "delete_groups", "delete_group_offsets",
+        "remove_members", "alter_client_quotas", "describe_user_scram_credentials",
+        "alter_user_scram_credentials", "alter_replica_log_dirs", "alter_partition_reassignments",
+        "describe_producers", "create_acls", "delete_acls",
+    ],
+)  # fmt: skip
+def test_what_an_answer_leaves_out_is_not_done(call: Callable[[Admin], Any], about: list[Any]) -> None:
+    with an_admin() as admin, pytest.raises(UnknownServerError) as raised:
         call(admin)
     errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
     assert list(errors) == about
+
+
+def test_a_leader_that_an_answer_leaves_out_is_not_elected() -> None:
+    with an_admin() as admin:
+        elected = admin.elect_leaders([("t", 0)])
+    assert [(tp, type(problem)) for tp, problem in elected.items()] == [(("t", 0), UnknownServerError)]

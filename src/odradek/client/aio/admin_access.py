@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, not_controller, raise_first
 from odradek.client.errors import IllegalArgumentError
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
@@ -87,12 +87,16 @@ class AccessAdmin(AdminBase):
             validate_only=validate_only,
         )
         response = await self._controller("alter quotas", request, lambda r: not_controller(r.entries))
-        problems: dict[QuotaEntity, KafkaError] = {}
-        for entry in response.entries:
-            if entry.error_code:
-                entity = _entity({one.entity_type: one.entity_name for one in entry.entity})
-                problems[entity] = failure(entity, entry.error_code, entry.error_message)
-        raise_first(problems)
+        answers = {
+            _entity({one.entity_type: one.entity_name for one in entry.entity}): entry
+            for entry in response.entries
+        }
+        problems = {
+            entity: failure(entity, entry.error_code, entry.error_message)
+            for entity, entry in answers.items()
+            if entry.error_code
+        }
+        raise_first(problems | left_out((_entity(dict(entity)) for entity in quotas), answers))
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None
@@ -107,20 +111,15 @@ class AccessAdmin(AdminBase):
             UserName,
         )
 
-        names = None if users is None else [UserName(name=name) for name in users]
-        if names == []:
+        wanted = None if users is None else list(users)
+        if wanted == []:
             return {}  # an empty list would ask for all
+        names = None if wanted is None else [UserName(name=name) for name in wanted]
         request = DescribeUserScramCredentialsRequest(users=names)
         key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
         response = await self._any("SCRAM credentials", lambda _: request, key)
         check(response.error_code, "SCRAM credentials", response.error_message)
-        raise_first(
-            {
-                one.user: failure(f"user {one.user!r}", one.error_code, one.error_message)
-                for one in response.results
-                if one.error_code
-            }
-        )
+        raise_first(_problems_of_users(response.results, wanted or ()))
         return {
             one.user: {
                 _NAMES.get(info.mechanism, str(info.mechanism)): info.iterations
@@ -166,13 +165,16 @@ class AccessAdmin(AdminBase):
                 )
             )
         response = await self._controller("SCRAM credentials", request, lambda r: not_controller(r.results))
-        raise_first(
-            {
-                one.user: failure(f"user {one.user!r}", one.error_code, one.error_message)
-                for one in response.results
-                if one.error_code
-            }
-        )
+        raise_first(_problems_of_users(response.results, (user for user, _ in passwords)))
+
+
+def _problems_of_users(results: Iterable[Any], asked: Iterable[str]) -> dict[str, KafkaError]:
+    answers = {one.user: one for one in results}
+    return {
+        user: failure(f"user {user!r}", one.error_code, one.error_message)
+        for user, one in answers.items()
+        if one.error_code
+    } | left_out(asked, answers)
 
 
 def _entity(names: Mapping[str, str | None]) -> QuotaEntity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, raise_first
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import KafkaError
 from odradek.util.acl import AclBinding, AclBindingFilter, PatternType
@@ -62,8 +62,9 @@ class AclAdmin(AdminBase):
             return CreateAclsRequest(creations=[_creation(one, version) for one in wanted])
 
         response = await self._any("create ACLs", message, ApiKey.CREATE_ACLS)
-        problems: dict[AclBinding, KafkaError] = {}
-        for binding, result in zip(wanted, response.results, strict=True):
+        # The answer names none: its results are in the order of what was asked.
+        problems = left_out(wanted[len(response.results) :], ())
+        for binding, result in zip(wanted, response.results, strict=False):
             if result.error_code:
                 problems[binding] = failure(binding.pattern, result.error_code, result.error_message)
         raise_first(problems)
@@ -83,9 +84,9 @@ class AclAdmin(AdminBase):
             return DeleteAclsRequest(filters=[delete_acls_filter(_filter(one, version)) for one in filters])
 
         response = await self._any("delete ACLs", message, ApiKey.DELETE_ACLS)
-        problems: dict[Any, KafkaError] = {}
+        problems: dict[Any, KafkaError] = {**left_out(filters[len(response.filter_results) :], ())}
         removed: list[list[AclBinding]] = []
-        for one, result in zip(filters, response.filter_results, strict=True):
+        for one, result in zip(filters, response.filter_results, strict=False):
             if result.error_code:
                 problems[one] = failure(one.pattern, result.error_code, result.error_message)
             removed.append([])

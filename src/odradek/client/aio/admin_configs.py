@@ -75,8 +75,14 @@ class ConfigAdmin(AdminBase):
                 return await connection.send(request, version)
 
             response = await self._retry("describe configs", step)
+            for resource, problem in left_out(
+                part, {(r.resource_type, r.resource_name) for r in response.results}
+            ).items():
+                problems[asked[resource]] = problem
             for r in response.results:
-                key = asked[r.resource_type, r.resource_name]
+                key = asked.get((r.resource_type, r.resource_name))
+                if key is None:
+                    continue
                 if r.error_code:
                     problems[key] = error_for(r.error_code, r.error_message or f"{key}")
                     continue

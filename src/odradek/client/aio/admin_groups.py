@@ -89,7 +89,9 @@ class GroupAdmin(AdminBase):
             async def ask(connection: Any, group_id: str = group_id) -> GroupDescription:
                 version = connection.pick(ApiKey.DESCRIBE_GROUPS)
                 response = await connection.send(DescribeGroupsRequest(groups=[group_id]), version)
-                group = response.groups[0]
+                groups = {group.group_id: group for group in response.groups}
+                raise_first(left_out([group_id], groups))
+                group = groups[group_id]
                 check(group.error_code, f"group {group_id!r}", getattr(group, "error_message", None))
                 return _group(group, connection, cluster)
 
@@ -117,8 +119,9 @@ class GroupAdmin(AdminBase):
             async def ask(connection: Any, group_id: str = group_id) -> None:
                 version = connection.pick(ApiKey.DELETE_GROUPS)
                 response = await connection.send(DeleteGroupsRequest(groups_names=[group_id]), version)
-                for r in response.results:
-                    check(r.error_code, f"group {group_id!r}")
+                codes = {r.group_id: r.error_code for r in response.results}
+                raise_first(left_out([group_id], codes))
+                check(codes[group_id], f"group {group_id!r}")
 
             try:
                 await self._coordinator(group_id, "delete", ask)
@@ -214,14 +217,20 @@ class GroupAdmin(AdminBase):
         """
         from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
-        members = [MemberIdentity(member_id="", group_instance_id=name) for name in group_instance_ids]
+        names = list(group_instance_ids)
+        members = [MemberIdentity(member_id="", group_instance_id=name) for name in names]
 
         async def ask(connection: Any) -> None:
             version = connection.pick(ApiKey.LEAVE_GROUP, at_least=3)
             response = await connection.send(LeaveGroupRequest(group_id=group_id, members=members), version)
             check(response.error_code, f"group {group_id!r}")
-            for m in response.members:
-                check(m.error_code, f"group {group_id!r}, member {m.group_instance_id!r}")
+            codes = {m.group_instance_id: m.error_code for m in response.members}
+            problems = {
+                name: failure(f"group {group_id!r}, member {name!r}", code)
+                for name, code in codes.items()
+                if code
+            }
+            raise_first(problems | left_out(names, codes))
 
         await self._coordinator(group_id, "remove members", ask)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, not_controller, raise_first
 from odradek.client.errors import IllegalArgumentError
 from odradek.client.types import (
     LogDirDescription,
@@ -96,14 +96,13 @@ class PlacementAdmin(AdminBase):
             return await connection.send(request, connection.pick(ApiKey.ALTER_REPLICA_LOG_DIRS))
 
         response = await self._retry(f"move replicas of broker {broker}", step)
-        problems: dict[TopicPartitionReplica, KafkaError] = {}
-        for t in response.results:
-            for p in t.partitions:
-                replica = TopicPartitionReplica(t.topic_name, p.partition_index, broker)
-                problem = _error(replica, p.error_code, None)
-                if problem is not None:
-                    problems[replica] = problem
-        return problems
+        codes = {
+            TopicPartitionReplica(t.topic_name, p.partition_index, broker): p.error_code
+            for t in response.results
+            for p in t.partitions
+        }
+        problems = {replica: failure(replica, code) for replica, code in codes.items() if code}
+        return problems | left_out(wanted, codes)
 
     async def elect_leaders(
         self,
@@ -132,10 +131,10 @@ class PlacementAdmin(AdminBase):
             raise IllegalArgumentError(
                 f"{election_type!r} is no type of election: {', '.join(ELECTION_TYPES)}"
             )
+        asked = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         wanted = None
-        if partitions is not None:
-            grouped = _grouped(TopicPartition(*tp) for tp in partitions)
-            wanted = [TopicPartitions(topic=name, partitions=found) for name, found in grouped.items()]
+        if asked is not None:
+            wanted = [TopicPartitions(topic=name, partitions=p) for name, p in _grouped(asked).items()]
         request = ElectLeadersRequest(
             election_type=ELECTION_TYPES[election_type],
             topic_partitions=wanted,
@@ -148,13 +147,14 @@ class PlacementAdmin(AdminBase):
             at_least=1 if request.election_type else None,
         )
         check(response.error_code, "elect leaders")
-        return {
+        elected = {
             TopicPartition(t.topic, p.partition_id): _error(
                 TopicPartition(t.topic, p.partition_id), p.error_code, p.error_message
             )
             for t in response.replica_election_results
             for p in t.partition_result
         }
+        return elected | left_out(asked or (), elected)
 
     async def alter_partition_reassignments(
         self, reassignments: Mapping[Any, Sequence[int] | None], *, timeout_ms: int | None = None
@@ -183,14 +183,13 @@ class PlacementAdmin(AdminBase):
         )
         response = await self._controller("reassign partitions", request, lambda r: r.error_code)
         check(response.error_code, "reassign partitions", response.error_message)
-        problems: dict[TopicPartition, KafkaError] = {}
-        for t in response.responses:
-            for p in t.partitions:
-                tp = TopicPartition(t.name, p.partition_index)
-                problem = _error(tp, p.error_code, p.error_message)
-                if problem is not None:
-                    problems[tp] = problem
-        raise_first(problems)
+        answers = {
+            TopicPartition(t.name, p.partition_index): p for t in response.responses for p in t.partitions
+        }
+        problems = {
+            tp: failure(tp, p.error_code, p.error_message) for tp, p in answers.items() if p.error_code
+        }
+        raise_first(problems | left_out((TopicPartition(*key) for key in reassignments), answers))
 
     async def list_partition_reassignments(
         self, partitions: Iterable[Any] | None = None, *, timeout_ms: int | None = None

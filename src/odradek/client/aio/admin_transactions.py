@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, raise_first
 from odradek.client.aio.group_link import COORDINATOR, find_coordinator
 from odradek.client.aio.offsets import by_leader
 from odradek.client.types import (
@@ -162,7 +162,7 @@ class TransactionAdmin(AdminBase):
             by_node = {broker_id: left} if broker_id is not None else by_leader(cluster, left)
             again: KafkaError | None = None
             for node, part in by_node.items():
-                for tp, answer in await self._producers_of(node, part):
+                for tp, answer in (await self._producers_of(node, part)).items():
                     if not isinstance(answer, KafkaError):
                         found[tp] = answer
                     elif answer.retriable and broker_id is None:
@@ -178,8 +178,8 @@ class TransactionAdmin(AdminBase):
         return {tp: found[tp] for tp in wanted}
 
     async def _producers_of(
-        self, node: int, partitions: Iterable[TopicPartition]
-    ) -> list[tuple[TopicPartition, list[ProducerState] | KafkaError]]:
+        self, node: int, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, list[ProducerState] | KafkaError]:
         from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
         topics: dict[str, list[int]] = {}
@@ -190,15 +190,15 @@ class TransactionAdmin(AdminBase):
         )
         connection = await self._connection_to(node)
         response = await connection.send(request, connection.pick(ApiKey.DESCRIBE_PRODUCERS))
-        answers: list[tuple[TopicPartition, list[ProducerState] | KafkaError]] = []
+        answers: dict[TopicPartition, list[ProducerState] | KafkaError] = {}
         for topic in response.topics:
             for p in topic.partitions:
                 tp = TopicPartition(topic.name, p.partition_index)
                 if p.error_code:
-                    answers.append((tp, failure(tp, p.error_code, p.error_message)))
+                    answers[tp] = failure(tp, p.error_code, p.error_message)
                 else:
-                    answers.append((tp, [_producer(state) for state in p.active_producers]))
-        return answers
+                    answers[tp] = [_producer(state) for state in p.active_producers]
+        return answers | left_out(partitions, answers)
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an abort marker into one partition, past the coordinator: for transactions that hang.
