@@ -56,7 +56,9 @@ VERSIONS = {
     ApiKey.ELECT_LEADERS: 1,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 0,
     ApiKey.LEAVE_GROUP: 3,
+    ApiKey.LIST_OFFSETS: 1,
     ApiKey.OFFSET_DELETE: 0,
+    ApiKey.OFFSET_FETCH: 1,
 }
 
 
@@ -76,7 +78,7 @@ def an_admin() -> Iterator[Admin]:
         return FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=broker.port)
 
     answers: dict[int, Any] = {ApiKey.METADATA: metadata, ApiKey.FIND_COORDINATOR: find}
-    versions = {ApiKey.METADATA: (1, 1), ApiKey.FIND_COORDINATOR: (0, 0)}
+    versions: dict[int, tuple[int, int]] = {ApiKey.METADATA: (1, 1), ApiKey.FIND_COORDINATOR: (0, 0)}
     for key, version in VERSIONS.items():
         answers[key] = lambda request, version, key=key: response_class(key)()
         versions[key] = (version, version)
@@ -120,6 +122,20 @@ def test_what_an_answer_leaves_out_is_not_done(call: Callable[[Admin], Any], abo
         call(admin)
     errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
     assert list(errors) == about
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda admin: admin.list_offsets({("t", 0): -1}),
+        lambda admin: admin.list_group_offsets("g", [("t", 0)]),
+    ],
+    ids=["list_offsets", "list_group_offsets"],
+)
+def test_an_offset_that_an_answer_leaves_out_is_not_known(call: Callable[[Admin], Any]) -> None:
+    """Nor is it known that there is none."""
+    with an_admin() as admin, pytest.raises(UnknownServerError, match="t-0"):
+        call(admin)
 
 
 def test_a_leader_that_an_answer_leaves_out_is_not_elected() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from odradek.errors import (
     BrokerNotAvailableError,
+    ErrorCode,
     KafkaError,
     NetworkError,
     OdradekError,
     RecordTooLargeError,
     RequestTimedOutError,
     UnsupportedVersionError,
+    error_for,
 )
+
+K = TypeVar("K")
 
 # Where Kafka's own client raises the exception of a code, the class here is a subclass of that code's class,
 # so that `except` clauses written for codes work. None takes `code=`: `error_for` keeps giving the code's
@@ -79,6 +84,18 @@ def nobody_reached(problems: Sequence[OdradekError]) -> OdradekError:
         if isinstance(problem, AuthenticationError):
             return problem
     return NoBrokersAvailableError(f"no broker could be reached: {'; '.join(map(str, problems))}")
+
+
+def left_out(asked: Iterable[K], answered: Collection[K]) -> dict[K, KafkaError]:
+    """Return errors for what an answer says nothing of: nobody has said that it is done, or what it is
+    (Kafka's KafkaAdminClient.completeUnrealizedFutures).
+    """
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return {
+        key: error_for(code, f"{key}: the broker did not answer for it")
+        for key in asked
+        if key not in answered
+    }
 
 
 class SslAuthenticationError(AuthenticationError):

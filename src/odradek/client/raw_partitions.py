@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from odradek.client.blocking import BlockingCluster
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
 from odradek.client.core.metadata import LOOKS_BEFORE_GONE
-from odradek.client.errors import TopicRecreatedError
+from odradek.client.errors import TopicRecreatedError, left_out
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.errors.codes import to_code
@@ -207,17 +207,15 @@ def _ask_offsets(
         response = cluster.connection(node).call(
             list_offsets_request(part, isolation), at_least=list_offsets_floor(part.values(), isolation)
         )
-        for topic in response.topics:
-            for answer in topic.partitions:
-                if answer.error_code:
-                    code = to_code(answer.error_code)
-                    problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
-                else:
-                    found[(topic.name, answer.partition_index)] = taken(answer)
+        told = {TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
+        for tp, answer in told.items():
+            if answer.error_code:
+                code = to_code(answer.error_code)
+                problem = error_for(code, f"{tp}: {code.message}")
+            else:
+                found[tp] = taken(answer)
         # Asked for again, what an answer leaves out would be asked for without end.
-        if problem is None and (left_out := part.keys() - found.keys()):
-            names = ", ".join(map(str, sorted(left_out)))
-            problem = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"{names}: the broker did not answer for it")
+        problem = problem or next(iter(left_out(part, told).values()), None)
     if problem is not None:
         raise problem
 

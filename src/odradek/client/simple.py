@@ -282,7 +282,7 @@ class SimpleConsumer:
         wanted = [TopicPartition(*tp) for tp in partitions]
         version = self._offsets_version(ApiKey.OFFSET_FETCH, in_zookeeper)
         answer = self._ask(offset_fetch_request(group, wanted, version, False), version)
-        return {tp: entry.offset for tp, entry in committed_in(answer, version).items()}
+        return {tp: entry.offset for tp, entry in committed_in(answer, version, wanted).items()}
 
     def _offsets_version(self, key: ApiKey, in_zookeeper: bool) -> int:
         connection = self._connected()

@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, not_controller, raise_first
-from odradek.client.errors import IllegalArgumentError
+from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
 

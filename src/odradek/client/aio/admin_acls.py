@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, raise_first
-from odradek.client.errors import UnsupportedByBrokerError
+from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
+from odradek.client.errors import UnsupportedByBrokerError, left_out
 from odradek.errors import KafkaError
 from odradek.util.acl import AclBinding, AclBindingFilter, PatternType
 from odradek.wire.acls import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster, check_loop
@@ -17,7 +17,6 @@ from odradek.wire.api import ApiKey
 if TYPE_CHECKING:
     from typing import Self
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 _QUOTA_EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -41,16 +40,6 @@ def check(code: int, what: str, message: str | None = None) -> None:
 def failure(what: object, code: int, message: str | None = None) -> KafkaError:
     """The error that a broker told of one thing."""
     return error_for(code, f"{what}: {message or to_code(code).message}")
-
-
-def left_out(asked: Iterable[K], answered: Collection[K]) -> dict[K, KafkaError]:
-    """Return errors for what an answer says nothing of: nobody has said that it is done (Kafka's
-    KafkaAdminClient.completeUnrealizedFutures).
-    """
-    code = ErrorCode.UNKNOWN_SERVER_ERROR
-    return {
-        key: failure(key, code, "the broker did not answer for it") for key in asked if key not in answered
-    }
 
 
 def not_controller(results: Iterable[Any]) -> int:

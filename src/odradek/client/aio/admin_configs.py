@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, left_out, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, not_controller, raise_first
 from odradek.client.core.admin_requests import (
     alter_configs_request,
     describe_configs_request,
     incremental_alter_configs_request,
 )
-from odradek.client.errors import IllegalArgumentError
+from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.client.types import (
     ConfigEntry,
 )

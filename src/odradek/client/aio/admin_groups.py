@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
 from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
+from odradek.client.errors import left_out
 from odradek.client.types import (
     GroupDescription,
     GroupListing,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, not_controller, raise_first
-from odradek.client.errors import IllegalArgumentError
+from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.client.types import (
     LogDirDescription,
     PartitionReassignment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, failure, left_out, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, failure, not_controller, raise_first
 from odradek.client.aio.offsets import list_offsets
 from odradek.client.core.admin_requests import (
     create_partitions_request,
@@ -13,7 +13,7 @@ from odradek.client.core.admin_requests import (
     delete_topics_request,
 )
 from odradek.client.core.metadata import CREATION_FROM, metadata_topics
-from odradek.client.errors import UnsupportedByBrokerError
+from odradek.client.errors import UnsupportedByBrokerError, left_out
 from odradek.client.types import (
     NewTopic,
     OffsetAndTimestamp,

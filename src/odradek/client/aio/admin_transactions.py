@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, left_out, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.aio.group_link import COORDINATOR, find_coordinator
 from odradek.client.aio.offsets import by_leader
+from odradek.client.errors import left_out
 from odradek.client.types import (
     AbortTransactionSpec,
     Node,

@@ -40,7 +40,7 @@ async def fetch_committed(
     """
     version = connection.pick(ApiKey.OFFSET_FETCH, at_least=2 if wanted is None else None)
     request = offset_fetch_request(group_id, wanted, version, require_stable)
-    return committed_in(await connection.send(request, version), version)
+    return committed_in(await connection.send(request, version), version, wanted)
 
 
 class GroupLink:

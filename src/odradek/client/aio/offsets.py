@@ -10,7 +10,7 @@ from odradek.client.aio.cluster import Cluster
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
 from odradek.client.core.outages import ORDINARY_MS, Outages
-from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError
+from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError, left_out
 from odradek.client.types import OffsetAndTimestamp, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
 from odradek.errors.codes import to_code
@@ -108,20 +108,25 @@ async def list_offsets_once(
     answers = await asyncio.gather(
         *(ask(node, part) for node, part in grouped.items()), return_exceptions=True
     )
-    for answer in answers:
+    for part, answer in zip(grouped.values(), answers, strict=True):
         if isinstance(answer, KafkaError):
             problem = problem or answer
             continue
         if isinstance(answer, BaseException):
             raise answer
-        for topic in answer.topics:
-            for p in topic.partitions:
-                tp = TopicPartition(topic.name, p.partition_index)
-                if p.error_code:
-                    code = to_code(p.error_code)
-                    problem = problem or error_for(code, f"{tp}: {code.message}")
-                else:
-                    offsets[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
+        told = {
+            TopicPartition(topic.name, p.partition_index): p
+            for topic in answer.topics
+            for p in topic.partitions
+        }
+        for tp, p in told.items():
+            if p.error_code:
+                code = to_code(p.error_code)
+                problem = problem or error_for(code, f"{tp}: {code.message}")
+            else:
+                offsets[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
+        # Asked for again, what an answer leaves out would be asked for without end.
+        problem = problem or next(iter(left_out(part, told).values()), None)
     return offsets, problem
 
 
@@ -177,12 +182,14 @@ async def epoch_end_offsets_once(
         except KafkaError as error:
             problem = problem or error
             continue
-        for topic in answer.topics:
-            for p in topic.partitions:
-                tp = TopicPartition(topic.topic, p.partition)
-                if p.error_code:
-                    code = to_code(p.error_code)
-                    problem = problem or error_for(code, f"{tp}: {code.message}")
-                else:
-                    ends[tp] = (p.leader_epoch, p.end_offset)
+        told = {
+            TopicPartition(topic.topic, p.partition): p for topic in answer.topics for p in topic.partitions
+        }
+        for tp, p in told.items():
+            if p.error_code:
+                code = to_code(p.error_code)
+                problem = problem or error_for(code, f"{tp}: {code.message}")
+            else:
+                ends[tp] = (p.leader_epoch, p.end_offset)
+        problem = problem or next(iter(left_out(part, told).values()), None)
     return ends, problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from odradek.client.errors import left_out
 from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, error_for
 from odradek.errors.codes import to_code
@@ -43,28 +44,41 @@ def offset_fetch_request(
     return request
 
 
-def committed_in(answer: Any, version: int) -> dict[TopicPartition, OffsetAndMetadata]:
+def committed_in(
+    answer: Any, version: int, wanted: Iterable[TopicPartition] | None
+) -> dict[TopicPartition, OffsetAndMetadata]:
     """The offsets in an answer for one group; partitions without one are left out.
 
+    Args:
+        wanted: what was asked for; None: all partitions that have an offset.
+
     Raises:
-        KafkaError: the answer is an error, or has one for a partition.
+        KafkaError: the answer is an error, or has one for a partition, or does not name a wanted one: that
+            would not have been told to have no offset.
     """
-    if version >= 8:
-        answer = answer.groups[0]
-    if answer.error_code:
-        raise error_for(answer.error_code)
+    groups = answer.groups if version >= 8 else [answer]
+    if not groups:
+        raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker did not answer for the group")
+    for group in groups:
+        if group.error_code:
+            raise error_for(group.error_code)
+    told = {
+        TopicPartition(topic.name, p.partition_index): p
+        for group in groups
+        for topic in group.topics
+        for p in topic.partitions
+    }
     found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for topic in answer.topics:
-        for p in topic.partitions:
-            if version == 0 and p.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                continue  # nothing in ZooKeeper
-            if p.error_code:
-                code = to_code(p.error_code)
-                raise error_for(code, f"{topic.name}-{p.partition_index}: {code.message}")
-            if p.committed_offset >= 0:
-                found[TopicPartition(topic.name, p.partition_index)] = OffsetAndMetadata(
-                    p.committed_offset, p.metadata or "", p.committed_leader_epoch
-                )
+    for tp, p in told.items():
+        if version == 0 and p.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue  # nothing in ZooKeeper
+        if p.error_code:
+            code = to_code(p.error_code)
+            raise error_for(code, f"{tp}: {code.message}")
+        if p.committed_offset >= 0:
+            found[tp] = OffsetAndMetadata(p.committed_offset, p.metadata or "", p.committed_leader_epoch)
+    for problem in left_out(wanted or (), told).values():
+        raise problem
     return found
 
 
@@ -100,12 +114,13 @@ def not_committed(answer: Any, asked: Iterable[TopicPartition]) -> Iterator[tupl
     """Yield the partitions whose offsets an answer to OffsetCommit refuses, and with UNKNOWN_SERVER_ERROR
     those that it leaves out: nobody has said that they are committed.
     """
-    left_out = set(asked)
-    for topic in answer.topics:
-        for p in topic.partitions:
-            tp = TopicPartition(topic.name, p.partition_index)
-            left_out.discard(tp)
-            if p.error_code:
-                yield tp, to_code(p.error_code)
-    for tp in sorted(left_out):
+    codes = {
+        TopicPartition(topic.name, p.partition_index): p.error_code
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+    for tp, code in codes.items():
+        if code:
+            yield tp, to_code(code)
+    for tp in left_out(asked, codes):
         yield tp, ErrorCode.UNKNOWN_SERVER_ERROR

@@ -202,7 +202,7 @@ class Coordinators:
             version = connection.pick(ApiKey.OFFSET_FETCH)
             connection.send(offset_fetch_request(group, [place], version, require_stable=True), version)
             try:
-                committed = committed_in(connection.receive()[1], version).get(place)
+                committed = committed_in(connection.receive()[1], version, [place]).get(place)
             except UnstableOffsetCommitError:
                 stuck()
                 raise
