@@ -124,6 +124,24 @@ def test_a_commit_in_the_background_does_not_take_a_later_one_back() -> None:
     assert [getattr(error, "code", None) for error in told] == [LOADING]
 
 
+def test_a_commit_in_the_background_is_sent_before_a_later_one() -> None:
+    """Its task has not had a turn when the later commit begins, and needs none to be asked for anything."""
+
+    async def scenario() -> list[int]:
+        config = build(ConsumerConfig, {"bootstrap_servers": "h:1", "group_id": "g"})
+        coordinator = _Coordinator()
+        coordinator.asked.append(0)  # so that the next commits are taken
+        cluster: Any = _Cluster(config)
+        link: Any = coordinator
+        commits = GroupCommits(config, cluster, link, Membership(), SubscriptionState("latest"), lambda: None)
+        commits.commit_in_background({TP: OffsetAndMetadata(5)}, None)
+        await commits.commit({TP: OffsetAndMetadata(9)}, 10_000)
+        await within(commits.background_done(), "the end of the commit in the background")
+        return coordinator.asked[1:]
+
+    assert asyncio.run(scenario()) == [5, 9]
+
+
 def test_a_commit_in_the_background_is_not_tried_again_in_another_generation() -> None:
     """Another member may have had the partition in between, and committed more."""
 

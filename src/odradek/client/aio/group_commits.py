@@ -64,6 +64,9 @@ class GroupCommits:
         """
         if offsets:
             self._begun += 1
+            if self._background:
+                # Of an earlier commit, whose task has not had its turn yet, the request would leave later.
+                await asyncio.sleep(0)
             await self._retry(lambda: self._commit_once(offsets), timeout_ms)
 
     async def _retry(self, step: Callable[[], Awaitable[None]], timeout_ms: float) -> None:
