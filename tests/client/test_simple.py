@@ -18,6 +18,7 @@ from odradek.errors import (
     KafkaError,
     LeaderNotAvailableError,
     OffsetOutOfRangeError,
+    UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 from odradek.records.compression import Codec
@@ -129,6 +130,14 @@ def test_an_answer_about_nothing_is_not_taken_for_an_empty_log() -> None:
             consumer.fetch(TOPIC, 0, 17)
         assert raised.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         assert raised.value.retriable
+
+
+def test_an_offset_that_an_answer_leaves_out_is_not_known() -> None:
+    log = Log()
+    with log.broker(1) as broker, SimpleConsumer("127.0.0.1", broker.port) as consumer:
+        broker.answers[ApiKey.LIST_OFFSETS] = lambda request, version: ListOffsetsResponse()
+        with pytest.raises(UnknownServerError, match="t-0"):
+            consumer.last_offset(TOPIC, 0)
 
 
 def test_an_offset_out_of_range_is_reset_and_the_rest_is_read() -> None:

@@ -21,6 +21,7 @@ from odradek.errors import (
     error_for,
 )
 from odradek.wire.api import ApiKey
+from odradek.wire.messages.find_coordinator import FindCoordinatorResponse
 
 # Errors, by request. What Kafka's TransactionManager does with each.
 
@@ -239,3 +240,14 @@ def test_lost_sequences_need_a_higher_epoch(kind: str, state: TxnState) -> None:
     bench = Bench(kind).with_record()
     bench.manager.sequences_lost(error_for(ErrorCode.REQUEST_TIMED_OUT))
     assert bench.manager.state is state
+
+
+def test_a_coordinator_that_an_answer_does_not_name_is_looked_for_again() -> None:
+    """Its fields are left at their defaults, which would be broker 0."""
+    bench = Bench()
+    bench.manager.init_transactions()
+    asking = bench.ask()
+    assert asking is not None and asking.api is ApiKey.FIND_COORDINATOR
+    bench.manager.answered(asking, FindCoordinatorResponse())
+    again = bench.ask()
+    assert again is not None and (again.api, again.tries) == (ApiKey.FIND_COORDINATOR, 1)

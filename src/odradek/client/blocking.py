@@ -609,9 +609,10 @@ class BlockingCluster:
         while topic not in self.metadata.topics:
             try:
                 self.refresh([topic])
-                error = self.metadata.errors.get(topic)
-                if error is None:
+                if topic in self.metadata.topics:
                     break
+                # An answer that says nothing of a topic says as little as that there is none.
+                error = self.metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 # A topic that is just being created is answered with UNKNOWN_TOPIC_OR_PARTITION, or has no
                 # leader yet.
                 creating = self._allow_auto_create and error.retriable

@@ -39,7 +39,7 @@ from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.core.outages import Outages
 from odradek.client.core.ownership import Ownership, one_at_a_time
-from odradek.client.errors import IllegalStateError, UnsupportedByBrokerError
+from odradek.client.errors import IllegalStateError, UnsupportedByBrokerError, left_out
 from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
 from odradek.errors.codes import to_code
@@ -240,7 +240,11 @@ class SimpleConsumer:
                 )
             version = connection.pick(ApiKey.LIST_OFFSETS)
         request.topics[0].partitions[0].max_num_offsets = max_offsets
-        data = self._ask(request, version).topics[0].partitions[0]
+        answer = self._ask(request, version)
+        answers = {TopicPartition(t.name, p.partition_index): p for t in answer.topics for p in t.partitions}
+        for problem in left_out([tp], answers).values():
+            raise problem
+        data = answers[tp]
         if data.error_code:
             code = to_code(data.error_code)
             raise error_for(code, f"{tp}: {code.message}")

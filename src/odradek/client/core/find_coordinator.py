@@ -7,6 +7,7 @@ from typing import Any
 from odradek.client.core.metadata import MetadataCache
 from odradek.client.types import Node
 from odradek.errors import ErrorCode, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 
 _MANY_FROM = 4
@@ -24,6 +25,12 @@ def coordinator_in(response: Any) -> Any:
     return response.coordinators[0] if response.coordinators else response
 
 
+def refusal_in(answer: Any) -> ErrorCode:
+    """The error of an answer for one key, else NONE; a coordinator without a host is not available."""
+    code = to_code(answer.error_code)
+    return code if code or answer.host else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 def learn_coordinator(metadata: MetadataCache, response: Any) -> Node:
     """The coordinator, which is among the known brokers then.
 
@@ -31,8 +38,6 @@ def learn_coordinator(metadata: MetadataCache, response: Any) -> Node:
         KafkaError: the answer is an error.
     """
     answer = coordinator_in(response)
-    if answer.error_code:
-        raise error_for(answer.error_code, answer.error_message or None)
-    if not answer.host:
-        raise error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if code := refusal_in(answer):
+        raise error_for(answer.error_code or code, answer.error_message or None)
     return metadata.learn(answer.node_id, answer.host, answer.port)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from odradek.client.core.find_coordinator import coordinator_in
+from odradek.client.core.find_coordinator import coordinator_in, refusal_in
 from odradek.client.core.transactions.errors import ErrorReaction, reaction_to
 from odradek.client.core.transactions.queue import Priority
 from odradek.client.core.transactions.requests import (
@@ -428,8 +428,8 @@ class TransactionManager(TransactionStateMachine):
         answer = coordinator_in(response)
         assert request.find is not None
         kind, key = request.find
-        if answer.error_code:
-            self._react(request, to_code(answer.error_code), answer.error_message or "")
+        if code := refusal_in(answer):
+            self._react(request, code, answer.error_message or "")
             return
         self._queue.found(kind, key, answer.node_id)
 

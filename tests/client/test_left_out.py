@@ -1,4 +1,4 @@
-"""A position is set by answers that name its partition, not by what an answer leaves out."""
+"""Nothing is known of what an answer leaves out: a position is not set, a topic is asked for again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from client.scripted import ScriptedBroker, Silence
 from odradek.client import Consumer
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.offsets import epoch_end_offsets_once
+from odradek.client.blocking import BlockingCluster
 from odradek.client.config import CommonConfig, build
 from odradek.client.types import TopicPartition
 from odradek.errors import UnknownServerError
@@ -117,3 +118,24 @@ def test_a_leader_is_not_asked_without_end_for_an_epoch_that_it_leaves_out() -> 
     with a_broker(OffsetFetchResponse(), 1) as broker:
         ends, problem = asyncio.run(ask(build(CommonConfig, {"bootstrap_servers": broker.at})))
     assert (ends, type(problem)) == ({}, UnknownServerError)
+
+
+def test_a_topic_that_the_metadata_leaves_out_is_asked_for_again() -> None:
+    topics: list[list[MetadataResponseTopic]] = [[]]
+
+    def metadata(request: Any, version: int) -> MetadataResponse:
+        part = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=broker.port)],
+            topics=topics.pop() if topics else [MetadataResponseTopic(name="t", partitions=[part])],
+        )
+
+    broker = ScriptedBroker({ApiKey.METADATA: metadata}, {ApiKey.METADATA: (4, 4)})
+    with broker:
+        cluster = BlockingCluster(
+            build(CommonConfig, {"bootstrap_servers": broker.at}), allow_auto_create=True
+        )
+        try:
+            assert cluster.ensure_topic("t") == [0]
+        finally:
+            cluster.close()
