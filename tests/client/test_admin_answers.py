@@ -22,6 +22,11 @@ from odradek.util.acl import (
 )
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import response_class
+from odradek.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 from odradek.wire.messages.find_coordinator import FindCoordinatorResponse
 from odradek.wire.messages.metadata import (
     MetadataResponse,
@@ -142,3 +147,32 @@ def test_a_leader_that_an_answer_leaves_out_is_not_elected() -> None:
     with an_admin() as admin:
         elected = admin.elect_leaders([("t", 0)])
     assert [(tp, type(problem)) for tp, problem in elected.items()] == [(("t", 0), UnknownServerError)]
+
+
+def test_records_are_deleted_while_another_partition_has_no_leader() -> None:
+    """Its leader is waited for; that the others are done does not hang on that."""
+
+    def metadata(request: Any, version: int) -> MetadataResponse:
+        parts = [
+            MetadataResponsePartition(partition_index=n, leader_id=leader, replica_nodes=[1], isr_nodes=[1])
+            for n, leader in enumerate((1 if deleted else -1, 1))
+        ]
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=broker.port)],
+            topics=[MetadataResponseTopic(name="t", partitions=parts)],
+        )
+
+    def delete(request: Any, version: int) -> DeleteRecordsResponse:
+        asked = [p.partition_index for p in request.topics[0].partitions]
+        deleted.extend(asked)
+        answers = [DeleteRecordsPartitionResult(partition_index=n, low_watermark=5) for n in asked]
+        return DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="t", partitions=answers)])
+
+    deleted: list[int] = []
+    broker = ScriptedBroker(
+        {ApiKey.METADATA: metadata, ApiKey.DELETE_RECORDS: delete},
+        {ApiKey.METADATA: (1, 1), ApiKey.DELETE_RECORDS: (0, 0)},
+    )
+    with broker, Admin(bootstrap_servers=broker.at) as admin:
+        assert admin.delete_records({("t", 0): 5, ("t", 1): 5}) == {("t", 0): 5, ("t", 1): 5}
+    assert deleted == [1, 0]

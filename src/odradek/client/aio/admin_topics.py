@@ -282,23 +282,31 @@ class TopicAdmin(AdminBase):
 
         async def step() -> None:
             by_node: dict[int, dict[str, list[DeleteRecordsPartition]]] = {}
+            problems: dict[TopicPartition, KafkaError] = {}
             for tp, offset in wanted.items():
                 if tp in low:
                     continue
                 leader = cluster.metadata.leader(tp)
                 if leader is None:
                     cluster.request_update()
-                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp}: {cluster.metadata.no_leader(tp)}")
+                    problems[tp] = failure(tp, ErrorCode.LEADER_NOT_AVAILABLE, cluster.metadata.no_leader(tp))
+                    continue
                 by_node.setdefault(leader, {}).setdefault(tp.topic, []).append(
                     DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
                 )
-            problems: dict[TopicPartition, KafkaError] = {}
             for node, topics in by_node.items():
                 request = DeleteRecordsRequest(
                     timeout_ms=self._config.request_timeout_ms,
                     topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in topics.items()],
                 )
-                response = await cluster.request(node, request)
+                try:
+                    response = await cluster.request(node, request)
+                except KafkaError as problem:
+                    partitions = (
+                        TopicPartition(n, p.partition_index) for n, ps in topics.items() for p in ps
+                    )
+                    problems |= dict.fromkeys(partitions, problem)
+                    continue
                 for t in response.topics:
                     for p in t.partitions:
                         tp = TopicPartition(t.name, p.partition_index)
