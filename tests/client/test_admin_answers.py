@@ -10,7 +10,7 @@ import pytest
 
 from client.scripted import ScriptedBroker
 from odradek.client import Admin
-from odradek.errors import KafkaError, UnknownServerError
+from odradek.errors import InvalidRequestError, KafkaError, UnknownServerError
 from odradek.util.acl import (
     AccessControlEntry,
     AclBinding,
@@ -147,6 +147,33 @@ def test_a_leader_that_an_answer_leaves_out_is_not_elected() -> None:
     with an_admin() as admin:
         elected = admin.elect_leaders([("t", 0)])
     assert [(tp, type(problem)) for tp, problem in elected.items()] == [(("t", 0), UnknownServerError)]
+
+
+@pytest.mark.parametrize(
+    ("call", "about"),
+    [
+        (
+            lambda admin: admin.incremental_alter_configs({("broker", 9): {"a": "b"}, ("topic", "t"): {}}),
+            [(4, "9"), (2, "t")],
+        ),
+        (
+            lambda admin: admin.describe_configs([("broker", 9), ("topic", "t")]),
+            [("broker", 9), ("topic", "t")],
+        ),
+        (
+            lambda admin: admin.alter_replica_log_dirs({("t", 0, 9): "/d", ("t", 0, 1): "/d"}),
+            [("t", 0, 9), ("t", 0, 1)],
+        ),
+    ],
+    ids=["incremental_alter_configs", "describe_configs", "alter_replica_log_dirs"],
+)
+def test_a_broker_that_cannot_be_asked_does_not_keep_from_asking_others(
+    call: Callable[[Admin], Any], about: list[Any]
+) -> None:
+    with an_admin() as admin, pytest.raises(InvalidRequestError, match="no broker 9") as raised:
+        call(admin)
+    errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
+    assert list(errors) == about
 
 
 def test_records_are_deleted_while_another_partition_has_no_leader() -> None:

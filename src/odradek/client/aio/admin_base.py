@@ -17,6 +17,7 @@ from odradek.wire.api import ApiKey
 if TYPE_CHECKING:
     from typing import Self
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _QUOTA_EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -40,6 +41,27 @@ def check(code: int, what: str, message: str | None = None) -> None:
 def failure(what: object, code: int, message: str | None = None) -> KafkaError:
     """The error that a broker told of one thing."""
     return error_for(code, f"{what}: {message or to_code(code).message}")
+
+
+async def problems_of(
+    asks: Iterable[tuple[Iterable[K], Awaitable[Mapping[K, KafkaError]]]],
+) -> dict[K, KafkaError]:
+    """Ask several brokers at once; what one of them cannot be asked does not keep from asking the others.
+
+    Args:
+        asks: what a broker is asked for, and the asking, which gives the errors of some of that.
+
+    Returns: the errors; that of asking itself stands for all that the broker was asked for.
+    """
+
+    async def ask(keys: Iterable[K], asking: Awaitable[Mapping[K, KafkaError]]) -> Mapping[K, KafkaError]:
+        try:
+            return await asking
+        except KafkaError as problem:
+            return dict.fromkeys(keys, problem)
+
+    parts = await asyncio.gather(*(ask(keys, asking) for keys, asking in asks))
+    return {key: problem for part in parts for key, problem in part.items()}
 
 
 def not_controller(results: Iterable[Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, not_controller, problems_of, raise_first
 from odradek.client.core.admin_requests import (
     alter_configs_request,
     describe_configs_request,
@@ -65,30 +65,23 @@ class ConfigAdmin(AdminBase):
         asked = {resource_key(resource): resource for resource in resources}
         wanted = None if names is None else list(names)
         described: dict[Resource, dict[str, ConfigEntry]] = {}
-        problems: dict[Resource, KafkaError] = {}
-        for node, part in self._by_broker(asked).items():
 
-            async def step(node: int | None = node, part: list[tuple[int, str]] = part) -> Any:
+        async def ask(node: int | None, part: list[tuple[int, str]]) -> dict[tuple[int, str], KafkaError]:
+            async def step() -> Any:
                 connection = await self._connection_to(node)
                 version = connection.pick(ApiKey.DESCRIBE_CONFIGS)
                 request = describe_configs_request(part, wanted, synonyms, documentation, version)
                 return await connection.send(request, version)
 
             response = await self._retry("describe configs", step)
-            for resource, problem in left_out(
-                part, {(r.resource_type, r.resource_name) for r in response.results}
-            ).items():
-                problems[asked[resource]] = problem
-            for r in response.results:
-                key = asked.get((r.resource_type, r.resource_name))
-                if key is None:
-                    continue
-                if r.error_code:
-                    problems[key] = error_for(r.error_code, r.error_message or f"{key}")
-                    continue
-                described[key] = {c.name: _entry(c, r.resource_type) for c in r.configs}
-        raise_first(problems)
-        return described
+            answers = {(r.resource_type, r.resource_name): r for r in response.results}
+            for key in asked.keys() & answers.keys():
+                described[asked[key]] = {c.name: _entry(c, key[0]) for c in answers[key].configs}
+            return _problems(answers) | left_out(part, answers)
+
+        problems = await problems_of((part, ask(node, part)) for node, part in self._by_broker(asked).items())
+        raise_first({asked[key]: problem for key, problem in problems.items() if key in asked})
+        return {resource: described[resource] for resource in asked.values()}
 
     def _by_broker(self, keys: Iterable[tuple[int, str]]) -> dict[int | None, list[tuple[int, str]]]:
         """A broker's own configs are asked of and told to that broker; all else to any."""
@@ -138,24 +131,30 @@ class ConfigAdmin(AdminBase):
         message: Callable[[Mapping[tuple[int, str], Any]], Any],
         what: str,
     ) -> None:
-        problems: dict[tuple[int, str], KafkaError] = {}
-        for node, keys in self._by_broker(wanted).items():
+        async def ask(node: int | None, keys: list[tuple[int, str]]) -> dict[tuple[int, str], KafkaError]:
             request = message({key: wanted[key] for key in keys})
+
+            async def step() -> Any:
+                connection = await self._connection_to(node)
+                return await connection.send(request, connection.pick(request.API_KEY))
+
             if node is None:
                 response = await self._controller(what, request, lambda r: not_controller(r.responses))
             else:
-
-                async def step(node: int = node, request: Any = request) -> Any:
-                    connection = await self._connection_to(node)
-                    return await connection.send(request, connection.pick(request.API_KEY))
-
                 response = await self._retry(what, step)
-            for r in response.responses:
-                if r.error_code:
-                    key = (r.resource_type, r.resource_name)
-                    problems[key] = error_for(r.error_code, r.error_message or f"{key}")
-            problems |= left_out(keys, {(r.resource_type, r.resource_name) for r in response.responses})
-        raise_first(problems)
+            answers = {(r.resource_type, r.resource_name): r for r in response.responses}
+            return _problems(answers) | left_out(keys, answers)
+
+        parts = self._by_broker(wanted).items()
+        raise_first(await problems_of((keys, ask(node, keys)) for node, keys in parts))
+
+
+def _problems(answers: Mapping[tuple[int, str], Any]) -> dict[tuple[int, str], KafkaError]:
+    return {
+        key: error_for(r.error_code, r.error_message or f"{key}")
+        for key, r in answers.items()
+        if r.error_code
+    }
 
 
 def _entry(config: Any, kind: int) -> ConfigEntry:

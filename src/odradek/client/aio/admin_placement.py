@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, problems_of, raise_first
 from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.client.types import (
     LogDirDescription,
@@ -65,10 +65,8 @@ class PlacementAdmin(AdminBase):
         for key, path in assignment.items():
             replica = TopicPartitionReplica(*key)
             by_broker.setdefault(replica.broker_id, {})[replica] = path
-        problems: dict[TopicPartitionReplica, KafkaError] = {}
-        for broker, wanted in by_broker.items():
-            problems |= await self._alter_log_dirs_of(broker, wanted)
-        raise_first(problems)
+        asks = ((wanted, self._alter_log_dirs_of(broker, wanted)) for broker, wanted in by_broker.items())
+        raise_first(await problems_of(asks))
 
     async def _alter_log_dirs_of(
         self, broker: int, wanted: Mapping[TopicPartitionReplica, str]
