@@ -76,6 +76,9 @@ class _Coordinator:
         self.asked: list[int] = []
         self.was_asked = asyncio.Event()
 
+    async def coordinator(self) -> None:
+        """It is known."""
+
     async def ask(self, request: Any) -> OffsetCommitResponse:
         self.asked.append(_offset(request))
         self.was_asked.set()
@@ -104,6 +107,43 @@ def _refused(
         await then(commits, member)
         await within(commits.background_done(), "the end of the commit in the background")
         return coordinator.asked
+
+    return asyncio.run(scenario()), told
+
+
+def _slowly_found(
+    then: Callable[[GroupCommits, Membership], Any],
+) -> tuple[list[int], list[Exception | None]]:
+    """As `_refused`, but the coordinator takes all; it is not found before something was done."""
+    told: list[Exception | None] = []
+
+    class SlowlyFound(_Coordinator):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked.append(0)  # so that the next commits are taken
+            self.looks: list[asyncio.Event] = []
+            self.is_looked_for = asyncio.Event()
+
+        async def coordinator(self) -> None:
+            self.looks.append(asyncio.Event())
+            if len(self.looks) == 1:
+                self.is_looked_for.set()
+                await within(self.looks[0].wait(), "the end of the first look")
+
+    async def scenario() -> list[int]:
+        config = build(ConsumerConfig, {"bootstrap_servers": "h:1", "group_id": "g"})
+        coordinator, member, positions = SlowlyFound(), Membership(), SubscriptionState("latest")
+        positions.subscribe(["t"])
+        member.joined(1, "m", None)
+        cluster: Any = _Cluster(config)
+        link: Any = coordinator
+        commits = GroupCommits(config, cluster, link, member, positions, lambda: None)
+        commits.commit_in_background({TP: OffsetAndMetadata(5)}, lambda _, error: told.append(error))
+        await within(coordinator.is_looked_for.wait(), "the first look")
+        await then(commits, member)
+        coordinator.looks[0].set()
+        await within(commits.background_done(), "the end of the commit in the background")
+        return coordinator.asked[1:]
 
     return asyncio.run(scenario()), told
 
@@ -140,6 +180,28 @@ def test_a_commit_in_the_background_is_sent_before_a_later_one() -> None:
         return coordinator.asked[1:]
 
     assert asyncio.run(scenario()) == [5, 9]
+
+
+def test_a_commit_that_looks_longer_for_the_coordinator_does_not_take_a_later_one_back() -> None:
+    """Each may ask another broker who the coordinator is, and one of them may be slow."""
+
+    async def commit(commits: GroupCommits, member: Membership) -> None:
+        await commits.commit({TP: OffsetAndMetadata(9)}, 10_000)
+
+    asked, told = _slowly_found(commit)
+    assert asked == [9]
+    assert [type(error) for error in told] == [CommitFailedError]
+
+
+def test_a_commit_that_looks_longer_for_the_coordinator_is_not_sent_in_another_generation() -> None:
+    """Another member may have had the partition in between, and committed more."""
+
+    async def rebalance(commits: GroupCommits, member: Membership) -> None:
+        member.joined(2, "m", None)
+
+    asked, told = _slowly_found(rebalance)
+    assert asked == []
+    assert [type(error) for error in told] == [CommitFailedError]
 
 
 def test_a_commit_in_the_background_is_not_tried_again_in_another_generation() -> None:

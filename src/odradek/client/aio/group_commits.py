@@ -22,7 +22,7 @@ logger = logging.getLogger("odradek.client.consumer")
 
 
 class _Overtaken(Exception):
-    """A commit is not tried again, as a later one has begun."""
+    """A commit is not sent, or not again, as it would come behind a later one."""
 
 
 class GroupCommits:
@@ -54,6 +54,8 @@ class GroupCommits:
         self._background: set[asyncio.Task[Any]] = set()
         # How many commits of offsets have begun, in the background or not: the number of the last.
         self._begun = 0
+        # The number of the last one of which a request has left.
+        self._sent = 0
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
         """Commit and wait, retrying what can be retried.
@@ -64,10 +66,11 @@ class GroupCommits:
         """
         if offsets:
             self._begun += 1
+            number = self._begun
             if self._background:
                 # Of an earlier commit, whose task has not had its turn yet, the request would leave later.
                 await asyncio.sleep(0)
-            await self._retry(lambda: self._commit_once(offsets), timeout_ms)
+            await self._retry(lambda: self._commit_once(offsets, number), timeout_ms)
 
     async def _retry(self, step: Callable[[], Awaitable[None]], timeout_ms: float) -> None:
         await retry(
@@ -78,7 +81,7 @@ class GroupCommits:
             also=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
         )
 
-    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], number: int) -> None:
         generation = Generation(-1, "")
         if self._positions.is_group_managed:
             generation = self.member.generation
@@ -87,6 +90,8 @@ class GroupCommits:
                     f"group {self.group_id!r}: nothing was committed: this consumer is not in the group; "
                     "it was rebalanced out, or did not join yet"
                 )
+        await self._link.coordinator()
+        self._sent = max(self._sent, number)
         answer = await self._link.ask(
             commit_request(
                 self.group_id,
@@ -157,15 +162,17 @@ class GroupCommits:
 
         async def step() -> None:
             nonlocal refusal
-            if refusal is not None and self._begun != number:
-                raise _Overtaken
-            if refusal is not None and self.member.generation != generation:
-                raise CommitFailedError(
-                    f"group {self.group_id!r}: nothing was committed: the group has rebalanced since; the "
-                    "partitions may belong to another member by now"
-                ) from refusal
             try:
-                await self._commit_once(offsets)
+                # Each commit may ask another broker for the coordinator, and one of them may be slow.
+                await self._link.coordinator()
+                if self._sent > number or (refusal is not None and self._begun != number):
+                    raise _Overtaken
+                if self.member.generation != generation:
+                    raise CommitFailedError(
+                        f"group {self.group_id!r}: nothing was committed: the group has rebalanced since; "
+                        "the partitions may belong to another member by now"
+                    ) from refusal
+                await self._commit_once(offsets, number)
             except KafkaError as problem:
                 refusal = problem
                 raise
@@ -173,8 +180,9 @@ class GroupCommits:
         try:
             await self._retry(step, self._config.request_timeout_ms)
         except _Overtaken:
-            assert refusal is not None
-            raise refusal from None
+            raise refusal or CommitFailedError(
+                f"group {self.group_id!r}: nothing was committed: a later commit was sent before"
+            ) from None
 
     async def background_done(self) -> None:
         """Wait for commits under way."""
