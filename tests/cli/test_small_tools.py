@@ -355,6 +355,18 @@ def test_doctor_on_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not python.well
 
 
+def test_doctor_on_a_kernel_of_older_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be imported, and is not: its twin serves."""
+    pytest.importorskip("odradek.records._kernel", reason="the kernel is not compiled")
+    monkeypatch.delenv("ODRADEK_KERNEL", raising=False)
+    monkeypatch.setattr(doctor, "compiled_parts", lambda: ["records._kernel"])
+    monkeypatch.setattr("odradek.util.stale.is_stale", lambda name: name == "records/_kernel.pyx")
+    (found,) = doctor.kernel()
+    assert not found.well
+    assert found.what.startswith("changed since it was compiled: ")
+    assert found.remedy
+
+
 def test_doctor_on_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = doctor.codecs()
     assert found == ("compression", True, "gzip, snappy, lz4, zstd", "")

@@ -177,9 +177,12 @@ def kernel() -> Iterable[Finding]:
             path = getattr(importlib.import_module(f"odradek.{part}"), "__file__", None) or ""
         except ImportError:
             path = ""
-        if not _is_extension(path):
+        # `util.compiled.choose` takes the twin in both cases.
+        is_stale = stale.is_stale(f"{part.replace('.', '/')}.pyx")
+        if is_stale or not _is_extension(path):
             what, cost = PARTS.get(part, ("a part of the kernel", "slower"))
-            yield Finding(f"kernel {part}", False, f"not compiled: {what}: {cost}", compile_remedy())
+            why = "changed since it was compiled" if is_stale else "not compiled"
+            yield Finding(f"kernel {part}", False, f"{why}: {what}: {cost}", compile_remedy())
         elif wish == "python":
             yield Finding(f"kernel {part}", True, "compiled, and not used: ODRADEK_KERNEL=python")
         else:
