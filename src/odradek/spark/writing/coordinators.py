@@ -291,14 +291,20 @@ class Coordinators:
         Empty where brokers cannot list them (before Kafka 3.0): there they time out.
         """
         transactions: list[Transaction] = []
+        problems: list[KafkaError] = []
         self._looked[name] = self._clock()
         try:
             self._cluster.refresh([])
-            for node in list(self._cluster.metadata.brokers):
-                transactions += self._open_at(self._cluster.connection(node), name + SEPARATOR)
         except KafkaError as problem:
+            problems.append(problem)
+        for node in list(self._cluster.metadata.brokers):
+            try:
+                transactions += self._open_at(self._cluster.connection(node), name + SEPARATOR)
+            except KafkaError as problem:
+                problems.append(problem)
+        if problems:
             # The next batch looks for them again; those that were listed are ended now.
-            logger.warning("open transactions of %s were not all found: %s", name, problem)
+            logger.warning("open transactions of %s were not all found: %s", name, problems[0])
         return transactions
 
     def unseen_s(self, name: str) -> float:
@@ -316,6 +322,8 @@ class Coordinators:
             return
         connection.send(ListTransactionsRequest(state_filters=["Ongoing"]), 0)
         answer = connection.receive()[1]
+        if answer.error_code:
+            raise error_for(answer.error_code)
         ids = [t.transactional_id for t in answer.transaction_states if t.transactional_id.startswith(prefix)]
         if not ids:
             return
