@@ -88,6 +88,7 @@ class GroupJoin:
 
         Raises:
             KafkaError: it cannot be retried.
+            ProtocolError: another member's bytes cannot be read.
         """
         failures = 0
         while True:
@@ -103,6 +104,10 @@ class GroupJoin:
                     raise
                 self._cluster.tell_if_it_lasts(f"group {self.group_id!r} cannot be joined", problem)
                 failures += 1
+            except Exception:
+                # A member has sent what cannot be read, or an assignor raised: the next `poll` joins anew.
+                self.member.interrupted()
+                raise
             await asyncio.sleep(self._backoff.delay_ms(failures) / 1000)
 
     async def _join_once(self) -> tuple[Generation, tuple[TopicPartition, ...]]:
@@ -183,9 +188,10 @@ class GroupJoin:
         code = to_code(answer.error_code)
         if code != ErrorCode.NONE:
             self._react(Call.SYNC, code, generation)
+        assigned = decode_assignment(answer.assignment)
         if not self.member.synced():
             raise _Again(wait=False)
-        return generation, decode_assignment(answer.assignment)
+        return generation, assigned
 
     def _react(self, call: Call, code: ErrorCode, about: Generation) -> None:
         """Take an error of Join or Sync. Always raises."""
