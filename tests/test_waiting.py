@@ -22,7 +22,7 @@ WITHOUT_A_BOUND = {
         "broker/sweep.py",
         "while not reading.done()",
     ): "takes a step of a list each time, the last of which fails",
-    ("broker/folders/test_disk_waits.py", "disk.wait"): "its own method, bounded where it is defined",
+    ("broker/folders/test_disk_waits.py", "self._disk.wait"): "its own method, bounded where it is defined",
     ("broker/event_loop/test_slices.py", "awaited.result"): "of asyncio, which does not wait",
     (
         "broker/process/test_supervisor.py",
