@@ -62,6 +62,7 @@ VERSIONS = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 0,
     ApiKey.LEAVE_GROUP: 3,
     ApiKey.LIST_OFFSETS: 1,
+    ApiKey.OFFSET_COMMIT: 2,
     ApiKey.OFFSET_DELETE: 0,
     ApiKey.OFFSET_FETCH: 1,
 }
@@ -103,6 +104,10 @@ def an_admin() -> Iterator[Admin]:
         (lambda admin: admin.incremental_alter_configs({("topic", "t"): {"retention.ms": "1"}}), [(2, "t")]),
         (lambda admin: admin.describe_groups(["g"]), ["g"]),
         (lambda admin: admin.delete_groups(["g"]), ["g"]),
+        (
+            lambda admin: admin.alter_group_offsets("g", {("t", 0): 5, ("t", 1): 5}),
+            [("t", 0), ("t", 1)],
+        ),
         (lambda admin: admin.delete_group_offsets("g", [("t", 0)]), [("t", 0)]),
         (lambda admin: admin.remove_members("g", ["m", "n"]), ["m", "n"]),
         (lambda admin: admin.alter_client_quotas({USER: {"producer_byte_rate": 1.0}}), [USER]),
@@ -116,7 +121,8 @@ def an_admin() -> Iterator[Admin]:
     ],
     ids=[
         "create_topics", "delete_topics", "create_partitions", "delete_records", "describe_configs",
-        "incremental_alter_configs", "describe_groups", "delete_groups", "delete_group_offsets",
+        "incremental_alter_configs", "describe_groups", "delete_groups",
+        "alter_group_offsets", "delete_group_offsets",
         "remove_members", "alter_client_quotas", "describe_user_scram_credentials",
         "alter_user_scram_credentials", "alter_replica_log_dirs", "alter_partition_reassignments",
         "describe_producers", "create_acls", "delete_acls",

@@ -164,8 +164,12 @@ class GroupAdmin(AdminBase):
 
         async def ask(connection: Any) -> None:
             response = await connection.send(request, connection.pick(ApiKey.OFFSET_COMMIT))
-            for tp, code in not_committed(response, wanted):
-                check(code, f"group {group_id!r}, {tp}")
+            raise_first(
+                {
+                    tp: failure(f"group {group_id!r}, {tp}", code)
+                    for tp, code in not_committed(response, wanted)
+                }
+            )
 
         await self._coordinator(group_id, "commit", ask)
 
