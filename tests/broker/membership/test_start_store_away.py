@@ -164,3 +164,37 @@ def test_a_stop_ends_a_start_that_waits(tmp_path: Path, method: str, monkeypatch
         assert member.open_sessions == 0
 
     run(scenario())
+
+
+@pytest.mark.parametrize("method", ["exists", "watch_persistent"], ids=["at first", "with ACLs"])
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("/", "no answer"), SessionExpired("/", "the session is over")], ids=str
+)
+def test_a_start_that_was_stopped_asks_no_more_when_the_store_is_back(
+    tmp_path: Path, method: str, error: StoreError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    whole = getattr(MemoryStore, method)
+    is_back = False
+
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if is_back:
+            return whole(*args, **kwargs)
+        raise copy(error)
+
+    async def scenario() -> None:
+        nonlocal is_back
+        monkeypatch.setattr(MemoryStore, method, ask)
+        member = Member(tmp_path, **{name.replace(".", "_"): text for name, text in WITH_USERS.items()})
+        starting = asyncio.ensure_future(member.broker.start())
+        await until(lambda: asked > 2)
+        await member.broker.stop()
+        is_back, opened = True, len(member.sessions)
+        with pytest.raises(StartError):
+            await starting
+        assert len(member.sessions) == opened
+        assert member.open_sessions == 0
+
+    run(scenario())

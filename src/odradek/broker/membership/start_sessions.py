@@ -34,7 +34,7 @@ async def until_answered(ask: Callable[[bool], Awaitable[T]], is_stopped: Callab
         is_stopped: whether nobody waits for the answer any more: an error then ends it.
 
     Raises:
-        StoreError: it refuses what is asked.
+        StoreError: it refuses what is asked, or has not answered when this is stopped.
     """
     is_over = False
     while True:
@@ -46,6 +46,9 @@ async def until_answered(ask: Callable[[bool], Awaitable[T]], is_stopped: Callab
             logger.warning("the start goes on when the metadata store is back: %s", error)
             is_over = is_over or isinstance(error, SessionExpired)
             await asyncio.sleep(AGAIN_S)
+            if is_stopped():
+                # In the pause: a session that is opened from now on nobody would close.
+                raise
 
 
 class StartSession:
