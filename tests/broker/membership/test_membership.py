@@ -124,6 +124,45 @@ def test_a_broker_whose_id_another_one_has_taken_leads_nothing_any_more(tmp_path
     run(scenario())
 
 
+def test_a_broker_that_stops_moves_nothing_away_from_the_one_that_has_taken_its_id(tmp_path: Path) -> None:
+    """Between two tries to register anew it has no epoch that would tell the controller who asks."""
+    tried = 0
+
+    async def scenario() -> None:
+        server = MemoryServer()
+        controlling = Member(tmp_path / "0", server, broker_id="0")
+        await controlling.broker.start()
+        await until(controlling.is_member)
+        controller = controlling.broker.controller
+        member = Member(
+            tmp_path / "1", server, broker_id="1", zookeeper_session_timeout_ms=str(1000 * WAIT_S)
+        )
+        broker = member.broker
+        await broker.start()
+        topic = NewTopic("t", assignment={0: [1, 0]})
+        await controller.event_queue.run(lambda: controller.create_topic(topic))
+        await until(lambda: broker.replicas.leader_count == 1)
+        other = MemoryStore(server)
+        registered, _ = other.get(paths.broker_id(1))
+
+        def take() -> None:
+            nonlocal tried
+            tried += 1
+            if tried == 1:
+                other.create(paths.broker_id(1), registered, ephemeral=True)
+
+        member.before_open = take
+        member.sessions[0].expire()
+        # In the second try the first has come to its end.
+        await until(lambda: tried > 1 and 1 in controller.image.brokers)
+        await broker.stop()
+        assert controller.shutting_down == {}
+        other.close()
+        await controlling.broker.stop()
+
+    run(scenario())
+
+
 def test_a_broker_waits_for_the_session_of_its_life_before(tmp_path: Path) -> None:
     async def scenario() -> None:
         before = Member(tmp_path, broker_id="0")

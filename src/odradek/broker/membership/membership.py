@@ -38,6 +38,7 @@ from odradek.cluster.store.store import NodeExists, SessionExpired, StoreError, 
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
 from odradek.errors.exceptions import KafkaStorageError
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 if TYPE_CHECKING:
@@ -486,15 +487,16 @@ class Membership:
             return
         tries = max(1, self._config.controlled_shutdown_max_retries)
         for left in reversed(range(tries)):
-            if not self._has_to_move():
+            broker_epoch = self._controller.broker_epoch
+            # Without an epoch, between two tries to register anew, it could not be told from another broker
+            # that has taken its id: that one's leaderships would be moved away.
+            if broker_epoch == NO_EPOCH or not self._has_to_move():
                 return
             asked = self._metadata.image.controller_id
             try:
                 response = await self.channels.to_controller(
                     # Of this life: the controller refuses an earlier one's (KIP-380).
-                    ControlledShutdownRequest(
-                        broker_id=self._config.broker_id, broker_epoch=self._controller.broker_epoch
-                    ),
+                    ControlledShutdownRequest(broker_id=self._config.broker_id, broker_epoch=broker_epoch),
                     _NEWEST_CONTROLLED_SHUTDOWN,
                 )
             except (ChannelBroken, OdradekError) as error:
