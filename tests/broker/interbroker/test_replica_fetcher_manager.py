@@ -66,6 +66,7 @@ class World:
 
     def __init__(self, *, ibp: str = "3.9", **config: str) -> None:
         self.channels: list[Channel] = []
+        self.broker_epoch = -1
         self.clock = ManualClock(NOW)
         self.timers = ManualTimers(self.clock)
         self.mine = [self.replica(ME, index) for index in range(4)]
@@ -85,6 +86,7 @@ class World:
             broker_id=ME,
             ibp=ibp,
             endpoint_of=lambda broker_id: None,
+            broker_epoch=lambda: self.broker_epoch,
         )
 
     def replica(self, broker_id: int, index: int) -> Partition:
@@ -304,6 +306,20 @@ def test_a_newcomer_among_very_many_waits(monkeypatch: pytest.MonkeyPatch) -> No
         (channel,) = world.channels
         assert channel.resets == 0
         assert channel.requests == 1
+
+    run(scenario())
+
+
+def test_a_broker_names_its_last_registration_until_it_has_another() -> None:
+    async def scenario() -> None:
+        world = World()
+        epochs = []
+        world.follow(LEADER, 0)
+        for broker_epoch in (7, -1, 9, -1):
+            world.broker_epoch = broker_epoch
+            await world.answer()
+            epochs.append(world.channels[0].sent[0][0].replica_state.replica_epoch)
+        assert epochs == [7, 7, 9, 9]
 
     run(scenario())
 

@@ -19,6 +19,7 @@ from odradek.replication.replica_fetcher import FetchLimits, ReplicaFetcher
 from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
+from odradek.wire.epochs import NO_EPOCH
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class ReplicaFetcherManager:
             broker_id: this broker.
             ibp: `inter.broker.protocol.version`.
             endpoint_of: where a broker is now, by the listener that brokers use among themselves.
-            broker_epoch: of this broker.
+            broker_epoch: of this broker; -1 while it is not registered.
             quota: the throttle of all that is copied; None for none.
             on_copied: told how many bytes of a partition have come.
         """
@@ -220,6 +221,7 @@ class ReplicaFetcherManager:
         self._ibp = ibp
         self._endpoint_of = endpoint_of
         self._broker_epoch = broker_epoch
+        self._last_broker_epoch = NO_EPOCH
         self._quota = quota
         self._on_copied = on_copied
         self._count = max(1, config.num_replica_fetchers)
@@ -317,6 +319,14 @@ class ReplicaFetcherManager:
                 if followed.lag is not None:
                     yield followed.replica.key, followed.lag
 
+    def _epoch_of_last_registration(self) -> int:
+        # Also after the end of the session: without an epoch a leader would take what is here for what
+        # another broker has that has taken this id (docs/decisions/lives-of-replicas-in-sync.md).
+        broker_epoch = self._broker_epoch()
+        if broker_epoch != NO_EPOCH:
+            self._last_broker_epoch = broker_epoch
+        return self._last_broker_epoch
+
     def _start(self, at: FetcherKey) -> _Running:
         leader_id, number = at
         fetcher = ReplicaFetcher(
@@ -324,7 +334,7 @@ class ReplicaFetcherManager:
             leader_id,
             self._ibp,
             self._limits,
-            broker_epoch=self._broker_epoch,
+            broker_epoch=self._epoch_of_last_registration,
             quota=self._quota,
             on_copied=self._on_copied,
         )
