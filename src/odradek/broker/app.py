@@ -518,6 +518,7 @@ class Broker:
         self._dynamic_configs.follow(self.image)
         self._undo.push("controller", self.controller.stop)
         await membership.join()
+        self._check_is_wanted(membership)
         report_strangers(self.logs, self.image)
         self._start_housekeeping()
         self._register_gauges()
@@ -542,8 +543,12 @@ class Broker:
         self._dynamic_configs.follow(self.image)
         self._undo.push("controller", self.controller.stop)
         await membership.join()
+        self._check_is_wanted(membership)
+
+    @staticmethod
+    def _check_is_wanted(membership: Membership | LoneMembership) -> None:
         if membership.is_stopped:
-            raise StartError("the broker was stopped while it joined its cluster.")
+            raise StartError("the broker was stopped while it started.")
 
     def _follow_folder_failures(self) -> None:
         failures = self._folder_failures = FolderFailures(

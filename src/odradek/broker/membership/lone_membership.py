@@ -130,15 +130,17 @@ class LoneMembership:
         return self._config.broker_id in self._metadata.image.brokers
 
     async def join(self) -> None:
-        """Register, be the controller, and take everything up.
+        """Register, be the controller, and take everything up. Returns early once `let_go` was called.
 
         Raises:
             StoreError: the store cannot be read or written, or another broker has this id.
         """
         queue = self._controller.event_queue
-        await queue.run(self._start)
-        # Behind what the answers to the first requests have the controller do.
-        await queue.run(_nothing)
+        # The second is behind what the answers to the first requests have the controller do.
+        for work in (self._start, _nothing):
+            await queue.run(work)
+            if self.is_stopped:
+                return
         self._has_started = True
         look_again = partial(queue.post, self._controller.look_again)
         self._periodic = [Periodic(asyncio.get_running_loop(), "controller", _LOOK_AGAIN_MS, look_again)]
