@@ -256,7 +256,7 @@ class _Fetch:
         return bool(self.reading.watched) and total >= self.min_bytes
 
     def complete(self) -> None:
-        """As `complete`, for many partitions."""
+        """Read again, and answer with whatever is there."""
         promise = self.promise
         if promise.done():
             return
