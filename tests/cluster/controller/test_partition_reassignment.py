@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.controller.partition_reassignment import is_moving
 from odradek.cluster.nodes import decode_partition_state, encode_partition_state, encode_reassignments
+from odradek.cluster.store.store import BadVersion, Op, OpResult
 from odradek.errors import (
     InvalidReplicaAssignmentError,
+    KafkaStorageError,
     NoReassignmentInProgressError,
     UnknownTopicOrPartitionError,
 )
@@ -82,6 +86,39 @@ def test_a_leader_that_has_just_changed_the_isr_does_not_keep_a_reassignment_bac
     partition = world.active.image.topics["t"].partitions[0]
     assert (partition.replicas, partition.adding, partition.isr) == ((3, 1, 2), (3,), (1,))
     assert (world.reader.exists(paths.REASSIGN_PARTITIONS) is not None) is (by == "a node")
+    world.check()
+
+
+@pytest.mark.parametrize("by", ["a request", "a node"])
+def test_a_reassignment_is_begun_when_the_store_can_be_read_again(by: str) -> None:
+    """A leader has changed the ISR, and the store goes away before the controller has seen how."""
+    world = World()
+    world.create("t", [1, 2])
+    path = paths.partition_state("t", 0)
+    state = decode_partition_state(path, world.reader.get(path).data)
+    world.reader.set(path, encode_partition_state(state._replace(isr=(1,))))
+    store = world.stores[world.active.broker_id]
+    whole = store.multi
+
+    def lose_the_store(ops: Sequence[Op]) -> list[OpResult]:
+        try:
+            return whole(ops)
+        except BadVersion:
+            store.away = True
+            raise
+
+    store.multi = lose_the_store  # type: ignore[method-assign]
+    if by == "a request":
+        with pytest.raises(KafkaStorageError):
+            world.active.reassign("t", 0, [3, 1])
+    else:
+        world.reader.create(paths.REASSIGN_PARTITIONS, encode_reassignments([("t", 0, (3, 1))]))
+        world.settle()
+    store.multi, store.away = whole, False  # type: ignore[method-assign]
+    world.do(world.active.broker_id, lambda controller: controller.look_again())
+    if by == "a request":
+        world.active.reassign("t", 0, [3, 1])
+    assert world.active.image.topics["t"].partitions[0].adding == (3,)
     world.check()
 
 

@@ -229,9 +229,17 @@ class MetadataWriter:
         """Read everything anew and tell what is different.
 
         Raises:
-            StoreError: the store cannot be read.
+            NotControllerError: the session is over.
+            KafkaStorageError: the store cannot be read; the next `look_again` does it.
         """
-        image = self._read_again()
+        try:
+            image = self._read_again()
+        except SessionExpired as error:
+            self._on_deposed()
+            raise NotControllerError from error
+        except StoreUnavailable as error:
+            self.doubt()
+            raise KafkaStorageError(str(error)) from error
         if image is not None:
             delta = difference(self._context.image, image)
             if delta:
