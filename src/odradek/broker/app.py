@@ -306,6 +306,7 @@ class Broker:
     async def _start(self) -> None:
         await self._prepare()
         membership = self._membership
+        self._check_is_wanted(membership)
         if isinstance(membership, Membership):
             await self._join(membership)
         else:

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
+from odradek.broker import app
 from odradek.broker.app import Broker, StartError
 from odradek.broker.authorizer.acl_authorizer import AclAuthorizer
 from odradek.broker.authorizer.acl_keeper import AclKeeper
 from odradek.broker.membership import membership, start_sessions
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.sasl.token_keeper import TokenKeeper
+from odradek.cluster.features import FeatureLevels, read_features
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import SessionExpired, StoreError, StoreUnavailable
 
@@ -196,5 +198,27 @@ def test_a_start_that_was_stopped_asks_no_more_when_the_store_is_back(
             await starting
         assert len(member.sessions) == opened
         assert member.open_sessions == 0
+
+    run(scenario())
+
+
+def test_a_stop_that_comes_with_the_last_answer_before_the_broker_joins_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path)
+        loop = asyncio.get_running_loop()
+        stopping: list[asyncio.Task[None]] = []
+
+        def answer_and_stop(store: MemoryStore) -> FeatureLevels:
+            levels, stop = read_features(store), member.broker.stop
+            loop.call_soon_threadsafe(lambda: stopping.append(loop.create_task(stop())))
+            return levels
+
+        monkeypatch.setattr(app, "read_features", answer_and_stop)
+        with pytest.raises(StartError, match="was stopped"):
+            await member.broker.start()
+        await asyncio.gather(*stopping)
+        assert member.registered is None and member.open_sessions == 0
 
     run(scenario())
