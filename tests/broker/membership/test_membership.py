@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,32 @@ def test_a_stop_while_joining_ends_the_start(tmp_path: Path) -> None:
             with pytest.raises(StartError, match="was stopped"):
                 await starting
         assert not any(session in server.sessions.values() for session in member.sessions)
+        await other.broker.stop()
+
+    run(scenario())
+
+
+def test_a_start_that_comes_to_nothing_closes_its_connections(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        server = MemoryServer()
+        other = Member(tmp_path / "other", server, broker_id="0")
+        await other.broker.start()
+        member = Member(tmp_path / "own", server, broker_id="0", zookeeper_session_timeout_ms="600000")
+        starting = asyncio.ensure_future(member.broker.start())
+        await until(lambda: member.broker.channels is not None)
+        broker = member.broker
+        reader, writer = await asyncio.open_connection(broker.host, broker.port)
+        await until(lambda: broker.listeners[0].connections)
+        await broker.stop()
+        with pytest.raises(StartError, match="was stopped"):
+            await starting
+        async with asyncio.timeout(WAIT_S):
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        writer.close()
+        await until(lambda: not broker.listeners[0].connections)
         await other.broker.stop()
 
     run(scenario())

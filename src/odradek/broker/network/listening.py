@@ -109,6 +109,8 @@ class Listening:
 
     def start(self) -> None:
         """Accept connections."""
+        # Done where a start fails after this; a stop has none left by then.
+        self._undo.push("connections", self._abort_connections)
         for listener in self.listeners:
             listener.start()
 
