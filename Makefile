@@ -45,7 +45,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 .PHONY: help demo test quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench zookeeper spark-cluster interop compatibility interpreted format clean
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '/^$$/q; s/^# //p' Makefile
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -200,6 +200,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix $(SRC)
 	$(BIN)/ruff format $(SRC)
 
+# With `build` goes the list of what was compiled, by which sources that have changed since are noticed: so the
+# compiled goes too, and is made again by whatever needs it.
 clean:
 	rm -rf build dist demo-data .interop .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -not -path './$(VENV)/*' -exec rm -rf {} +
+	find src -name '*.so' -delete
+	rm -f $(VENV)/.dev $(VENV)/.quick $(VENV)/.spark
