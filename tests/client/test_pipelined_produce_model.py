@@ -25,7 +25,8 @@ from odradek.records.compression import Codec
 
 from .produce_model import TP, Choices, Fate, ModelledPartition
 from .sending import led_by_broker_0, produce_response, producer_config, transaction_begun
-from .test_produce_model import MUTANTS, _first_not_alone, _parts_at_the_end, _without_limit
+from .sequence_mutants import first_not_alone
+from .test_produce_model import MUTANTS, _parts_at_the_end, _without_limit
 
 pytestmark = pytest.mark.model
 
@@ -278,7 +279,7 @@ def test_the_model_finds_an_abort_that_does_not_wait() -> None:
         assert broken(_aborts, 2, 1) is not None
 
 
-FOUND_HERE = [_first_not_alone, _without_limit, _parts_at_the_end]
+FOUND_HERE = [first_not_alone, _without_limit, _parts_at_the_end]
 """Those of which a transaction can suffer: it fails rather than send anything anew."""
 
 

@@ -183,6 +183,8 @@ def test_a_batch_that_the_topic_finds_too_large_is_split(servers: str, admin: Ad
 def test_full_memory_blocks_and_then_raises(admin: Admin) -> None:
     with Proxy() as proxy, Broker(advertised_listeners=f"PLAINTEXT://{proxy.address}") as broker:
         proxy.target = (broker.host, broker.port)
+        # Made by the first `send`, the topic would have to be led within `max.block.ms`.
+        broker.create_topic("t")
         stop = threading.Event()
         proxy.on_request = lambda key, frame: key != PRODUCE or not stop.wait(30)
         try:
@@ -192,10 +194,10 @@ def test_full_memory_blocks_and_then_raises(admin: Admin) -> None:
                     bootstrap_servers=proxy.address,
                     buffer_memory=20_000,
                     batch_size=5_000,
-                    max_block_ms=300,
+                    max_block_ms=1_000,
                     enable_idempotence=False,
-                    request_timeout_ms=1_000,
-                    delivery_timeout_ms=1_500,
+                    request_timeout_ms=2_000,
+                    delivery_timeout_ms=3_000,
                 ) as producer,
             ):
                 futures: list[Any] = []
