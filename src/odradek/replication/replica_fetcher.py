@@ -191,6 +191,10 @@ class ReplicaFetcher:
         """Follow a partition no more; returns whether it was followed."""
         return self._followed.pop(key, None) is not None
 
+    def remove_all(self) -> None:
+        """Follow nothing more. What is being taken of an answer counts no more, as after `remove`."""
+        self._followed.clear()
+
     # ------------------------------------------------------------------ asking
 
     def next_request(self, now_ms: float) -> NextRequest | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ class Channel:
 class World:
     """A broker that follows, and two that lead."""
 
-    def __init__(self, *, ibp: str = "3.9", **config: str) -> None:
+    def __init__(self, *, ibp: str = "3.9", slicer: Slicer | None = None, **config: str) -> None:
         self.channels: list[Channel] = []
         self.broker_epoch = -1
         self.clock = ManualClock(NOW)
@@ -82,7 +84,7 @@ class World:
             BrokerConfig(properties),
             self.clock,
             self.timers,
-            Slicer(),
+            slicer or Slicer(),
             broker_id=ME,
             ibp=ibp,
             endpoint_of=lambda broker_id: None,
@@ -338,6 +340,30 @@ def test_nobody_to_follow_and_the_end() -> None:
         world.follow(LEADER, 1)
         assert len(world.manager) == 0
         assert world.manager.max_lag == world.manager.failed_partitions_count == 0
+
+    run(scenario())
+
+
+def test_an_answer_that_is_being_taken_changes_no_log_after_the_stop() -> None:
+    """The broker closes its logs next: what came to them after that would be damage to the next start."""
+
+    async def scenario() -> None:
+        # A slice is over after each step.
+        world = World(slicer=Slicer(partial(next, itertools.count())))
+        for index in range(4):
+            world.write(LEADER, index)
+        world.follow(LEADER, *range(4))
+        request, version, answer = world.channels[0].sent.pop()
+        answer.set_result(world.sides[LEADER].answer(request, version))
+        for _ in range(100):
+            if any(world.ends):
+                break
+            await asyncio.sleep(0)
+        ends = world.ends
+        assert 0 < sum(ends) < 4
+        world.manager.stop()
+        await turns()
+        assert world.ends == ends
 
     run(scenario())
 

@@ -127,8 +127,11 @@ class _Running:
         answer.add_done_callback(self._arrived)
 
     def stop(self) -> None:
-        """Send nothing any more, and take nothing."""
+        """Send nothing any more, and take nothing, not even the rest of an answer that is being taken."""
         self._stopped = True
+        # Its steps go on in the slicer. The broker closes its logs after this, and says what they hold: a log
+        # that is cut or grows afterwards is damaged to the next start.
+        self.fetcher.remove_all()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
