@@ -148,6 +148,22 @@ def test_a_full_disk_is_no_failed_folder() -> None:
     assert manager.close()
 
 
+def test_nothing_comes_to_a_log_after_the_stop() -> None:
+    """The next start believes what the stop has noted of it."""
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    assert manager.close()
+    for log in logs:
+        with pytest.raises(KafkaStorageError, match="the broker stops"):
+            append(log)
+        with pytest.raises(KafkaStorageError, match="the broker stops"):
+            log.truncate_to(0)
+        with pytest.raises(KafkaStorageError, match="the broker stops"):
+            log.truncate_fully_and_start_at(9)
+    again = start(files)
+    assert [values_of(again.get("t", log.partition)) for log in logs] == [[(0, b"v")]] * len(logs)
+
+
 def test_a_full_disk_fails_its_folder_where_others_take_over() -> None:
     files = MemoryFileSystem()
     manager, logs = with_logs(files)

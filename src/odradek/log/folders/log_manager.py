@@ -338,6 +338,9 @@ class LogManager:
             try:
                 log.syncing.finish_swap()
                 log.close()
+                # What is noted below is what the next start believes: nothing may come to the log any more,
+                # whoever still has it in hand (Kafka: `UnifiedLog.checkIfMemoryMappedBufferClosed`).
+                log.syncing.failed = True
             except (OSError, KafkaError) as error:
                 logger.error("%r could not be closed: %s", log, error)
                 failed.add(log.directory.parent)

@@ -22,7 +22,9 @@ from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-NOT_WRITTEN_TO = "an earlier write or sync to the disk failed; the broker must be started again"
+NOT_WRITTEN_TO = (
+    "an earlier write or sync to the disk failed, or the broker stops; the broker must be started again"
+)
 """Why a log whose `SyncState.failed` is set refuses appends."""
 
 NamesVersion = tuple[int, int]
@@ -36,7 +38,7 @@ class SyncState:
     Attributes: `names`: see `NamesVersion`; `names_synced`: what the last sync has covered. `cuts` counts
     truncations: what a sync that was begun before one has done is not what the log is now. `failed`: the
     kernel may have dropped what it could not write, or a write is noted in part, so nothing can be relied on
-    until the log is opened anew.
+    until the log is opened anew; or the log manager has closed it for good.
     `swap`: finishes the swap of a cleaned segment, or of the log's folder, that is under way. `moving`: its
     segments are being copied to another data folder, so none may be swapped.
     """
