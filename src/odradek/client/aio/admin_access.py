@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
-from odradek.client.errors import IllegalArgumentError, left_out
+from odradek.client.aio.admin_base import AdminBase, check, not_controller, problems_in, raise_first
+from odradek.client.errors import IllegalArgumentError
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
 
@@ -91,12 +91,7 @@ class AccessAdmin(AdminBase):
             _entity({one.entity_type: one.entity_name for one in entry.entity}): entry
             for entry in response.entries
         }
-        problems = {
-            entity: failure(entity, entry.error_code, entry.error_message)
-            for entity, entry in answers.items()
-            if entry.error_code
-        }
-        raise_first(problems | left_out((_entity(dict(entity)) for entity in quotas), answers))
+        raise_first(problems_in(answers, (_entity(dict(entity)) for entity in quotas)))
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None
@@ -169,12 +164,7 @@ class AccessAdmin(AdminBase):
 
 
 def _problems_of_users(results: Iterable[Any], asked: Iterable[str]) -> dict[str, KafkaError]:
-    answers = {one.user: one for one in results}
-    return {
-        user: failure(f"user {user!r}", one.error_code, one.error_message)
-        for user, one in answers.items()
-        if one.error_code
-    } | left_out(asked, answers)
+    return problems_in({one.user: one for one in results}, asked, lambda user: f"user {user!r}")
 
 
 def _entity(names: Mapping[str, str | None]) -> QuotaEntity:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from odradek.client.aio.cluster import Cluster, check_loop
 from odradek.client.aio.offsets import retry
 from odradek.client.config import AdminConfig, build
-from odradek.client.errors import ClosedError
+from odradek.client.errors import ClosedError, left_out
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
@@ -41,6 +41,24 @@ def check(code: int, what: str, message: str | None = None) -> None:
 def failure(what: object, code: int, message: str | None = None) -> KafkaError:
     """The error that a broker told of one thing."""
     return error_for(code, f"{what}: {message or to_code(code).message}")
+
+
+def problems_in(
+    answers: Mapping[K, Any], asked: Iterable[K], what: Callable[[K], object] = lambda key: key
+) -> dict[K, KafkaError]:
+    """Return the errors for what an answer refuses, and for what it leaves out.
+
+    Args:
+        answers: the parts of the answer, by what each is about.
+        asked: what had to be answered.
+        what: names a thing that is refused; the error's text begins with it.
+    """
+    refused = {
+        key: failure(what(key), part.error_code, getattr(part, "error_message", None))
+        for key, part in answers.items()
+        if part.error_code
+    }
+    return refused | left_out(asked, answers)
 
 
 async def problems_of(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
 from odradek.client.core.group_offsets import commit_request, not_committed
@@ -205,13 +205,10 @@ class GroupAdmin(AdminBase):
             return response
 
         response = await self._coordinator(group_id, "delete offsets", ask)
-        codes = {
-            TopicPartition(t.name, p.partition_index): p.error_code
-            for t in response.topics
-            for p in t.partitions
+        answers = {
+            TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions
         }
-        problems = {tp: failure(f"group {group_id!r}, {tp}", code) for tp, code in codes.items() if code}
-        raise_first(problems | left_out(wanted, codes))
+        raise_first(problems_in(answers, wanted, lambda tp: f"group {group_id!r}, {tp}"))
 
     async def remove_members(self, group_id: str, group_instance_ids: Iterable[str]) -> None:
         """Take static members out of a group (KIP-345).
@@ -229,13 +226,8 @@ class GroupAdmin(AdminBase):
             version = connection.pick(ApiKey.LEAVE_GROUP, at_least=3)
             response = await connection.send(LeaveGroupRequest(group_id=group_id, members=members), version)
             check(response.error_code, f"group {group_id!r}")
-            codes = {m.group_instance_id: m.error_code for m in response.members}
-            problems = {
-                name: failure(f"group {group_id!r}, member {name!r}", code)
-                for name, code in codes.items()
-                if code
-            }
-            raise_first(problems | left_out(names, codes))
+            answers = {m.group_instance_id: m for m in response.members}
+            raise_first(problems_in(answers, names, lambda name: f"group {group_id!r}, member {name!r}"))
 
         await self._coordinator(group_id, "remove members", ask)
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, problems_of, raise_first
+from odradek.client.aio.admin_base import (
+    AdminBase,
+    check,
+    failure,
+    not_controller,
+    problems_in,
+    problems_of,
+    raise_first,
+)
 from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.client.types import (
     LogDirDescription,
@@ -94,13 +102,12 @@ class PlacementAdmin(AdminBase):
             return await connection.send(request, connection.pick(ApiKey.ALTER_REPLICA_LOG_DIRS))
 
         response = await self._retry(f"move replicas of broker {broker}", step)
-        codes = {
-            TopicPartitionReplica(t.topic_name, p.partition_index, broker): p.error_code
+        answers = {
+            TopicPartitionReplica(t.topic_name, p.partition_index, broker): p
             for t in response.results
             for p in t.partitions
         }
-        problems = {replica: failure(replica, code) for replica, code in codes.items() if code}
-        return problems | left_out(wanted, codes)
+        return problems_in(answers, wanted)
 
     async def elect_leaders(
         self,
@@ -184,10 +191,7 @@ class PlacementAdmin(AdminBase):
         answers = {
             TopicPartition(t.name, p.partition_index): p for t in response.responses for p in t.partitions
         }
-        problems = {
-            tp: failure(tp, p.error_code, p.error_message) for tp, p in answers.items() if p.error_code
-        }
-        raise_first(problems | left_out((TopicPartition(*key) for key in reassignments), answers))
+        raise_first(problems_in(answers, (TopicPartition(*key) for key in reassignments)))
 
     async def list_partition_reassignments(
         self, partitions: Iterable[Any] | None = None, *, timeout_ms: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
@@ -119,15 +119,27 @@ async def list_offsets_once(
             for topic in answer.topics
             for p in topic.partitions
         }
-        for tp, p in told.items():
-            if p.error_code:
-                code = to_code(p.error_code)
-                problem = problem or error_for(code, f"{tp}: {code.message}")
-            else:
-                offsets[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
-        # Asked for again, what an answer leaves out would be asked for without end.
-        problem = problem or next(iter(left_out(part, told).values()), None)
+        given, refused = _sort_out(told, part)
+        problem = problem or refused
+        for tp, p in given.items():
+            offsets[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
     return offsets, problem
+
+
+def _sort_out(
+    told: Mapping[TopicPartition, Any], asked: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, Any], KafkaError | None]:
+    """Return what a leader gave, and its first error."""
+    given: dict[TopicPartition, Any] = {}
+    problem: KafkaError | None = None
+    for tp, part in told.items():
+        if part.error_code:
+            code = to_code(part.error_code)
+            problem = problem or error_for(code, f"{tp}: {code.message}")
+        else:
+            given[tp] = part
+    # Asked for again, what an answer leaves out would be asked for without end.
+    return given, problem or next(iter(left_out(asked, told).values()), None)
 
 
 async def list_offsets(
@@ -185,11 +197,7 @@ async def epoch_end_offsets_once(
         told = {
             TopicPartition(topic.topic, p.partition): p for topic in answer.topics for p in topic.partitions
         }
-        for tp, p in told.items():
-            if p.error_code:
-                code = to_code(p.error_code)
-                problem = problem or error_for(code, f"{tp}: {code.message}")
-            else:
-                ends[tp] = (p.leader_epoch, p.end_offset)
-        problem = problem or next(iter(left_out(part, told).values()), None)
+        given, refused = _sort_out(told, part)
+        problem = problem or refused
+        ends |= {tp: (p.leader_epoch, p.end_offset) for tp, p in given.items()}
     return ends, problem
