@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller.controller_context import ControllerContext
@@ -157,11 +158,7 @@ class MetadataWriter:
         Raises:
             KafkaError: it is not written; see `as_kafka`.
         """
-        try:
-            self.commit(decision)
-        except StoreError as error:
-            self.refresh()
-            raise as_kafka(error, topic) from error
+        self.write_over_for(topic, partial(self.commit, decision), attempts=1)
 
     def write_over(self, write: Callable[[], None], attempts: int = _MAX_ATTEMPTS) -> None:
         """Write what follows from the image, again after a look at the store where others have changed it.
@@ -180,18 +177,19 @@ class MetadataWriter:
                 self.refresh()
         return write()
 
-    def write_over_for(self, topic: str, write: Callable[[], None]) -> None:
+    def write_over_for(self, topic: str, write: Callable[[], None], *, attempts: int = WRITES_OVER) -> None:
         """Write what somebody has asked for about partitions of a topic, whose leaders may change its states.
 
         Args:
             topic: the topic.
             write: decides and writes.
+            attempts: how often it is tried.
 
         Raises:
             KafkaError: it is not written; see `as_kafka`.
         """
         try:
-            self.write_over(write, WRITES_OVER)
+            self.write_over(write, attempts)
         except StoreError as error:
             self.refresh()
             raise as_kafka(error, topic) from error
