@@ -308,11 +308,7 @@ class TopicManager:
 
 
 def _check_growth(image: ClusterImage, name: str, count: int) -> TopicImage:
-    """Return the topic that is to have `count` partitions.
-
-    Raises:
-        KafkaError: as `create_partitions`.
-    """
+    """Return the topic that is to have `count` partitions, after the checks of `create_partitions`."""
     topic = image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
