@@ -117,7 +117,7 @@ class IsrChanges:
         try:
             return self._alter_together([change])[0]
         except StoreError:
-            self._writer.refresh()
+            self._writer.refresh_topic(change.topic)
             return InvalidUpdateVersionError()
 
     # --- as leaders have written them (inter.broker.protocol.version before 2.7-IV2) -----------------------

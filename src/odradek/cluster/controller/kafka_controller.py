@@ -76,9 +76,7 @@ class KafkaController:
         images = self._images = ImagePublisher(context, self._on_changed)
         watchers = self._watchers = NodeWatchers(context, self._end_term)
         reader = self._reader = MetadataReader(context)
-        writer = self.writer = MetadataWriter(
-            context, images, watchers, reader.everything_again, self._end_term
-        )
+        writer = self.writer = MetadataWriter(context, images, watchers, reader, self._end_term)
         election = self._election = ControllerElection(context)
         partitions = self._partitions = PartitionStateMachine(context, watchers, reader, writer, self._resume)
         reassignments = PartitionReassignment(context, writer, partitions)

@@ -11,11 +11,13 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.decisions import Decision, Put, Remove, Write
 from odradek.cluster.controller.image_publisher import ImagePublisher
+from odradek.cluster.controller.metadata_reader import MetadataReader
 from odradek.cluster.controller.node_watchers import NodeWatchers
 from odradek.cluster.controller.random_source import random_uuid
 from odradek.cluster.image import ClusterDelta, ClusterImage
@@ -41,6 +43,8 @@ from odradek.util.repeats import Repeats
 logger = logging.getLogger(__name__)
 repeats = Repeats(logger)
 
+Result = TypeVar("Result")
+
 WRITES_PER_TRANSACTION = 500
 """Larger changes are written in several transactions: a message of ZooKeeper's is at most 1 MB."""
 
@@ -58,7 +62,7 @@ class MetadataWriter:
         context: has the session and the epoch.
         images: hears what has been written.
         watchers: wait while something is written.
-        read_again: reads the image anew; None where there is nothing to compare.
+        reader: reads anew what others have written.
         on_deposed: called when another broker is the controller, or the session is over.
     """
 
@@ -67,13 +71,13 @@ class MetadataWriter:
         context: ControllerContext,
         images: ImagePublisher,
         watchers: NodeWatchers,
-        read_again: Callable[[], ClusterImage | None],
+        reader: MetadataReader,
         on_deposed: Callable[[], None],
     ) -> None:
         self._context = context
         self._images = images
         self._watchers = watchers
-        self._read_again = read_again
+        self._reader = reader
         self._on_deposed = on_deposed
         self._in_doubt = False
         """Whether the store may have what the image has not; ends with the term: the next one reads anew."""
@@ -152,20 +156,18 @@ class MetadataWriter:
                     self.refresh()
             raise
 
-    def commit_for(self, topic: str, decision: Decision) -> None:
-        """Write a decision about a topic that somebody has asked for.
-
-        Raises:
-            KafkaError: it is not written; see `as_kafka`.
-        """
-        self.write_over_for(topic, partial(self.commit, decision), attempts=1)
-
-    def write_over(self, write: Callable[[], None], attempts: int = _MAX_ATTEMPTS) -> None:
+    def write_over(
+        self,
+        write: Callable[[], None],
+        attempts: int = _MAX_ATTEMPTS,
+        refresh: Callable[[], None] | None = None,
+    ) -> None:
         """Write what follows from the image, again after a look at the store where others have changed it.
 
         Args:
             write: decides and writes.
             attempts: how often it is tried.
+            refresh: takes the look; at everything when None.
 
         Raises:
             NotControllerError, KafkaStorageError, StoreError: as `commit`.
@@ -174,7 +176,7 @@ class MetadataWriter:
             try:
                 return write()
             except StoreError:
-                self.refresh()
+                (refresh or self.refresh)()
         return write()
 
     def write_over_for(self, topic: str, write: Callable[[], None], *, attempts: int = WRITES_OVER) -> None:
@@ -188,10 +190,12 @@ class MetadataWriter:
         Raises:
             KafkaError: it is not written; see `as_kafka`.
         """
+        # Not the whole image: there may be as many readings as partitions in a request.
+        refresh = partial(self.refresh_topic, topic)
         try:
-            self.write_over(write, attempts)
+            self.write_over(write, attempts, refresh)
         except StoreError as error:
-            self.refresh()
+            refresh()
             raise as_kafka(error, topic) from error
 
     def write_by_any(self, decision: Decision) -> None:
@@ -230,18 +234,34 @@ class MetadataWriter:
             NotControllerError: the session is over.
             KafkaStorageError: the store cannot be read; the next `look_again` does it.
         """
+        image = self._read(self._reader.everything_again)
+        if image is not None:
+            delta = difference(self._context.image, image)
+            if delta:
+                self._images.replace(image, delta)
+
+    def refresh_topic(self, name: str) -> None:
+        """Read a topic anew, or everything where it is gone or replaced: its configs are others, too.
+
+        Raises:
+            NotControllerError, KafkaStorageError: as `refresh`.
+        """
+        known = self._context.image.topics.get(name)
+        topic = None if known is None else self._read(partial(self._reader.topic, name))
+        if known is None or topic is None or topic.topic_id != known.topic_id:
+            self.refresh()
+        elif topic != known:
+            self._images.apply(ClusterDelta(topics={name: topic}))
+
+    def _read(self, read: Callable[[], Result]) -> Result:
         try:
-            image = self._read_again()
+            return read()
         except SessionExpired as error:
             self._on_deposed()
             raise NotControllerError from error
         except StoreUnavailable as error:
             self.doubt()
             raise KafkaStorageError(str(error)) from error
-        if image is not None:
-            delta = difference(self._context.image, image)
-            if delta:
-                self._images.replace(image, delta)
 
     def doubt(self) -> None:
         """Leave it to the next `look_again` to compare everything with the store: something was not written,

@@ -272,13 +272,14 @@ class PartitionReassignment:
         if after is None:
             return
         try:
-            self._writer.commit_for(topic, change(context.image, topic, {index: after}))
+            self._writer.commit(change(context.image, topic, {index: after}))
             if context.store.exists(paths.REASSIGN_PARTITIONS) is not None:
                 self._forget_ended()
         except NotControllerError:
             return
         except OdradekError as error:
-            # Nobody asks for this end a second time: the next look at the store comes back to it.
+            # Nobody asks for this end a second time: the next look at the store comes back to it, after one
+            # reading for however many partitions have come too late.
             self._writer.doubt()
             logger.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
 

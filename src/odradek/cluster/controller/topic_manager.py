@@ -6,6 +6,7 @@ Everything is checked before anything is written; what is wrong with one topic d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -273,7 +274,7 @@ class TopicManager:
             if admit is not None:
                 admit(count - present)
             decision = decisions.add_partitions(image, self._context.epoch, name, added)
-            self._writer.commit_for(name, decision)
+            self._writer.write_over_for(name, partial(self._writer.commit, decision), attempts=1)
 
     def adopt_topics(
         self,
