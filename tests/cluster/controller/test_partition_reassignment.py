@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from odradek.cluster import paths
 from odradek.cluster.controller.partition_reassignment import is_moving
+from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.nodes import decode_partition_state, encode_partition_state, encode_reassignments
-from odradek.cluster.store.store import BadVersion, Op, OpResult
+from odradek.cluster.store.store import BadVersion, Op, OpResult, StoreUnavailable
 from odradek.errors import (
     InvalidReplicaAssignmentError,
+    KafkaError,
     KafkaStorageError,
     NoReassignmentInProgressError,
+    NotControllerError,
+    UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 
@@ -144,4 +149,55 @@ def test_old_tools_ask_by_nodes_that_are_removed_when_it_is_done() -> None:
     world.reader.create(paths.PREFERRED_REPLICA_ELECTION, b"{}")
     world.settle()
     assert world.reader.exists(paths.PREFERRED_REPLICA_ELECTION) is None
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("after", "store_is", "error"),
+    [
+        (paths.topic("t"), "away", KafkaStorageError),
+        (paths.topic("t"), "over", NotControllerError),
+        (paths.partition_state("t", 0), "away", KafkaStorageError),
+        (paths.partition_state("t", 0), "away for a moment", UnknownServerError),
+        (paths.partition_state("t", 0), "over", NotControllerError),
+    ],
+)
+def test_new_replicas_that_are_written_come_to_lead_whatever_becomes_of_the_store(
+    after: str, store_is: str, error: type[KafkaError]
+) -> None:
+    """A partition that nobody has ever led is given to brokers that live; Kafka's answer is an error, too."""
+    world = World()
+    world.active.create_topics([NewTopic("t", assignment={0: [9]})], unknown_brokers=True)
+    controller = world.active
+    store = world.stores[controller.broker_id]
+    write, children = store.multi, store.children
+
+    def write_and_lose(ops: Sequence[Op]) -> list[OpResult]:
+        results = write(ops)
+        if any(op.path == after for op in ops[1:]):
+            store.multi = write  # type: ignore[method-assign]
+            store.away = store_is == "away"
+            store.children = children_later  # type: ignore[method-assign]
+            if store_is == "over":
+                store.expire()
+        return results
+
+    def children_later(path: str, watch: Any = None) -> Any:
+        store.children = children  # type: ignore[method-assign]
+        if store_is == "away for a moment":
+            raise StoreUnavailable(path, "away for a moment")
+        return children(path, watch)
+
+    store.multi = write_and_lose  # type: ignore[method-assign]
+    with pytest.raises(error):
+        controller.reassign("t", 0, [1, 2, 3])
+    store.away = False
+    if store_is == "away for a moment":
+        world.do(controller.broker_id, lambda active: active.look_again())
+    else:
+        # What was written is the next controller's to go on with.
+        world.kill(controller.broker_id)
+    partition = world.active.image.topics["t"].partitions[0]
+    assert partition.replicas == (1, 2, 3)
+    assert partition.leader in world.active.image.brokers
     world.check()

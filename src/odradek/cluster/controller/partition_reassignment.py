@@ -214,14 +214,18 @@ class PartitionReassignment:
                 nobody would be left that has all records.
             InvalidReplicationFactorError: another number of replicas, and that is not allowed.
             NotControllerError: this broker is not the active controller.
+            KafkaStorageError, UnknownServerError: the store failed, perhaps after the new replicas were
+                written: they are asked for all the same then.
         """
         self._context.check_active()
         begin = partial(self._begin, topic, index, replicas, allow_replication_factor_change, partition_last)
         self._writer.write_over_for(topic, begin)
         partition = self._context.image.partition(topic, index)
         if partition is not None and partition.is_new:
-            # One of the new replicas may live, and lead.
-            self._partitions.settle()
+            # One of the new replicas may live, and lead. Where that fails the answer is an error, as Kafka's
+            # is (`KafkaController.maybeTriggerPartitionReassignment`), and what is written stays: the next
+            # look at the store, or the next controller, goes on with it.
+            self._writer.write_over_for(topic, self._partitions.settle, attempts=1)
 
     def _begin(
         self,
