@@ -8,6 +8,7 @@ import pytest
 
 from odradek.broker.requests.authorization import Operation
 from odradek.cluster.controller.topic_manager import NewTopic
+from odradek.cluster.store.store import StoreUnavailable
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 
@@ -53,6 +54,24 @@ def test_all_configs_of_a_topic_are_replaced(world: World, version: int) -> None
     assert data == b'{"version":2,"entity_path":"topics/t"}'
     _alter(world, version, _resource(TOPIC, "t", {}))
     assert world.image.topic_config("t") == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_store_that_fails_for_one_resource_keeps_no_other_back(world: World, version: int) -> None:
+    for name in ("unlucky", "last"):
+        world.controller.create_topic(NewTopic(name))
+    read = world.store.get
+
+    def get(path: str) -> Any:
+        if path.endswith("/unlucky"):
+            raise StoreUnavailable(path)
+        return read(path)
+
+    world.store.get = get  # type: ignore[method-assign]
+    resources = [_resource(TOPIC, name, {"retention.ms": "2"}) for name in ("t", "unlucky", "last")]
+    errors = [result.error_code for result in _alter(world, version, *resources)]
+    assert errors == [0, ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    assert world.image.topic_config("t") == world.image.topic_config("last") == {"retention.ms": "2"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

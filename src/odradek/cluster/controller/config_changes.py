@@ -6,6 +6,7 @@ As with ZooKeeper any broker of a cluster may write them. Kafka: `ConfigHandler`
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from odradek.cluster import loading, nodes, paths
@@ -17,6 +18,10 @@ from odradek.cluster.controller.metadata_reader import MetadataReader
 from odradek.cluster.controller.metadata_writer import MetadataWriter
 from odradek.cluster.image import ClusterDelta
 from odradek.cluster.nodes import NodeFormatError
+from odradek.cluster.store.store import StoreError
+from odradek.errors import KafkaStorageError, OdradekError
+
+logger = logging.getLogger(__name__)
 
 CONFIG_CHANGE_EXPIRY_MS = 15 * 60 * 1000
 """After so long all have read a notice; the same time as in Kafka's `ZkNodeChangeNotificationListener`."""
@@ -42,9 +47,12 @@ class ConfigChanges:
         any broker may have changed them.
 
         Raises:
-            StoreError: the store cannot be read.
+            KafkaStorageError: the store cannot be read.
         """
-        return loading.load_config(self._context.store, entity_path)
+        try:
+            return loading.load_config(self._context.store, entity_path)
+        except StoreError as error:
+            raise KafkaStorageError(str(error)) from error
 
     def alter_config(self, entity_path: str, configs: Mapping[str, str]) -> None:
         """Replace the configs of `topics/<t>`, `brokers/<id>`, `brokers/<default>`, …; checked by the caller.
@@ -54,11 +62,18 @@ class ConfigChanges:
             KafkaStorageError: the store cannot be written.
         """
         decision = decisions.set_config(entity_path, configs)
-        if self._context.is_active:
-            self._writer.commit(decision)
-            self._purge()
-        else:
+        if not self._context.is_active:
             self._writer.write_by_any(decision)
+            return
+        try:
+            self._writer.commit(decision)
+        except StoreError as error:
+            raise KafkaStorageError(str(error)) from error
+        try:
+            self._purge()
+        except OdradekError as error:
+            # Nothing that was asked for: the change is written.
+            logger.info("old notices of configs stay until the next change: %s", error)
 
     def _purge(self) -> None:
         store, horizon = self._context.store, self._context.clock.now_ms() - CONFIG_CHANGE_EXPIRY_MS
