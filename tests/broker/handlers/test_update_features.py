@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.requests.authorization import Operation
+from odradek.cluster.store.store import StoreUnavailable
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -170,6 +171,18 @@ def test_levels_that_transactions_cannot_have(level: int, kind: int, why: str, v
     answer = World().call(request(version, "transaction.version", level, kind), version)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert why in answer.error_message
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_levels_that_the_store_does_not_take(version: int) -> None:
+    world = World()
+
+    def refuse(path: str, data: bytes | None, version: int = -1) -> Any:
+        raise StoreUnavailable(path)
+
+    world.store.set = refuse  # type: ignore[method-assign]
+    answer = world.call(request(version, "transaction.version", 2, UPGRADE), version)
+    assert answer.error_code == ErrorCode.FEATURE_UPDATE_FAILED
 
 
 async def told(client: Any, version: int) -> tuple[Any, Any, int]:

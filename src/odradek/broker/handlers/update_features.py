@@ -8,7 +8,7 @@
   was granted. From 1 on the request may be only looked at. An empty request is granted.
 - As a release before 4.0 the broker answers for each feature; as one with ZooKeeper it knows none, and says
   INVALID_REQUEST.
-- NOT_CONTROLLER is told by any other broker.
+- NOT_CONTROLLER is told by any other broker, FEATURE_UPDATE_FAILED where the metadata store fails.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.kafka_versions.features import Feature, features_of, finalized_epoch
 from odradek.cluster.features import FeatureLevels, read_features, write_features
+from odradek.cluster.store.store import StoreError
+from odradek.errors import FeatureUpdateFailedError
 from odradek.wire.epochs import NO_EPOCH
 
 if TYPE_CHECKING:
@@ -71,11 +73,14 @@ class Features:
         """Put levels into the metadata; waits for the disk, and may be called in another thread.
 
         Raises:
-            StoreError: they could not be written.
+            FeatureUpdateFailedError: they could not be written. Kafka: `processFeatureUpdates`.
         """
         store = self._controller.store
-        before = read_features(store)
-        return write_features(store, before, {**before.levels, **levels})
+        try:
+            before = read_features(store)
+            return write_features(store, before, {**before.levels, **levels})
+        except StoreError as error:
+            raise FeatureUpdateFailedError(str(error)) from error
 
     def use(self, stored: FeatureLevels) -> None:
         """Go by what `write` has returned."""
