@@ -197,6 +197,7 @@ class Broker:
         self.quotas = QuotaManagers(self.config, self.clock)
         # Also the dispatcher's; None while no quota is set, so that a request pays for none.
         self.request_throttle: RequestThrottle | None = None
+        self._controller_thread: ControllerThread | None = None
         # Holds what lets go of all that a start has taken so far; empty before a start, and after a stop.
         self._undo = Undo()
         # Whether a stop has somebody to tell and something to finish: from the end of a start to its stop.
@@ -300,7 +301,7 @@ class Broker:
                 await self._start()
         except BaseException:
             # Also where a signal has cancelled a start that waits for the store: no port or lock stays taken.
-            self._let_go()
+            await self._give_up()
             raise
 
     async def _start(self) -> None:
@@ -435,9 +436,10 @@ class Broker:
         return membership
 
     def _use_controller_thread(self, until_told: UntilTold | None) -> None:
-        self._controller_thread = ControllerThread(self.loop, until_told)
-        self.controller.event_queue = self._controller_thread
-        self._undo.push("controller's thread", self._controller_thread.let_go)
+        thread = self._controller_thread = self.controller.event_queue = ControllerThread(
+            self.loop, until_told
+        )
+        self._undo.push("controller's thread", thread.let_go)
 
     def _make_replicas(self, log_configs: TopicLogConfigs) -> ReplicaManager:
         replicas = ReplicaManager(
@@ -633,9 +635,11 @@ class Broker:
     async def stop(self) -> None:
         """Stop in good order. Harmless when it is not running."""
         if not self._started:
-            self._let_go()
+            await self._give_up()
             return
         self._started = False
+        thread = self._controller_thread
+        assert thread is not None
         self._coordinators.cancel_loading()
         logger.info("broker stopping broker_id=%d", self.broker_id)
         membership = self._membership
@@ -644,7 +648,7 @@ class Broker:
             await membership.leave(self.all_stop)
             try:
                 # Its session ends, and with it `/brokers/ids/N`: from now on clients are sent to the others.
-                await self._controller_thread.run(self.controller.stop)
+                await thread.run(self.controller.stop)
             except OdradekError as error:
                 logger.warning("the end of the session tells the others that this broker has gone: %s", error)
         self._listening.stop_accepting()
@@ -652,11 +656,11 @@ class Broker:
         self.housekeeping.stop()
         if self.channels is None:
             # This broker still follows what is under way.
-            await self._controller_thread.stop()
+            await thread.stop()
         # Before the logs are closed: no replica is made or removed after that.
         await membership.state_changes.stop()
         membership.let_go()
-        await self._controller_thread.stop()
+        await thread.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
         self._coordinators.stop()
         self.purgatory.expire_all()
@@ -686,6 +690,16 @@ class Broker:
         # session ends.
         self._undo.drop("controller", "session with the metadata store", "metadata store")
         self._let_go()
+
+    async def _give_up(self) -> None:
+        """Let go of a start that has come to nothing."""
+        try:
+            if self._cluster is None and self._controller_thread is not None:
+                # The metadata is in the data folder: whoever starts there next is not to meet a writer.
+                self._membership.let_go()
+                await self._controller_thread.give_up()
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
         """Undo what the start has done, the last first."""

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.errors import NotControllerError, OdradekError
@@ -144,6 +144,11 @@ class ControllerThread:
         if in_turn is not None:
             in_turn.cancel()
         self._executor.shutdown(wait=False)
+
+    async def give_up(self) -> None:
+        """End the thread as `let_go` does, without what it has not begun, and return when it has ended."""
+        self.let_go()
+        await self._loop.run_in_executor(None, partial(self._executor.shutdown, cancel_futures=True))
 
 
 def _nothing() -> None:
