@@ -164,6 +164,23 @@ def test_nothing_comes_to_a_log_after_the_stop() -> None:
     assert [values_of(again.get("t", log.partition)) for log in logs] == [[(0, b"v")]] * len(logs)
 
 
+def test_nothing_is_written_in_a_folder_that_is_let_go() -> None:
+    """As when a start fails: another broker may have it by then."""
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    late = manager.checkpoints.begin()
+    append(logs[0])
+    late_log_starts = manager.checkpoints.begin_log_starts()
+    manager.unlock()
+    before = files.operations
+    late.run()
+    late_log_starts.run()
+    for log in logs:
+        with pytest.raises(KafkaStorageError, match="the broker stops"):
+            append(log)
+    assert files.operations == before
+
+
 def test_a_full_disk_fails_its_folder_where_others_take_over() -> None:
     files = MemoryFileSystem()
     manager, logs = with_logs(files)

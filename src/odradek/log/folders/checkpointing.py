@@ -82,6 +82,12 @@ class Checkpoints:
         that a write which fails is made up for by the next round."""
         self._newest: dict[Path, int] = {}
         """The job that each file was last written by."""
+        self._closed = False
+
+    def close(self) -> None:
+        """Write nothing any more; waits for the job that is being written."""
+        with self.exclusive:
+            self._closed = True
 
     def write_all(self) -> CheckpointJob:
         """Write down here and now what `begin` speaks of; returns what came of it."""
@@ -169,7 +175,8 @@ class Checkpoints:
         with self.exclusive:
             for path, offsets in job.entries:
                 # A job that waited for its thread must not put older offsets over newer.
-                if self._newest.get(path, 0) > job.number or path.parent in job.errors:
+                is_late = self._closed or self._newest.get(path, 0) > job.number
+                if is_late or path.parent in job.errors:
                     continue
                 try:
                     # High watermarks change with every append and are found again: no need to wait for them.

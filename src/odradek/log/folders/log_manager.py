@@ -111,7 +111,12 @@ class LogManager:
 
     def unlock(self) -> None:
         """Let go of the folders without writing anything, as when a start fails."""
+        self.checkpoints.close()
         for log in self._logs.values():
+            # Whoever still has it in hand appends no more: another broker may have the folder, and after a
+            # clean stop the next start believes what was noted of it (Kafka:
+            # `UnifiedLog.checkIfMemoryMappedBufferClosed`).
+            log.syncing.failed = True
             log.release()
         self.directories.unlock()
 
@@ -338,9 +343,6 @@ class LogManager:
             try:
                 log.syncing.finish_swap()
                 log.close()
-                # What is noted below is what the next start believes: nothing may come to the log any more,
-                # whoever still has it in hand (Kafka: `UnifiedLog.checkIfMemoryMappedBufferClosed`).
-                log.syncing.failed = True
             except (OSError, KafkaError) as error:
                 logger.error("%r could not be closed: %s", log, error)
                 failed.add(log.directory.parent)
