@@ -396,42 +396,30 @@ class Broker:
 
     def _make_membership(self, coordinators: Coordinators) -> Membership | LoneMembership:
         """Make what the broker has for its cluster, and give the controller its thread."""
-        membership: Membership | LoneMembership
-        if self._cluster is None:
-            membership = LoneMembership(
-                config=self.config,
-                controller=self.controller,
-                metadata=self._metadata,
-                replicas=self.replicas,
-                logs=self.logs,
-                clock=self.clock,
-                timers=self.timers,
-                slicer=self.slicer,
-                registration=self._registration,
-                on_leadership=coordinators.follow_leaders,
-            )
-            self._use_controller_thread(membership.until_told)
-        else:
-            membership = Membership(
+        make: type[LoneMembership] | partial[Membership] = LoneMembership
+        if self._cluster is not None:
+            make = partial(
+                Membership,
                 self._cluster,
-                config=self.config,
-                controller=self.controller,
-                metadata=self._metadata,
-                replicas=self.replicas,
-                logs=self.logs,
-                clock=self.clock,
-                timers=self.timers,
-                slicer=self.slicer,
-                registration=self._registration,
-                on_leadership=coordinators.follow_leaders,
                 on_copied=partial(count_copied, self.metrics.replication, self.replicas, self.broker_id),
                 on_told=partial(check_cluster, self.purgatory),
                 on_replaced=self._be_fatal,
             )
-            # Only a broker that is alone waits until a change has been followed. In a cluster of several one
-            # slow broker would hold the controller up; Kafka's `ControllerChannelManager` waits for none
-            # either.
-            self._use_controller_thread(None)
+        membership = make(
+            config=self.config,
+            controller=self.controller,
+            metadata=self._metadata,
+            replicas=self.replicas,
+            logs=self.logs,
+            clock=self.clock,
+            timers=self.timers,
+            slicer=self.slicer,
+            registration=self._registration,
+            on_leadership=coordinators.follow_leaders,
+        )
+        # Only a broker that is alone waits until a change has been followed. In a cluster of several one slow
+        # broker would hold the controller up; Kafka's `ControllerChannelManager` waits for none either.
+        self._use_controller_thread(membership.until_told if isinstance(membership, LoneMembership) else None)
         self._undo.push("membership", membership.let_go)
         return membership
 
