@@ -430,7 +430,8 @@ class Broker:
         self._undo.push("controller's thread", thread.let_go)
 
     def _make_replicas(self, log_configs: TopicLogConfigs) -> ReplicaManager:
-        replicas = ReplicaManager(
+        is_alone = self._cluster is None
+        return ReplicaManager(
             broker_id=self.broker_id,
             logs=self.logs,
             purgatory=self.purgatory,
@@ -443,10 +444,10 @@ class Broker:
                 samples=self.config.replication_quota_window_num,
                 sample_ms=1000 * self.config.replication_quota_window_size_seconds,
             ),
-            tries_again=self._cluster is None,
+            tries_again=is_alone,
+            may_elect_unclean=self.controller.may_elect_unclean,
+            replica_selector=None if is_alone else replica_selector(self.config.replica_selector_class),
         )
-        replicas.may_elect_unclean = self.controller.may_elect_unclean
-        return replicas
 
     def _use_throttle(self, throttle: RequestThrottle | None) -> None:
         self.request_throttle = self._dispatcher.throttle = throttle
@@ -524,7 +525,6 @@ class Broker:
                 "Nothing was started."
             )
         self.state_changes, self.channels = membership.state_changes, membership.channels
-        self.replicas.replica_selector = replica_selector(self.config.replica_selector_class)
         self._follow_folder_failures()
         self._start_housekeeping()
         self._register_gauges()

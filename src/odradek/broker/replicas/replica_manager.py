@@ -64,10 +64,8 @@ class ReplicaManager:
         offline: partitions whose log cannot be used, with the reason; none of them is in `by_topic`. (Kafka's
             `HostedPartition.Offline`.)
         quotas: the throttles of copies, those of `odradek.replication.replication_quota`.
-        replica_selector: says from where consumers had better read; None for the leader.
+        replica_selector: see `__init__`.
         isr_counts: how often the ISRs of partitions that this broker leads have changed.
-        may_elect_unclean: whether a topic's `unclean.leader.election.enable` has it rather begin empty than
-            be offline.
         on_isr_wanted, is_eligible: of the partitions that are taken up from now on; not set while this broker
             is alone.
     """
@@ -84,6 +82,8 @@ class ReplicaManager:
         replica_lag_time_max_ms: int = 30_000,
         quotas: ReplicationQuotas | None = None,
         tries_again: bool = False,
+        may_elect_unclean: Callable[[str], bool] = lambda _: False,
+        replica_selector: ReplicaSelector | None = None,
     ) -> None:
         """
         Args:
@@ -97,6 +97,9 @@ class ReplicaManager:
             quotas: the throttles, which follow the topics' configs; those without a bound when None.
             tries_again: whether what could not be taken up is tried again when it is asked for, as nobody
                 else could lead it; else it is offline until the next LeaderAndIsr.
+            may_elect_unclean: whether a topic's `unclean.leader.election.enable` has it rather begin empty
+                than be offline.
+            replica_selector: says from where consumers had better read; None for the leader.
         """
         self.broker_id = broker_id
         self.quotas = quotas if quotas is not None else replication_quotas(clock)
@@ -111,9 +114,9 @@ class ReplicaManager:
         self._log_config = log_config
         self.on_isr_wanted: OnIsrWanted | None = None
         self.is_eligible: IsEligible = bool
-        self.may_elect_unclean: Callable[[str], bool] = lambda topic: False
+        self._may_elect_unclean = may_elect_unclean
         self.isr_counts = IsrCounts()
-        self.replica_selector: ReplicaSelector | None = None
+        self.replica_selector = replica_selector
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self.by_topic: dict[str, dict[int, Partition]] = {}
         """A topic without partitions here is not in it: `in` tells whether this broker holds any."""
@@ -357,7 +360,7 @@ class ReplicaManager:
             )
             # Somebody has decided to begin empty: by an unclean election (KIP-704), or by the topic's config.
             may_be_lost = state.leader == self.broker_id and (
-                state.leader_recovery_state == LEADER_RECOVERING or self.may_elect_unclean(topic.name)
+                state.leader_recovery_state == LEADER_RECOVERING or self._may_elect_unclean(topic.name)
             )
             partition = self._open(topic, index, is_new, is_copied, may_be_lost)
             if partition is None:
