@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from client.scripted import ScriptedBroker, Silence
 from odradek.client import Consumer
+from odradek.client.aio.consumer import AsyncConsumer
 from odradek.client.aio.group_commits import GroupCommits
 from odradek.client.config import ConsumerConfig, build
 from odradek.client.core.membership import Membership
@@ -36,19 +37,23 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from waiting import until, within
+from waiting import until, until_async, within
 
 TP = TopicPartition("t", 0)
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def _answer(code: ErrorCode) -> OffsetCommitResponse:
-    part = OffsetCommitResponsePartition(partition_index=0, error_code=code)
+def _answer(code: ErrorCode, partition: int = 0) -> OffsetCommitResponse:
+    part = OffsetCommitResponsePartition(partition_index=partition, error_code=code)
     return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[part])])
 
 
 def _offset(request: Any) -> int:
     return request.topics[0].partitions[0].committed_offset  # type: ignore[no-any-return]
+
+
+def _partition(request: Any) -> int:
+    return request.topics[0].partitions[0].partition_index  # type: ignore[no-any-return]
 
 
 class _Cluster:
@@ -82,40 +87,69 @@ class _Coordinator:
     async def ask(self, request: Any) -> OffsetCommitResponse:
         self.asked.append(_offset(request))
         self.was_asked.set()
-        return _answer(LOADING if len(self.asked) == 1 else ErrorCode.NONE)
+        return _answer(LOADING if len(self.asked) == 1 else ErrorCode.NONE, _partition(request))
+
+
+Begin = Callable[[GroupCommits], Awaitable[None]]
+"""Begins the commit of offset 5; what it returns ends with the commit, and raises its error."""
+
+
+def _in_background(commits: GroupCommits) -> Awaitable[None]:
+    ended = asyncio.get_running_loop().create_future()
+
+    def done(offsets: Any, error: Exception | None) -> None:
+        if error is None:
+            ended.set_result(None)
+        else:
+            ended.set_exception(error)
+
+    commits.commit_in_background({TP: OffsetAndMetadata(5)}, done)
+    return ended
+
+
+def _waited_for(commits: GroupCommits) -> Awaitable[None]:
+    return asyncio.get_running_loop().create_task(commits.commit({TP: OffsetAndMetadata(5)}, 10_000))
+
+
+both = pytest.mark.parametrize(
+    "begin", [_in_background, _waited_for], ids=["in the background", "waited for"]
+)
+
+
+def _commits(coordinator: _Coordinator, member: Membership) -> GroupCommits:
+    config = build(ConsumerConfig, {"bootstrap_servers": "h:1", "group_id": "g"})
+    positions = SubscriptionState("latest")
+    positions.subscribe(["t"])
+    member.joined(1, "m", None)
+    cluster: Any = _Cluster(config)
+    link: Any = coordinator
+    return GroupCommits(config, cluster, link, member, positions, lambda: None)
 
 
 def _refused(
-    then: Callable[[GroupCommits, Membership], Any],
-) -> tuple[list[int], list[Exception | None]]:
-    """Commit offset 5 in the background, which is refused for now; do something; wait for the end.
+    begin: Begin, then: Callable[[GroupCommits, Membership], Any]
+) -> tuple[list[int], BaseException | None]:
+    """Commit offset 5, which is refused for now; do something; wait for the end.
 
-    Returns: the offsets that the coordinator was asked to keep, and what the callback was told.
+    Returns: the offsets that the coordinator was asked to keep, and the error of the commit of 5.
     """
-    told: list[Exception | None] = []
 
-    async def scenario() -> list[int]:
-        config = build(ConsumerConfig, {"bootstrap_servers": "h:1", "group_id": "g"})
-        coordinator, member, positions = _Coordinator(), Membership(), SubscriptionState("latest")
-        positions.subscribe(["t"])
-        member.joined(1, "m", None)
-        cluster: Any = _Cluster(config)
-        link: Any = coordinator
-        commits = GroupCommits(config, cluster, link, member, positions, lambda: None)
-        commits.commit_in_background({TP: OffsetAndMetadata(5)}, lambda _, error: told.append(error))
+    async def scenario() -> tuple[list[int], BaseException | None]:
+        coordinator, member = _Coordinator(), Membership()
+        commits = _commits(coordinator, member)
+        commit = begin(commits)
         await within(coordinator.was_asked.wait(), "the first try")
         await then(commits, member)
-        await within(commits.background_done(), "the end of the commit in the background")
-        return coordinator.asked
+        (error,) = await within(asyncio.gather(commit, return_exceptions=True), "the end of the commit")
+        return coordinator.asked, error
 
-    return asyncio.run(scenario()), told
+    return asyncio.run(scenario())
 
 
 def _slowly_found(
-    then: Callable[[GroupCommits, Membership], Any],
-) -> tuple[list[int], list[Exception | None]]:
+    begin: Begin, then: Callable[[GroupCommits, Membership], Any]
+) -> tuple[list[int], BaseException | None]:
     """As `_refused`, but the coordinator takes all; it is not found before something was done."""
-    told: list[Exception | None] = []
 
     class SlowlyFound(_Coordinator):
         def __init__(self) -> None:
@@ -130,38 +164,56 @@ def _slowly_found(
                 self.is_looked_for.set()
                 await within(self.looks[0].wait(), "the end of the first look")
 
-    async def scenario() -> list[int]:
-        config = build(ConsumerConfig, {"bootstrap_servers": "h:1", "group_id": "g"})
-        coordinator, member, positions = SlowlyFound(), Membership(), SubscriptionState("latest")
-        positions.subscribe(["t"])
-        member.joined(1, "m", None)
-        cluster: Any = _Cluster(config)
-        link: Any = coordinator
-        commits = GroupCommits(config, cluster, link, member, positions, lambda: None)
-        commits.commit_in_background({TP: OffsetAndMetadata(5)}, lambda _, error: told.append(error))
+    async def scenario() -> tuple[list[int], BaseException | None]:
+        coordinator, member = SlowlyFound(), Membership()
+        commits = _commits(coordinator, member)
+        commit = begin(commits)
         await within(coordinator.is_looked_for.wait(), "the first look")
         await then(commits, member)
         coordinator.looks[0].set()
-        await within(commits.background_done(), "the end of the commit in the background")
-        return coordinator.asked[1:]
+        (error,) = await within(asyncio.gather(commit, return_exceptions=True), "the end of the commit")
+        return coordinator.asked[1:], error
 
-    return asyncio.run(scenario()), told
-
-
-def test_a_refused_commit_in_the_background_is_tried_again() -> None:
-    async def nothing(commits: GroupCommits, member: Membership) -> None:
-        pass
-
-    assert _refused(nothing) == ([5, 5], [None])
+    return asyncio.run(scenario())
 
 
-def test_a_commit_in_the_background_does_not_take_a_later_one_back() -> None:
-    async def commit(commits: GroupCommits, member: Membership) -> None:
-        await commits.commit({TP: OffsetAndMetadata(9)}, 10_000)
+async def _nothing(commits: GroupCommits, member: Membership) -> None:
+    pass
 
-    asked, told = _refused(commit)
+
+async def _commit_more(commits: GroupCommits, member: Membership) -> None:
+    await commits.commit({TP: OffsetAndMetadata(9)}, 10_000)
+
+
+async def _commit_more_in_background(commits: GroupCommits, member: Membership) -> None:
+    await commits.commit_in_background({TP: OffsetAndMetadata(9)}, None)
+
+
+async def _commit_another_partition(commits: GroupCommits, member: Membership) -> None:
+    await commits.commit({TopicPartition("t", 1): OffsetAndMetadata(9)}, 10_000)
+
+
+async def _rebalance(commits: GroupCommits, member: Membership) -> None:
+    member.joined(2, "m", None)
+
+
+@both
+def test_a_refused_commit_is_tried_again(begin: Begin) -> None:
+    assert _refused(begin, _nothing) == ([5, 5], None)
+
+
+@both
+@pytest.mark.parametrize("more", [_commit_more, _commit_more_in_background])
+def test_a_refused_commit_does_not_take_a_later_one_back(begin: Begin, more: Any) -> None:
+    asked, error = _refused(begin, more)
     assert asked == [5, 9]
-    assert [getattr(error, "code", None) for error in told] == [LOADING]
+    assert getattr(error, "code", None) == LOADING
+
+
+@both
+def test_a_refused_commit_goes_on_beside_one_of_another_partition(begin: Begin) -> None:
+    """As of workers that commit a partition each."""
+    assert _refused(begin, _commit_another_partition) == ([5, 9, 5], None)
 
 
 def test_a_commit_in_the_background_is_sent_before_a_later_one() -> None:
@@ -182,37 +234,33 @@ def test_a_commit_in_the_background_is_sent_before_a_later_one() -> None:
     assert asyncio.run(scenario()) == [5, 9]
 
 
-def test_a_commit_that_looks_longer_for_the_coordinator_does_not_take_a_later_one_back() -> None:
+@both
+@pytest.mark.parametrize("more", [_commit_more, _commit_more_in_background])
+def test_a_commit_that_looks_longer_for_the_coordinator_does_not_take_a_later_one_back(
+    begin: Begin, more: Any
+) -> None:
     """Each may ask another broker who the coordinator is, and one of them may be slow."""
-
-    async def commit(commits: GroupCommits, member: Membership) -> None:
-        await commits.commit({TP: OffsetAndMetadata(9)}, 10_000)
-
-    asked, told = _slowly_found(commit)
+    asked, error = _slowly_found(begin, more)
     assert asked == [9]
-    assert [type(error) for error in told] == [CommitFailedError]
+    assert type(error) is CommitFailedError
 
 
-def test_a_commit_that_looks_longer_for_the_coordinator_is_not_sent_in_another_generation() -> None:
+@both
+def test_a_commit_that_looks_longer_for_the_coordinator_is_not_sent_in_another_generation(
+    begin: Begin,
+) -> None:
     """Another member may have had the partition in between, and committed more."""
-
-    async def rebalance(commits: GroupCommits, member: Membership) -> None:
-        member.joined(2, "m", None)
-
-    asked, told = _slowly_found(rebalance)
+    asked, error = _slowly_found(begin, _rebalance)
     assert asked == []
-    assert [type(error) for error in told] == [CommitFailedError]
+    assert type(error) is CommitFailedError
 
 
-def test_a_commit_in_the_background_is_not_tried_again_in_another_generation() -> None:
+@both
+def test_a_refused_commit_is_not_tried_again_in_another_generation(begin: Begin) -> None:
     """Another member may have had the partition in between, and committed more."""
-
-    async def rebalance(commits: GroupCommits, member: Membership) -> None:
-        member.joined(2, "m", None)
-
-    asked, told = _refused(rebalance)
+    asked, error = _refused(begin, _rebalance)
     assert asked == [5]
-    assert [type(error) for error in told] == [CommitFailedError]
+    assert type(error) is CommitFailedError
 
 
 def test_an_offset_that_the_answer_leaves_out_is_not_committed() -> None:
@@ -231,9 +279,8 @@ def test_an_offset_that_the_answer_leaves_out_is_not_committed() -> None:
     asyncio.run(scenario())
 
 
-def test_one_automatic_commit_is_under_way_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
-    """A second one would have the first give up, each with a line in the log, while the coordinator loads."""
-    asked: list[int] = []
+def _broker(asked: list[int]) -> ScriptedBroker:
+    """Return a broker whose coordinator loads until it was `asked` to keep four offsets."""
 
     def metadata(request: Any, version: int) -> MetadataResponse:
         part = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
@@ -267,9 +314,15 @@ def test_one_automatic_commit_is_under_way_at_a_time(caplog: pytest.LogCaptureFi
         {key: answer for key, (answer, _) in answers.items()},
         {key: (version, version) for key, (_, version) in answers.items()},
     )
+    return broker
+
+
+def test_one_automatic_commit_is_under_way_at_a_time(caplog: pytest.LogCaptureFixture) -> None:
+    """A second one would have the first give up, each with a line in the log, while the coordinator loads."""
+    asked: list[int] = []
     with (
         caplog.at_level(logging.WARNING),
-        broker,
+        _broker(asked) as broker,
         Consumer(bootstrap_servers=broker.at, group_id="g", auto_commit_interval_ms=0) as consumer,
     ):
         consumer.assign([TP])
@@ -278,3 +331,26 @@ def test_one_automatic_commit_is_under_way_at_a_time(caplog: pytest.LogCaptureFi
         until(lambda: consumer.poll(1) or 6 in asked[3:], "a commit of the new position")
     assert asked[:4] == [5, 5, 5, 5]
     assert not [record for record in caplog.records if "automatically" in record.message]
+
+
+def test_no_automatic_commit_begins_beside_one_that_the_application_waits_for() -> None:
+    """It would have the application's give up, while the coordinator loads."""
+    asked: list[int] = []
+
+    async def scenario(at: str) -> None:
+        async with AsyncConsumer(
+            bootstrap_servers=at, group_id="g", auto_commit_interval_ms=0, auto_offset_reset="none"
+        ) as consumer:
+            await consumer.assign([TP])
+            await consumer.seek(TP, 9)
+            commit = asyncio.create_task(consumer.commit({TP: 5}))
+            await until_async(lambda: asked, "the first try")
+            while not commit.done():
+                await consumer.poll(1)
+            await commit
+            while 9 not in asked:
+                await consumer.poll(1)
+
+    with _broker(asked) as broker:
+        asyncio.run(within(scenario(broker.at), "the commits"))
+    assert asked[:4] == [5, 5, 5, 5]

@@ -259,7 +259,8 @@ class AsyncConsumer:
 
         Raises:
             CommitFailedError: the partitions belong to another member by now.
-            KafkaError: what the coordinator says when it cannot be retried.
+            KafkaError: what the coordinator says when it cannot be retried: also when a later commit of one
+                of the partitions has begun, which it would undo.
             ClientTimeoutError: not done in time.
         """
         await (await self._started()).commit(offsets, timeout_ms)
@@ -268,7 +269,8 @@ class AsyncConsumer:
         self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
     ) -> None:
         """As `commit`, without waiting; `callback(offsets, error)` is called in the end. A commit that the
-        coordinator cannot take now is given up when a later one begins, which it would undo.
+        coordinator cannot take now is given up when a later one of the same partition begins, which it would
+        undo.
         """
         engine = await self._started()
         engine.group_needed().commits.commit_in_background(engine.offsets_to_commit(offsets), callback)

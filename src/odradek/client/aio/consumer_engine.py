@@ -106,8 +106,6 @@ class ConsumerEngine:
         # When the next automatic commit is due; 0: at once.
         self._next_commit_ms = 0.0
         self._commit_timer: asyncio.TimerHandle | None = None
-        # The last automatic commit; while it is under way no other begins.
-        self._auto_commit_task: asyncio.Task[None] | None = None
         self._commit_later()
         # `FetchBuffer.used` when the fetcher was told last: while they differ there is room for more.
         self._used_seen = 0
@@ -332,12 +330,12 @@ class ConsumerEngine:
         if not self.config.enable_auto_commit or now < self._next_commit_ms or self.group is None:
             return
         self._commit_later()
-        offsets = self.positions.consumed()
+        # A commit under way would have to give up, if the coordinator cannot take it yet.
+        busy = self.group.commits.under_way
+        offsets = {tp: at for tp, at in self.positions.consumed().items() if tp not in busy}
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return  # no member at present: Kafka's client does not commit without a generation, either
-        # A second one would only have the first give up, as long as the coordinator takes none.
-        if self._auto_commit_task is None or self._auto_commit_task.done():
-            self._auto_commit_task = self.group.commits.commit_in_background(offsets, self._committed)
+        self.group.commits.commit_in_background(offsets, self._committed)
 
     def _committed(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None

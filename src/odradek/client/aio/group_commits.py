@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import GroupLink, fetch_committed
 from odradek.client.aio.offsets import retry
 from odradek.client.config import ConsumerConfig
+from odradek.client.core.commit_order import CommitOrder
 from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.membership import Call, Generation, Membership, Reaction
 from odradek.client.core.subscription_state import SubscriptionState
@@ -52,46 +53,35 @@ class GroupCommits:
         self._positions = positions
         self._changed = changed
         self._background: set[asyncio.Task[Any]] = set()
-        # How many commits of offsets have begun, in the background or not: the number of the last.
-        self._begun = 0
-        # The number of the last one of which a request has left.
-        self._sent = 0
+        self._order = CommitOrder()
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
-        """Commit and wait, retrying what can be retried.
+        """Commit and wait, retrying what can be retried, as `commit_in_background` does.
 
         Raises:
-            CommitFailedError: the member is not (or no longer) in the generation that owns the partitions.
+            CommitFailedError: the member is not (or no longer) in the generation that owns the partitions, or
+                a later commit was sent before.
             KafkaError: what the coordinator says.
         """
-        if offsets:
-            self._begun += 1
-            number = self._begun
+        if not offsets:
+            return
+        number, generation = self._order.begin(offsets), self.member.generation
+        try:
             if self._background:
                 # Of an earlier commit, whose task has not had its turn yet, the request would leave later.
                 await asyncio.sleep(0)
-            await self._retry(lambda: self._commit_once(offsets, number), timeout_ms)
+            await self._commit_in_order(offsets, number, generation, timeout_ms)
+        finally:
+            self._order.end(offsets)
 
-    async def _retry(self, step: Callable[[], Awaitable[None]], timeout_ms: float) -> None:
-        await retry(
-            self._cluster,
-            f"group {self.group_id}: commit",
-            timeout_ms,
-            step,
-            also=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
-        )
+    @property
+    def under_way(self) -> Collection[TopicPartition]:
+        """The partitions of which a commit is under way."""
+        return self._order.under_way
 
-    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], number: int) -> None:
-        generation = Generation(-1, "")
-        if self._positions.is_group_managed:
-            generation = self.member.generation
-            if generation.number < 0:
-                raise CommitFailedError(
-                    f"group {self.group_id!r}: nothing was committed: this consumer is not in the group; "
-                    "it was rebalanced out, or did not join yet"
-                )
-        await self._link.coordinator()
-        self._sent = max(self._sent, number)
+    async def _commit_once(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation
+    ) -> None:
         answer = await self._link.ask(
             commit_request(
                 self.group_id,
@@ -123,26 +113,28 @@ class GroupCommits:
     ) -> asyncio.Task[None]:
         """Commit without waiting; `done(offsets, error)` is called in the end.
 
-        A commit that is refused for now is tried again until a later commit begins, or the group rebalances:
-        its offsets would take back what was committed since. (Kafka's ConsumerCoordinator.commitOffsetsAsync
-        never tries again, for the same reason.)
+        A commit that is refused for now is tried again until a later one of the same partition begins, or
+        the group rebalances: its offsets would take back what was committed since. (Kafka's
+        ConsumerCoordinator.commitOffsetsAsync never tries again, for the same reason, and nothing else can
+        begin while its commitOffsetsSync waits.)
 
         Returns: the task, which ends with the commit.
         """
-        if offsets:
-            self._begun += 1
-        number, generation = self._begun, self.member.generation
+        number, generation = self._order.begin(offsets), self.member.generation
 
         async def run() -> None:
             error: Exception | None = None
             try:
                 if offsets:
-                    await self._commit_in_order(offsets, number, generation)
+                    timeout_ms = self._config.request_timeout_ms
+                    await self._commit_in_order(offsets, number, generation, timeout_ms)
             except ClosedError as problem:
                 error = problem
             except OdradekError as problem:
                 error = problem
                 logger.debug("group %s: commit failed: %s", self.group_id, problem)
+            finally:
+                self._order.end(offsets)
             if done is not None:
                 try:
                     done(offsets, error)
@@ -156,8 +148,17 @@ class GroupCommits:
         return task
 
     async def _commit_in_order(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], number: int, generation: Generation
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        number: int,
+        generation: Generation,
+        timeout_ms: float,
     ) -> None:
+        if self._positions.is_group_managed and generation.number < 0:
+            raise CommitFailedError(
+                f"group {self.group_id!r}: nothing was committed: this consumer is not in the group; "
+                "it was rebalanced out, or did not join yet"
+            )
         refusal: KafkaError | None = None
 
         async def step() -> None:
@@ -165,20 +166,27 @@ class GroupCommits:
             try:
                 # Each commit may ask another broker for the coordinator, and one of them may be slow.
                 await self._link.coordinator()
-                if self._sent > number or (refusal is not None and self._begun != number):
+                if self._order.is_overtaken(offsets, number, again=refusal is not None):
                     raise _Overtaken
                 if self.member.generation != generation:
                     raise CommitFailedError(
                         f"group {self.group_id!r}: nothing was committed: the group has rebalanced since; "
                         "the partitions may belong to another member by now"
                     ) from refusal
-                await self._commit_once(offsets, number)
+                self._order.sent(offsets, number)
+                await self._commit_once(offsets, generation)
             except KafkaError as problem:
                 refusal = problem
                 raise
 
         try:
-            await self._retry(step, self._config.request_timeout_ms)
+            await retry(
+                self._cluster,
+                f"group {self.group_id}: commit",
+                timeout_ms,
+                step,
+                also=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
+            )
         except _Overtaken:
             raise refusal or CommitFailedError(
                 f"group {self.group_id!r}: nothing was committed: a later commit was sent before"

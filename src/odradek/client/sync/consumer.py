@@ -334,7 +334,8 @@ class Consumer:
 
         Raises:
             CommitFailedError: the partitions belong to another member by now.
-            KafkaError: what the coordinator says when it cannot be retried.
+            KafkaError: what the coordinator says when it cannot be retried: also when a later commit of one
+                of the partitions has begun, which it would undo.
             ClientTimeoutError: not done in time.
         """
         with self._thread.entering("commit", changes=True):
@@ -344,7 +345,8 @@ class Consumer:
         self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
     ) -> None:
         """As `commit`, without waiting; `callback(offsets, error)` is called from the background thread. A
-        commit that the coordinator cannot take now is given up when a later one begins, which it would undo.
+        commit that the coordinator cannot take now is given up when a later one of the same partition begins,
+        which it would undo.
         """
         engine = self._engine
         with self._thread.entering("commit_async", changes=True):
