@@ -88,6 +88,10 @@ class RefusedTimestampsError(_RefusedRecords, InvalidTimestampError):
     """INVALID_TIMESTAMP with the records that caused it."""
 
 
+class InvalidProduceRequestError(InvalidRecordError):
+    """INVALID_RECORD of a request that no log is asked about (Kafka's `ProduceRequest.validateRecords`)."""
+
+
 def record_errors(error: KafkaError) -> tuple[RecordError, ...]:
     """The refused records that an error names; none for most errors."""
     return error.record_errors if isinstance(error, _RefusedRecords) else ()
@@ -289,7 +293,7 @@ def _explain(view: memoryview, limits: _Limits) -> list[BatchHeader]:
         header = _parse(view, position, limits.produce_version)
         # As in `ProduceRequest.validateRecords`.
         if headers and limits.from_client:
-            raise InvalidRecordError("a produce request holds exactly one record batch per partition")
+            raise InvalidProduceRequestError("a produce request holds exactly one record batch per partition")
         _check_header(header, len(view) - position, limits)
         batch = view[position : position + header.size]
         check_crc(header, batch)
@@ -303,7 +307,7 @@ def _explain(view: memoryview, limits: _Limits) -> list[BatchHeader]:
         headers.append(header)
         position += header.size
     if not headers:
-        raise InvalidRecordError("a produce request holds at least one record batch per partition")
+        raise InvalidProduceRequestError("a produce request holds at least one record batch per partition")
     return headers
 
 
@@ -313,7 +317,7 @@ def _parse(view: memoryview, position: int, produce_version: int | None) -> Batc
     if produce_version is not None and produce_version >= 3 and left > MAGIC_AT:
         magic = view[position + MAGIC_AT]
         if magic in (0, 1):
-            raise InvalidRecordError(
+            raise InvalidProduceRequestError(
                 f"produce requests of version {produce_version} hold record batches of magic 2, not {magic}"
             )
     # Kafka cuts it off and answers as if all was written (docs/record_format.md).

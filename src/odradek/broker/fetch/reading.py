@@ -430,6 +430,7 @@ class FetchReading:
             partition.wanted.partition,
             exc_info=error,
         )
+        # Alone, as in Kafka's `readFromLog`: what is a `KafkaError` here is foreseen there, too.
         metrics = self._broker.metrics.topics
         metrics.all.failed_fetch_requests += 1
         if partition.replica is not None:
@@ -437,20 +438,29 @@ class FetchReading:
         return error_answer(partition.wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
 
     def _count(self, partitions: Iterable[FetchedPartition]) -> None:
-        """Count what was asked for and is here; metrics are looked up once for each run of a topic."""
-        table = self._broker.metrics.topics
+        """Count what was asked for and is in the cluster, here or not (Kafka's `fetchMessages`); metrics are
+        looked up once for each run of a topic.
+        """
         topic: str | None = None
         count = 0
         for partition in partitions:
             replica = partition.replica
-            if replica is None:
-                continue
-            if replica.topic is not topic:
-                if topic is not None:
-                    table.of(topic).total_fetch_requests += count
-                    table.all.total_fetch_requests += count
-                topic, count = replica.topic, 0
-            count += 1
-        if topic is not None:
+            name = partition.topic if replica is None else replica.topic
+            if name is not topic:
+                self._count_of(topic, count)
+                topic, count = name, 0
+            if replica is not None or self._is_of_others(partition):
+                count += 1
+        self._count_of(topic, count)
+
+    def _count_of(self, topic: str | None, count: int) -> None:
+        # What may not be read has been refused before (Kafka's `KafkaApis`), also where a session knows the
+        # replica.
+        if topic is not None and count and self._allowed.get(topic, True):
+            table = self._broker.metrics.topics
             table.of(topic).total_fetch_requests += count
             table.all.total_fetch_requests += count
+
+    def _is_of_others(self, partition: FetchedPartition) -> bool:
+        name = partition.topic
+        return name is not None and self._broker.image.partition(name, partition.wanted.partition) is not None

@@ -43,15 +43,20 @@ from odradek.broker.requests.append_turn import AppendTurn
 from odradek.broker.requests.handler_types import Handled, Refused
 from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.errors import (
-    InvalidRecordError,
+    CorruptRecordError,
     InvalidTopicError,
     KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
     TopicAuthorizationError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
+    UnsupportedCompressionTypeError,
 )
 from odradek.errors.codes import ErrorCode
-from odradek.records.validate import record_errors
+from odradek.records.validate import InvalidProduceRequestError, record_errors
 from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import INTERNAL_TOPICS
@@ -75,6 +80,18 @@ if TYPE_CHECKING:
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics, as in Kafka (`AdminUtils.ADMIN_CLIENT_ID`)."""
+
+# What no log is asked about (Kafka's `ProduceRequest.validateRecords`).
+_BEFORE_THE_LOG = (InvalidProduceRequestError, UnsupportedCompressionTypeError)
+
+# Foreseen, and so no failure in the metrics (Kafka's `ReplicaManager.appendToLocalLog`).
+_FORESEEN = (
+    CorruptRecordError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+)
 
 _Pending = tuple["Partition", int, PartitionProduceResponse]
 """A partition, the offset that must be committed, and the response that waits for it."""
@@ -322,6 +339,11 @@ class _Appends:
         if refusal is not None or name is None:
             self.failed = True
             refusal = refusal or UnknownTopicIdError()
+            if name is not None and isinstance(refusal, InvalidTopicError):
+                # Kafka's `appendToLocalLog` refuses it, after it has counted.
+                topics = context.broker.metrics.topics
+                topics.of(name).total_produce_requests += len(partitions)
+                topics.all.total_produce_requests += len(partitions)
             return [_failed(data.index, refusal.code, refusal.message) for data in partitions]
         twice = self.twice
         if not twice:
@@ -343,7 +365,7 @@ class _Appends:
         replicas = broker.replicas
         here: dict[int, Partition] = replicas.by_topic.get(name) or {}
         answers: list[PartitionProduceResponse] = []
-        asked = messages = size = converted = refused = refused_size = 0
+        asked = messages = size = converted = failed = rejected_bytes = 0
         for data in partitions:
             index: int = data.index
             records = data.records
@@ -352,7 +374,6 @@ class _Appends:
                 if partition is None:
                     # It may be taken up now; else this says why it is not here.
                     partition = replicas.get(name, index)
-                asked += 1
                 info = self._append(name, index, partition, records)
                 answers.append(self._answered(partition, index, info))
             except Exception as error:
@@ -360,10 +381,14 @@ class _Appends:
                 append_failed(name, index, error)
                 answers.append(_failed_append(index, error))
                 self.failed = True
-                if partition is not None:
-                    refused += 1
-                    refused_size += len(records or b"")
+                if self._log_was_asked(name, index, error):
+                    asked += 1
+                    if isinstance(error, RecordTooLargeError):
+                        rejected_bytes += len(records)
+                    elif not isinstance(error, _FORESEEN):
+                        failed += 1
             else:
+                asked += 1
                 # A batch that was sent again was counted the first time; an empty message set has no offset.
                 if not info.duplicate and info.first_offset >= 0:
                     count = info.last_offset - info.first_offset + 1
@@ -376,10 +401,20 @@ class _Appends:
             of_topic = topics.of(name)
             of_topic.count_produced(asked, messages, size, converted)
             topics.all.count_produced(asked, messages, size, converted)
-            if refused:
-                of_topic.count_refused(refused, refused_size)
-                topics.all.count_refused(refused, refused_size)
+            if failed or rejected_bytes:
+                of_topic.count_refused(failed, rejected_bytes)
+                topics.all.count_refused(failed, rejected_bytes)
         return answers
+
+    def _log_was_asked(self, name: str, index: int, error: Exception) -> bool:
+        """Return whether Kafka counts a partition that was refused: whether its `KafkaApis`, and the
+        transaction's coordinator, let it come to `appendToLocalLog`.
+        """
+        if isinstance(error, _BEFORE_THE_LOG):
+            return False
+        if self._admission is not None and (name, index) in self._admission.errors:
+            return False
+        return self._context.broker.image.partition(name, index) is not None
 
     def _append(self, name: str, index: int, partition: Partition, records: Any) -> AppendInfo:
         """Append to a partition.
@@ -388,7 +423,7 @@ class _Appends:
             KafkaError: the records are refused, or could not be written; nothing was appended.
         """
         if records is None:
-            raise InvalidRecordError("a record batch is missing")
+            raise InvalidProduceRequestError("a record batch is missing")
         # Right before the append: since its coordinator answered the transaction may have ended (KIP-890).
         if self._admission is not None:
             require_admitted(self._admission, partition, records, self._version)

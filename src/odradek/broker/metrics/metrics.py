@@ -42,10 +42,10 @@ class TopicMetrics:
         self.total_produce_requests = 0
 
     def count_produced(self, partitions: int, messages: int, size: int, converted: int) -> None:
-        """Count what a request had for some partitions, and what of it was appended.
+        """Count what logs were asked to append to some partitions, and what of it was appended.
 
         Args:
-            partitions: how many.
+            partitions: how many; also those of other brokers, as in Kafka's `appendToLocalLog`.
             messages, size: how many records were appended, in how many bytes.
             converted: how many of these records were converted to the topic's format.
         """
@@ -55,10 +55,10 @@ class TopicMetrics:
         if converted:
             self.produce_message_conversions += converted
 
-    def count_refused(self, partitions: int, size: int) -> None:
-        """Count what was not appended to some partitions, in bytes."""
-        self.failed_produce_requests += partitions
-        self.bytes_rejected += size
+    def count_refused(self, failed: int, rejected_bytes: int) -> None:
+        """Count partitions whose append failed as nobody expects, and bytes that were too many at once."""
+        self.failed_produce_requests += failed
+        self.bytes_rejected += rejected_bytes
 
 
 _TOPIC_NAMES = {
