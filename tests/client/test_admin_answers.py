@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from client.scripted import ScriptedBroker
+from client.scripted import Answer, ScriptedBroker, Silence
 from odradek.client import Admin
-from odradek.errors import InvalidRequestError, KafkaError, UnknownServerError
+from odradek.client.errors import ClientTimeoutError
+from odradek.errors import ErrorCode, InvalidRequestError, KafkaError, UnknownServerError
 from odradek.util.acl import (
     AccessControlEntry,
     AclBinding,
@@ -22,17 +23,34 @@ from odradek.util.acl import (
 )
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import response_class
+from odradek.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from odradek.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from odradek.wire.messages.describe_producers import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    TopicResponse,
+)
 from odradek.wire.messages.find_coordinator import FindCoordinatorResponse
+from odradek.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from odradek.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+)
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 
 ACL = AclBinding(
@@ -56,6 +74,7 @@ VERSIONS = {
     ApiKey.DELETE_TOPICS: 1,
     ApiKey.DESCRIBE_CONFIGS: 0,
     ApiKey.DESCRIBE_GROUPS: 0,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
     ApiKey.DESCRIBE_PRODUCERS: 0,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
     ApiKey.ELECT_LEADERS: 1,
@@ -69,15 +88,18 @@ VERSIONS = {
 
 
 @contextmanager
-def an_admin() -> Iterator[Admin]:
-    """An administrator whose broker answers about nothing, but for where things are."""
+def an_admin(told: dict[ApiKey, Answer] | None = None, **configs: Any) -> Iterator[Admin]:
+    """An administrator whose broker answers about nothing but where things are, and what is `told`."""
 
     def metadata(request: Any, version: int) -> MetadataResponse:
-        part = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
+        parts = [
+            MetadataResponsePartition(partition_index=n, leader_id=1, replica_nodes=[1], isr_nodes=[1])
+            for n in range(3)
+        ]
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=broker.port)],
             controller_id=1,
-            topics=[MetadataResponseTopic(name="t", partitions=[part])],
+            topics=[MetadataResponseTopic(name="t", partitions=parts)],
         )
 
     def find(request: Any, version: int) -> FindCoordinatorResponse:
@@ -88,8 +110,8 @@ def an_admin() -> Iterator[Admin]:
     for key, version in VERSIONS.items():
         answers[key] = lambda request, version, key=key: response_class(key)()
         versions[key] = (version, version)
-    broker = ScriptedBroker(answers, versions)
-    with broker, Admin(bootstrap_servers=broker.at) as admin:
+    broker = ScriptedBroker(answers | (told or {}), versions)
+    with broker, Admin(bootstrap_servers=broker.at, **configs) as admin:
         yield admin
 
 
@@ -100,6 +122,7 @@ def an_admin() -> Iterator[Admin]:
         (lambda admin: admin.delete_topics(["t", "u"]), ["t", "u"]),
         (lambda admin: admin.create_partitions({"t": 2}), ["t"]),
         (lambda admin: admin.delete_records({("t", 0): 5}), [("t", 0)]),
+        (lambda admin: admin.list_offsets({("t", 0): -1, ("t", 1): -1}), [("t", 0), ("t", 1)]),
         (lambda admin: admin.describe_configs([("topic", "t")]), [("topic", "t")]),
         (lambda admin: admin.incremental_alter_configs({("topic", "t"): {"retention.ms": "1"}}), [(2, "t")]),
         (lambda admin: admin.describe_groups(["g"]), ["g"]),
@@ -120,8 +143,8 @@ def an_admin() -> Iterator[Admin]:
         (lambda admin: admin.delete_acls([ALL_ACLS]), [ALL_ACLS]),
     ],
     ids=[
-        "create_topics", "delete_topics", "create_partitions", "delete_records", "describe_configs",
-        "incremental_alter_configs", "describe_groups", "delete_groups",
+        "create_topics", "delete_topics", "create_partitions", "delete_records", "list_offsets",
+        "describe_configs", "incremental_alter_configs", "describe_groups", "delete_groups",
         "alter_group_offsets", "delete_group_offsets",
         "remove_members", "alter_client_quotas", "describe_user_scram_credentials",
         "alter_user_scram_credentials", "alter_replica_log_dirs", "alter_partition_reassignments",
@@ -135,18 +158,10 @@ def test_what_an_answer_leaves_out_is_not_done(call: Callable[[Admin], Any], abo
     assert list(errors) == about
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda admin: admin.list_offsets({("t", 0): -1}),
-        lambda admin: admin.list_group_offsets("g", [("t", 0)]),
-    ],
-    ids=["list_offsets", "list_group_offsets"],
-)
-def test_an_offset_that_an_answer_leaves_out_is_not_known(call: Callable[[Admin], Any]) -> None:
+def test_an_offset_that_an_answer_leaves_out_is_not_known() -> None:
     """Nor is it known that there is none."""
     with an_admin() as admin, pytest.raises(UnknownServerError, match="t-0"):
-        call(admin)
+        admin.list_group_offsets("g", [("t", 0)])
 
 
 def test_a_leader_that_an_answer_leaves_out_is_not_elected() -> None:
@@ -170,8 +185,9 @@ def test_a_leader_that_an_answer_leaves_out_is_not_elected() -> None:
             lambda admin: admin.alter_replica_log_dirs({("t", 0, 9): "/d", ("t", 0, 1): "/d"}),
             [("t", 0, 9), ("t", 0, 1)],
         ),
+        (lambda admin: admin.describe_log_dirs([9, 1, 8]), [9, 8]),
     ],
-    ids=["incremental_alter_configs", "describe_configs", "alter_replica_log_dirs"],
+    ids=["incremental_alter_configs", "describe_configs", "alter_replica_log_dirs", "describe_log_dirs"],
 )
 def test_a_broker_that_cannot_be_asked_does_not_keep_from_asking_others(
     call: Callable[[Admin], Any], about: list[Any]
@@ -209,3 +225,135 @@ def test_records_are_deleted_while_another_partition_has_no_leader() -> None:
     with broker, Admin(bootstrap_servers=broker.at) as admin:
         assert admin.delete_records({("t", 0): 5, ("t", 1): 5}) == {("t", 0): 5, ("t", 1): 5}
     assert deleted == [1, 0]
+
+
+CODES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION)
+"""What is said of three partitions, again and again: it may pass, it is done, it is refused for good."""
+
+
+def _records(request: Any, version: int) -> DeleteRecordsResponse:
+    answers = [
+        DeleteRecordsPartitionResult(
+            partition_index=part.partition_index, error_code=CODES[part.partition_index]
+        )
+        for part in request.topics[0].partitions
+    ]
+    return DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="t", partitions=answers)])
+
+
+def _producers(request: Any, version: int) -> DescribeProducersResponse:
+    answers = [
+        PartitionResponse(partition_index=index, error_code=CODES[index])
+        for index in request.topics[0].partition_indexes
+    ]
+    return DescribeProducersResponse(topics=[TopicResponse(name="t", partitions=answers)])
+
+
+def _offsets(request: Any, version: int) -> ListOffsetsResponse:
+    answers = [
+        ListOffsetsPartitionResponse(
+            partition_index=part.partition_index, error_code=CODES[part.partition_index]
+        )
+        for part in request.topics[0].partitions
+    ]
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=answers)])
+
+
+def _commits(request: Any, version: int) -> OffsetCommitResponse:
+    codes = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    answers = [
+        OffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=codes[part.partition_index]
+        )
+        for part in request.topics[0].partitions
+    ]
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=answers)])
+
+
+@pytest.mark.parametrize(
+    ("call", "told", "codes"),
+    [
+        (
+            lambda admin: admin.delete_records({("t", n): 5 for n in range(3)}),
+            {ApiKey.DELETE_RECORDS: _records},
+            CODES,
+        ),
+        (
+            lambda admin: admin.describe_producers([("t", n) for n in range(3)]),
+            {ApiKey.DESCRIBE_PRODUCERS: _producers},
+            CODES,
+        ),
+        (
+            lambda admin: admin.list_offsets({("t", n): -1 for n in range(3)}),
+            {ApiKey.LIST_OFFSETS: _offsets},
+            CODES,
+        ),
+        (
+            lambda admin: admin.alter_group_offsets("g", {("t", n): 5 for n in range(3)}),
+            {ApiKey.OFFSET_COMMIT: _commits},
+            (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ),
+    ],
+    ids=["delete_records", "describe_producers", "list_offsets", "alter_group_offsets"],
+)
+def test_a_call_whose_time_is_over_names_what_is_not_done(
+    call: Callable[[Admin], Any], told: dict[ApiKey, Answer], codes: tuple[ErrorCode, ...]
+) -> None:
+    with an_admin(told, default_api_timeout_ms=500) as admin, pytest.raises(ClientTimeoutError) as raised:
+        call(admin)
+    errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
+    assert {tp: problem.code for tp, problem in errors.items()} == {("t", 0): codes[0], ("t", 2): codes[2]}
+
+
+def test_a_broker_that_says_nothing_leaves_it_open_what_is_done() -> None:
+    def silent(request: Any, version: int) -> Any:
+        raise Silence
+
+    told = {ApiKey.DELETE_RECORDS: silent}
+    with an_admin(told, default_api_timeout_ms=500) as admin, pytest.raises(ClientTimeoutError) as raised:
+        admin.delete_records({("t", 0): 5, ("t", 1): 5})
+    errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
+    assert errors == {("t", 0): raised.value, ("t", 1): raised.value}
+
+
+def test_topics_that_wait_for_a_quota_are_named_when_the_time_is_over() -> None:
+    """What was made before the controller fell silent is made, and what was refused is refused."""
+    rounds: list[set[str]] = []
+
+    def create(request: Any, version: int) -> CreateTopicsResponse:
+        rounds.append({topic.name for topic in request.topics})
+        if len(rounds) > 1:
+            raise Silence
+        codes = {"u": ErrorCode.THROTTLING_QUOTA_EXCEEDED, "v": ErrorCode.TOPIC_ALREADY_EXISTS}
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=topic.name, error_code=codes.get(topic.name, ErrorCode.NONE))
+                for topic in request.topics
+            ]
+        )
+
+    told = {ApiKey.CREATE_TOPICS: create}
+    with an_admin(told, default_api_timeout_ms=500) as admin, pytest.raises(ClientTimeoutError) as raised:
+        admin.create_topics(["t", "u", "v"])
+    assert rounds[:2] == [{"t", "u", "v"}, {"u"}]
+    errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
+    assert {name: problem.code for name, problem in errors.items()} == {
+        "u": ErrorCode.REQUEST_TIMED_OUT,
+        "v": ErrorCode.TOPIC_ALREADY_EXISTS,
+    }
+
+
+def test_a_group_that_may_not_be_described_does_not_keep_from_asking_about_others() -> None:
+    asked: list[str] = []
+
+    def describe(request: Any, version: int) -> DescribeGroupsResponse:
+        (name,) = request.groups
+        asked.append(name)
+        code = ErrorCode.NONE if name == "h" else ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return DescribeGroupsResponse(groups=[DescribedGroup(group_id=name, error_code=code)])
+
+    with an_admin({ApiKey.DESCRIBE_GROUPS: describe}) as admin, pytest.raises(KafkaError) as raised:
+        admin.describe_groups(["g", "h", "i"])
+    assert asked == ["g", "h", "i"]
+    errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
+    assert list(errors) == ["g", "i"]

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster, check_loop
-from odradek.client.aio.offsets import retry
+from odradek.client.aio.offsets import by_leader, retry
 from odradek.client.config import AdminConfig, build
-from odradek.client.errors import ClosedError, left_out
+from odradek.client.core.partition_answers import PartitionAnswers
+from odradek.client.errors import ClientTimeoutError, ClosedError, left_out
+from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
@@ -91,9 +93,13 @@ def not_controller(results: Iterable[Any]) -> int:
 def raise_first(problems: Mapping[Any, KafkaError]) -> None:
     """Raise the first of the errors, if any; its `errors` has all of them, by what they are about."""
     if problems:
-        first = next(iter(problems.values()))
-        first.errors = dict(problems)  # type: ignore[attr-defined]
-        raise first
+        raise naming(next(iter(problems.values())), problems)
+
+
+def naming(problem: KafkaError, problems: Mapping[Any, KafkaError]) -> KafkaError:
+    """Return an error that has all those of its call in `errors`, by what they are about."""
+    problem.errors = dict(problems)  # type: ignore[attr-defined]
+    return problem
 
 
 class AdminBase:
@@ -134,7 +140,69 @@ class AdminBase:
     async def _retry(
         self, what: str, step: Callable[[], Awaitable[T]], also: frozenset[ErrorCode] = frozenset()
     ) -> T:
-        return await retry(self._started(), what, self._config.default_api_timeout_ms, step, also=also)
+        try:
+            return await retry(self._started(), what, self._config.default_api_timeout_ms, step, also=also)
+        except ClientTimeoutError as problem:
+            # What the last answer has not named is done.
+            if problems := getattr(problem.__cause__, "errors", None):
+                naming(problem, problems)
+            raise
+
+    async def _leaders(
+        self,
+        what: str,
+        partitions: Iterable[TopicPartition],
+        ask: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]],
+        broker_id: int | None = None,
+    ) -> dict[TopicPartition, T]:
+        """Ask the leaders of partitions; again about those whose error may pass.
+
+        Args:
+            what: is done, for messages.
+            ask: asks a broker about some partitions, and gives what it says of each.
+            broker_id: the replica to ask in place of the leaders; what it refuses stays refused.
+
+        Raises:
+            KafkaError: the first; its `errors` has those of all partitions of which there is no answer.
+        """
+        said: PartitionAnswers[T] = PartitionAnswers(partitions)
+
+        async def ask_one(node: int, part: list[TopicPartition]) -> None:
+            try:
+                said.take(part, await ask(node, part), may_pass=broker_id is None)
+            except KafkaError as problem:
+                # Of this broker alone: the others are asked.
+                said.take(part, dict.fromkeys(part, problem), may_pass=True)
+
+        async def step() -> None:
+            asks = self._by_leader(said, broker_id).items()
+            await asyncio.gather(*(ask_one(node, part) for node, part in asks))
+            said.raise_passing()
+
+        try:
+            if said.left:
+                await self._retry(what, step)
+        except KafkaError as problem:
+            naming(problem, said.problems(problem))
+            raise
+        raise_first(said.problems())
+        return said.answers
+
+    def _by_leader(
+        self, said: PartitionAnswers[Any], broker_id: int | None
+    ) -> dict[int, list[TopicPartition]]:
+        """Sort what is left to ask about by the broker to ask; without a known leader it is not asked now."""
+        if broker_id is not None:
+            return {broker_id: list(said.left)}
+        by_node: dict[int, list[TopicPartition]] = {}
+        for tp in list(said.left):
+            try:
+                (node,) = by_leader(self._started(), {tp: None})
+            except KafkaError as problem:
+                said.take([tp], {tp: problem}, may_pass=True)
+            else:
+                by_node.setdefault(node, []).append(tp)
+        return by_node
 
     async def _any(self, what: str, message: Callable[[int], Any], key: ApiKey) -> Any:
         """Ask any broker; `message(version)` makes the request."""
@@ -191,7 +259,13 @@ class AdminBase:
         found: dict[str, Any] = {}
         left = set(names)
         while True:
-            response = await ask(left)
+            try:
+                response = await ask(left)
+            except KafkaError as problem:
+                answered = {name: row for name, row in found.items() if name not in left}
+                refused = problems_in(answered, answered, lambda name: f"topic {name!r}")
+                naming(problem, refused | dict.fromkeys(left, problem))
+                raise
             found |= {row.name: row for row in rows(response)}
             left = {name for name in left if name in found and found[name].error_code == _QUOTA_EXCEEDED}
             wait_s = response.throttle_time_ms / 1000

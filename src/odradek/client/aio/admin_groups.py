@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, problems_of, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
 from odradek.client.core.group_offsets import commit_request, not_committed
@@ -85,9 +85,10 @@ class GroupAdmin(AdminBase):
 
         described: dict[str, GroupDescription] = {}
         cluster = self._started()
-        for group_id in group_ids:
+        names = list(dict.fromkeys(group_ids))
 
-            async def ask(connection: Any, group_id: str = group_id) -> GroupDescription:
+        async def ask(group_id: str) -> dict[str, KafkaError]:
+            async def describe(connection: Any) -> GroupDescription:
                 version = connection.pick(ApiKey.DESCRIBE_GROUPS)
                 response = await connection.send(DescribeGroupsRequest(groups=[group_id]), version)
                 groups = {group.group_id: group for group in response.groups}
@@ -97,13 +98,16 @@ class GroupAdmin(AdminBase):
                 return _group(group, connection, cluster)
 
             try:
-                described[group_id] = await self._coordinator(group_id, "describe", ask)
+                described[group_id] = await self._coordinator(group_id, "describe", describe)
             except KafkaError as problem:
                 # Since version 6 brokers say so; before, they described the group as dead.
                 if problem.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
                 described[group_id] = GroupDescription(group_id, "Dead", "", "", (), None)
-        return described
+            return {}
+
+        raise_first(await problems_of(([name], ask(name)) for name in names))
+        return {name: described[name] for name in names}
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members.

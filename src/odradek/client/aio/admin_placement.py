@@ -42,7 +42,14 @@ class PlacementAdmin(AdminBase):
         if not cluster.metadata.brokers:
             await cluster.wait_update(self._config.default_api_timeout_ms)
         nodes = sorted(cluster.metadata.brokers) if brokers is None else list(dict.fromkeys(brokers))
-        return {node: await self._log_dirs_of(node) for node in nodes}
+        described: dict[int, dict[str, LogDirDescription]] = {}
+
+        async def ask(node: int) -> dict[int, KafkaError]:
+            described[node] = await self._log_dirs_of(node)
+            return {}
+
+        raise_first(await problems_of(([node], ask(node)) for node in nodes))
+        return {node: described[node] for node in nodes}
 
     async def _log_dirs_of(self, node: int) -> dict[str, LogDirDescription]:
         from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, failure, not_controller, raise_first
-from odradek.client.aio.offsets import list_offsets
+from odradek.client.aio.offsets import offsets_of_leader, told_offset
 from odradek.client.core.admin_requests import (
     create_partitions_request,
     create_topics_request,
@@ -277,49 +277,26 @@ class TopicAdmin(AdminBase):
         wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
         for topic in {tp.topic for tp in wanted}:
             await cluster.topic_partitions(topic, self._config.default_api_timeout_ms)
-        # The low watermarks of the partitions that are done: a further try leaves these out.
-        low: dict[TopicPartition, int] = {}
 
-        async def step() -> None:
-            by_node: dict[int, dict[str, list[DeleteRecordsPartition]]] = {}
-            problems: dict[TopicPartition, KafkaError] = {}
-            for tp, offset in wanted.items():
-                if tp in low:
-                    continue
-                leader = cluster.metadata.leader(tp)
-                if leader is None:
-                    cluster.request_update()
-                    problems[tp] = failure(tp, ErrorCode.LEADER_NOT_AVAILABLE, cluster.metadata.no_leader(tp))
-                    continue
-                by_node.setdefault(leader, {}).setdefault(tp.topic, []).append(
-                    DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
-                )
-            for node, topics in by_node.items():
-                request = DeleteRecordsRequest(
-                    timeout_ms=self._config.request_timeout_ms,
-                    topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in topics.items()],
-                )
-                try:
-                    response = await cluster.request(node, request)
-                except KafkaError as problem:
-                    partitions = (
-                        TopicPartition(n, p.partition_index) for n, ps in topics.items() for p in ps
-                    )
-                    problems |= dict.fromkeys(partitions, problem)
-                    continue
-                for t in response.topics:
-                    for p in t.partitions:
-                        tp = TopicPartition(t.name, p.partition_index)
-                        if p.error_code:
-                            problems[tp] = failure(tp, p.error_code)
-                        else:
-                            low[tp] = p.low_watermark
-            problems |= left_out(wanted, low.keys() | problems.keys())
-            # Those first that may pass: as long as there are any, all are tried again.
-            raise_first(dict(sorted(problems.items(), key=lambda item: not item[1].retriable)))
+        async def ask(node: int, partitions: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+            topics: dict[str, list[DeleteRecordsPartition]] = {}
+            for tp in partitions:
+                part = DeleteRecordsPartition(partition_index=tp.partition, offset=wanted[tp])
+                topics.setdefault(tp.topic, []).append(part)
+            request = DeleteRecordsRequest(
+                timeout_ms=self._config.request_timeout_ms,
+                topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in topics.items()],
+            )
+            response = await cluster.request(node, request)
+            answers = {
+                TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions
+            }
+            return {
+                tp: failure(tp, p.error_code) if p.error_code else p.low_watermark
+                for tp, p in answers.items()
+            }
 
-        await self._retry("delete records", step)
-        return low
+        return await self._leaders("delete records", wanted, ask)
 
     async def list_offsets(
         self, timestamps: Mapping[Any, int], *, isolation_level: str = "read_uncommitted"
@@ -333,7 +310,18 @@ class TopicAdmin(AdminBase):
         """
         wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         isolation = 1 if isolation_level == "read_committed" else 0
-        return await list_offsets(self._started(), wanted, isolation, self._config.default_api_timeout_ms)
+        cluster = self._started()
+        await cluster.check_partitions(wanted, self._config.default_api_timeout_ms)
+
+        async def ask(
+            node: int, partitions: list[TopicPartition]
+        ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+            answers = await offsets_of_leader(cluster, node, {tp: wanted[tp] for tp in partitions}, isolation)
+            return {
+                tp: failure(tp, p.error_code) if p.error_code else told_offset(p) for tp, p in answers.items()
+            }
+
+        return await self._leaders("offsets", wanted, ask)
 
 
 async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.aio.group_link import COORDINATOR, find_coordinator
 from odradek.client.aio.offsets import by_leader
-from odradek.client.errors import left_out
 from odradek.client.types import (
     AbortTransactionSpec,
     Node,
@@ -154,28 +153,7 @@ class TransactionAdmin(AdminBase):
         """
         wanted = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
         await self._must_exist(wanted)
-        found: dict[TopicPartition, list[ProducerState]] = {}
-        problems: dict[TopicPartition, KafkaError] = {}
-        cluster = self._started()
-
-        async def step() -> None:
-            left = {tp: None for tp in wanted if tp not in found and tp not in problems}
-            by_node = {broker_id: left} if broker_id is not None else by_leader(cluster, left)
-            again: KafkaError | None = None
-            for node, part in by_node.items():
-                for tp, answer in (await self._producers_of(node, part)).items():
-                    if not isinstance(answer, KafkaError):
-                        found[tp] = answer
-                    elif answer.retriable and broker_id is None:
-                        again = answer
-                    else:
-                        problems[tp] = answer
-            if again is not None:
-                raise again
-
-        if wanted:
-            await self._retry("producers", step)
-        raise_first(problems)
+        found = await self._leaders("producers", wanted, self._producers_of, broker_id)
         return {tp: found[tp] for tp in wanted}
 
     async def _producers_of(
@@ -199,7 +177,7 @@ class TransactionAdmin(AdminBase):
                     answers[tp] = failure(tp, p.error_code, p.error_message)
                 else:
                     answers[tp] = [_producer(state) for state in p.active_producers]
-        return answers | left_out(partitions, answers)
+        return answers
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an abort marker into one partition, past the coordinator: for transactions that hang.

@@ -99,14 +99,10 @@ async def list_offsets_once(
     """Ask each leader once. Returns (what was answered, the first error among the rest)."""
     offsets: dict[TopicPartition, OffsetAndTimestamp] = {}
     problem: KafkaError | None = None
-
-    async def ask(node: int, part: dict[TopicPartition, int]) -> Any:
-        request = list_offsets_request(part, isolation, cluster.metadata.leader_epoch)
-        return await cluster.request(node, request, at_least=list_offsets_floor(part.values(), isolation))
-
     grouped = by_leader(cluster, timestamps)
     answers = await asyncio.gather(
-        *(ask(node, part) for node, part in grouped.items()), return_exceptions=True
+        *(offsets_of_leader(cluster, node, part, isolation) for node, part in grouped.items()),
+        return_exceptions=True,
     )
     for part, answer in zip(grouped.values(), answers, strict=True):
         if isinstance(answer, KafkaError):
@@ -114,16 +110,28 @@ async def list_offsets_once(
             continue
         if isinstance(answer, BaseException):
             raise answer
-        told = {
-            TopicPartition(topic.name, p.partition_index): p
-            for topic in answer.topics
-            for p in topic.partitions
-        }
-        given, refused = _sort_out(told, part)
+        given, refused = _sort_out(answer, part)
         problem = problem or refused
         for tp, p in given.items():
-            offsets[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
+            offsets[tp] = told_offset(p)
     return offsets, problem
+
+
+async def offsets_of_leader(
+    cluster: Cluster, node: int, timestamps: Mapping[TopicPartition, int], isolation: int
+) -> dict[TopicPartition, Any]:
+    """Ask a leader once; returns what it says of partitions, be it an error."""
+    request = list_offsets_request(timestamps, isolation, cluster.metadata.leader_epoch)
+    floor = list_offsets_floor(timestamps.values(), isolation)
+    answer = await cluster.request(node, request, at_least=floor)
+    return {
+        TopicPartition(topic.name, p.partition_index): p for topic in answer.topics for p in topic.partitions
+    }
+
+
+def told_offset(part: Any) -> OffsetAndTimestamp:
+    """Return the offset that a leader has said of a partition."""
+    return OffsetAndTimestamp(offset_in(part), part.timestamp, part.leader_epoch)
 
 
 def _sort_out(
