@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import odradek
 from odradek.errors import ProtocolError
 from odradek.wire.fields import parse_versions
 from odradek.wire.primitives import (
@@ -79,3 +83,15 @@ def test_version_ranges(text: str, inside: list[int], shown: str) -> None:
     assert all(version in versions for version in inside)
     assert repr(versions) == shown
     assert bool(versions) == bool(inside)
+
+
+def test_the_zero_id_has_one_name() -> None:
+    """`ZERO_UUID`; `wire/fields.py` has the zeros of all types."""
+    unnamed = re.compile(r"""b["']\\(0|x00)["'] ?\* ?16|\bbytes\(16\)""")
+    root = Path(odradek.__file__).parent
+    places = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if unnamed.search(path.read_text(encoding="utf-8"))
+    }
+    assert places == {"wire/fields.py", "wire/primitives.py"}

@@ -39,6 +39,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.broker.groups.stored_offsets import StoredOffsets
@@ -107,7 +108,7 @@ def _response(
     # Without a place for the group's error it is that of each partition that was named.
     if version < FIRST_VERSION_WITH_ERROR_ON_TOP and only.error_code:
         for topic in request.topics or ():
-            refused = yield from _refused(topic.name, b"\0" * 16, topic.partition_indexes, only.error_code)
+            refused = yield from _refused(topic.name, ZERO_UUID, topic.partition_indexes, only.error_code)
             only.topics.append(refused)
     response = OffsetFetchResponse(error_code=only.error_code, topics=[])
     for topic_of_group in only.topics:

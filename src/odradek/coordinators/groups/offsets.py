@@ -64,6 +64,7 @@ from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from odradek.wire.primitives import ZERO_UUID
 
 NO_OFFSET = -1
 """In a response: nothing is committed, which is no error."""
@@ -221,7 +222,7 @@ def fetch(
     committed = offsets.of_group(group_id) if known else {}
     wanted: Iterable[tuple[str, bytes, Iterable[int]]]
     if request.topics is None:
-        wanted = [(topic, b"\0" * 16, partitions) for topic, partitions in committed.items()]
+        wanted = [(topic, ZERO_UUID, partitions) for topic, partitions in committed.items()]
     else:
         wanted = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
     topics: list[OffsetFetchResponseTopics] = []
