@@ -447,6 +447,7 @@ class Broker:
             tries_again=is_alone,
             may_elect_unclean=self.controller.may_elect_unclean,
             replica_selector=None if is_alone else replica_selector(self.config.replica_selector_class),
+            knows_cluster=lambda: self.knows_cluster,
         )
 
     def _use_throttle(self, throttle: RequestThrottle | None) -> None:

@@ -17,7 +17,13 @@ from odradek.cluster.image import ClusterImage
 from odradek.errors.codes import ErrorCode
 from odradek.log.folders.log_manager import LogManager
 from odradek.testing.cluster import Cluster
-from odradek.wire.messages import alter_configs, incremental_alter_configs
+from odradek.wire.messages import alter_configs, describe_producers, incremental_alter_configs
+from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.wire.messages.describe_cluster import DescribeClusterRequest
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.wire.messages.describe_topic_partitions import (
@@ -32,11 +38,33 @@ from odradek.wire.messages.list_groups import ListGroupsRequest
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from odradek.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from waiting import happened, joined
 
-from ..live import connect
+from ..live import batch, connect, fetch, produce
 
 LATER = ErrorCode.LEADER_NOT_AVAILABLE
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def ask(cluster: Cluster, broker_id: int, message: Any, version: int) -> Any:
@@ -191,14 +219,132 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
         lambda answer: [one.error_code for one in answer.coordinators],
         [ErrorCode.COORDINATOR_NOT_AVAILABLE],
     ),
-    # Of what it leads and coordinates it is told after all topics: until then it is of nothing, as is true.
+    # Of what it leads and coordinates it is told after all topics: until then that is nothing.
     "ListOffsets": (
         ListOffsetsRequest(
             topics=[ListOffsetsTopic(name="another", partitions=[ListOffsetsPartition(partition_index=0)])]
         ),
         5,
         lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
-        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        [NOT_LEADER],
+    ),
+    "Produce": (
+        produce("another", batch()),
+        9,
+        lambda answer: [one.error_code for topic in answer.responses for one in topic.partition_responses],
+        [NOT_LEADER],
+    ),
+    "Produce, to an internal topic": (
+        produce("__consumer_offsets", batch()),
+        9,
+        lambda answer: [one.error_code for topic in answer.responses for one in topic.partition_responses],
+        [LATER],
+    ),
+    "Fetch": (
+        fetch("another", max_wait_ms=60_000),
+        9,
+        lambda answer: [one.error_code for topic in answer.responses for one in topic.partitions],
+        [NOT_LEADER],
+    ),
+    "OffsetForLeaderEpoch": (
+        OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic(topic="another", partitions=[OffsetForLeaderPartition(partition=0)])]
+        ),
+        3,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [NOT_LEADER],
+    ),
+    "DeleteRecords": (
+        DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(name="another", partitions=[DeleteRecordsPartition(partition_index=0)])
+            ]
+        ),
+        1,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [NOT_LEADER],
+    ),
+    "DescribeProducers": (
+        describe_producers.DescribeProducersRequest(
+            topics=[describe_producers.TopicRequest(name="another", partition_indexes=[0])]
+        ),
+        0,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [NOT_LEADER],
+    ),
+    "OffsetCommit": (
+        OffsetCommitRequest(
+            group_id="g",
+            topics=[
+                OffsetCommitRequestTopic(
+                    name="another", partitions=[OffsetCommitRequestPartition(partition_index=0)]
+                )
+            ],
+        ),
+        8,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [ErrorCode.NOT_COORDINATOR],
+    ),
+    "OffsetCommit, by id": (
+        OffsetCommitRequest(
+            group_id="g",
+            topics=[
+                OffsetCommitRequestTopic(
+                    topic_id=bytes(15) + b"x", partitions=[OffsetCommitRequestPartition(partition_index=0)]
+                )
+            ],
+        ),
+        10,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [ErrorCode.NOT_COORDINATOR],
+    ),
+    "TxnOffsetCommit": (
+        TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id="g",
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name="another", partitions=[TxnOffsetCommitRequestPartition(partition_index=0)]
+                )
+            ],
+        ),
+        3,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [ErrorCode.NOT_COORDINATOR],
+    ),
+    "AddPartitionsToTxn": (
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="another", partitions=[0])],
+        ),
+        3,
+        lambda answer: [
+            one.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        ],
+        [ErrorCode.NOT_COORDINATOR],
+    ),
+    "OffsetFetch, from the store": (
+        OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="another", partition_indexes=[0])]
+        ),
+        0,
+        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        [LATER],
+    ),
+    "OffsetDelete": (
+        OffsetDeleteRequest(
+            group_id="g",
+            topics=[
+                OffsetDeleteRequestTopic(
+                    name="another", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+                )
+            ],
+        ),
+        0,
+        lambda answer: (answer.error_code, answer.topics),
+        (ErrorCode.NOT_COORDINATOR, []),
     ),
     "ListTransactions": (
         ListTransactionsRequest(),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from odradek.broker.event_loop.slices import Steps, wait
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import is_untold
 from odradek.coordinators.groups.commit_answers import PartitionError, answer_topic
 from odradek.errors.codes import ErrorCode
 from odradek.util.promise import Promise
@@ -83,6 +84,9 @@ def take_refused(context: RequestContext, topics: list[Any], *, by_id: bool) -> 
 
 def _look(context: RequestContext, topic: Any, by_id: bool) -> tuple[ErrorCode, Container[int]]:
     """The partitions that can be committed, and what is said of others."""
+    if is_untold(context.broker):
+        # It coordinates nothing either: of that it is told after all topics.
+        return ErrorCode.NOT_COORDINATOR, ()
     image = context.broker.image
     if by_id:
         topic.name = image.topic_name(topic.topic_id) or ""

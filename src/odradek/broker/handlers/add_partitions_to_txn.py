@@ -18,6 +18,7 @@ from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.event_loop.slices import Steps, take_all, wait
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import is_untold
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import Added, PartitionErrors, error_for_version
 from odradek.errors import ClusterAuthorizationError
@@ -148,7 +149,7 @@ def _refusals(context: RequestContext, added: Added, from_client: bool) -> Steps
             )
         if not writable[topic]:
             errors[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif image.partition(*partition) is None:
+        elif image.partition(*partition) is None and not is_untold(context.broker):
             errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield
     if not errors:

@@ -12,6 +12,7 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import is_untold
 from odradek.cluster.controller.topics import check_name
 from odradek.errors import KafkaError, TopicAuthorizationError, UnknownTopicOrPartitionError
 from odradek.wire.api import ApiKey
@@ -56,7 +57,7 @@ def _topic_error(context: RequestContext, name: str) -> KafkaError | None:
         check_name(name)
         if not context.authorize(Operation.READ, topic_resource(name)):
             raise TopicAuthorizationError
-        if context.broker.image.topic(name) is None:
+        if context.broker.image.topic(name) is None and not is_untold(context.broker):
             raise UnknownTopicOrPartitionError
     except KafkaError as error:
         return error

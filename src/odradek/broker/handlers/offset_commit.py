@@ -16,6 +16,7 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.event_loop.slices import Steps
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.cluster.store.store import StoreError
@@ -51,6 +52,9 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Steps[Offse
     """Commit, and answer when it is committed to the log."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if context.api_version == 0:
+        # Any broker takes it, and no other would be asked.
+        yield from wait_for_cluster(context.broker)
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     refused = yield from take_refused(context, request.topics, by_id=by_id)
     if not request.topics:

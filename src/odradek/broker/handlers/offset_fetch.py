@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.event_loop.slices import Steps, count_each, each, take_all, wait
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.untold import unknown_topic
 from odradek.cluster.store.store import StoreError
 from odradek.coordinators.groups.coordinator import fetch_error
 from odradek.errors import KafkaError
@@ -294,6 +296,7 @@ def _fetch_from_store(
     context: RequestContext, group: OffsetFetchRequestGroup
 ) -> Steps[OffsetFetchResponseGroup]:
     # Kafka: `KafkaApis.handleOffsetFetchRequestFromZookeeper`.
+    yield from wait_for_cluster(context.broker)
     allowed = context.authorize(Operation.DESCRIBE, group_resource(group.group_id))
     topics = []
     for topic in group.topics or ():
@@ -328,7 +331,7 @@ def _stored(
         else:
             by_index = {index: _partition(index, ErrorCode.NONE, offset) for index, offset in read.items()}
         # Version 0 knows no other way to say that there is none.
-        none = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        none = unknown_topic(context.broker).code
         answered += [by_index[index] if index in by_index else _partition(index, none) for index in some]
     return answered
 

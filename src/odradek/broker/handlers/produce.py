@@ -41,6 +41,7 @@ from odradek.broker.replicas.append_errors import append_failed, closing_without
 from odradek.broker.replicas.waiting import wait_for_replicas
 from odradek.broker.requests.append_turn import AppendTurn
 from odradek.broker.requests.handler_types import Handled, Refused
+from odradek.broker.requests.untold import unknown_topic
 from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.errors import (
     CorruptRecordError,
@@ -52,7 +53,6 @@ from odradek.errors import (
     RecordTooLargeError,
     TopicAuthorizationError,
     UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
     UnsupportedCompressionTypeError,
 )
 from odradek.errors.codes import ErrorCode
@@ -504,7 +504,7 @@ def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         # In Kafka's order: `KafkaApis` looks whether the topic is there before `appendToLocalLog` refuses it.
         if context.broker.image.topic(name) is None:
-            return UnknownTopicOrPartitionError()
+            return unknown_topic(context.broker)
         return InvalidTopicError(f"clients cannot write to the internal topic {name}")
     return None
 

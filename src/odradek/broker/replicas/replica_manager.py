@@ -84,6 +84,7 @@ class ReplicaManager:
         tries_again: bool = False,
         may_elect_unclean: Callable[[str], bool] = lambda _: False,
         replica_selector: ReplicaSelector | None = None,
+        knows_cluster: Callable[[], bool] = lambda: True,
     ) -> None:
         """
         Args:
@@ -100,6 +101,7 @@ class ReplicaManager:
             may_elect_unclean: whether a topic's `unclean.leader.election.enable` has it rather begin empty
                 than be offline.
             replica_selector: says from where consumers had better read; None for the leader.
+            knows_cluster: whether this broker has been told which topics there are.
         """
         self.broker_id = broker_id
         self.quotas = quotas if quotas is not None else replication_quotas(clock)
@@ -115,6 +117,7 @@ class ReplicaManager:
         self.on_isr_wanted: OnIsrWanted | None = None
         self.is_eligible: IsEligible = bool
         self._may_elect_unclean = may_elect_unclean
+        self._knows_cluster = knows_cluster
         self.isr_counts = IsrCounts()
         self.replica_selector = replica_selector
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
@@ -150,7 +153,8 @@ class ReplicaManager:
 
         Raises:
             UnknownTopicOrPartitionError: the cluster has no such partition.
-            NotLeaderOrFollowerError: the partition is on other brokers, as the client's next Metadata tells.
+            NotLeaderOrFollowerError: the partition is on other brokers, as the client's next Metadata tells;
+                or this broker has not been told yet what there is.
             KafkaStorageError: it is here and its log cannot be used.
         """
         partitions = self.by_topic.get(topic)
@@ -161,6 +165,10 @@ class ReplicaManager:
             return self._retry(topic, index)
         if self.image.partition(topic, index) is not None:
             raise NotLeaderOrFollowerError(f"{topic}-{index} is on other brokers")
+        if not self._knows_cluster():
+            # Clients take an unknown topic for deleted, some at once (librdkafka's ListOffsets). A broker of
+            # Kafka with ZooKeeper says so all the same; one with KRaft is not heard before it knows.
+            raise NotLeaderOrFollowerError(f"whether {topic}-{index} is here is not known yet")
         raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
 
     def try_get(self, topic: str, index: int) -> Partition | None:
