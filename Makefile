@@ -182,10 +182,11 @@ spark-cluster: $(VENV)/.spark
 	@$(BIN)/python tests/spark_cluster.py $(PORT)
 
 # The package for Kerberos is compiled here: without libkrb5's headers its tests are skipped, by name.
+# One worker more: two thirds of its time are waited for, with what others' brokers and clients take to start.
 interop: $(VENV)/.dev
 	$(PIP) gssapi || true
 	rm -f build/compatibility.json
-	$(BIN)/python tests/again.py tests/interop $(SHARED) $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
+	$(BIN)/python tests/again.py tests/interop -n 4 --dist loadfile $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
 
 # With the suites that take minutes, and those while brokers are killed.
 compatibility: PYTEST += -m interop

@@ -22,12 +22,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from ports import free_port
+from spark import java_classes
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
-#: What ends before the second compiler has paid for itself.
-SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 LOOPBACK = "127.0.0.1"
 #: What workers call their machines, in turn: a task is tried by speculation on another machine only.
 _NAMES = (LOOPBACK, "localhost")
@@ -92,7 +91,7 @@ class SparkProcess:
         self.port = port
         directory.mkdir(parents=True, exist_ok=True)
         self._command = [str(spark_home() / "bin" / "spark-class"), *words]
-        self._environment = environment({"SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED, **more})
+        self._environment = environment({"SPARK_DAEMON_JAVA_OPTS": java_classes.options(), **more})
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -277,7 +276,7 @@ def session_settings() -> dict[str, str]:
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.executor.memory": "600m",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.executor.extraJavaOptions": java_classes.options(),
     }
 
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,8 +62,9 @@ class Program:
         return json.loads(out) if out else None
 
 
-def _build(command: Sequence[str], where: Path, what: str) -> None:
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=500)
+def _build(command: Sequence[str], where: Path, what: str, more: Mapping[str, str] | None = None) -> None:
+    environment = {**os.environ, **(more or {})}
+    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, timeout=500)
     if done.returncode:
         raise RuntimeError(f"{what} could not be built:\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
 
@@ -211,7 +212,9 @@ def rust_program(name: str) -> Program:
     home = CACHE / "rust"
     with kafka_peer.building("rust"):
         command = ["cargo", "build", "--locked", "--quiet", "--target-dir", str(home)]
-        _build(command, SOURCES / "rust", name)
+        # Nobody measures it: unoptimised and without debug information it takes half of the time.
+        quick = {"CFLAGS": "-O0 -g0", "CARGO_PROFILE_DEV_DEBUG": "0"}
+        _build(command, SOURCES / "rust", name, quick)
     return Program((str(home / "debug" / name),))
 
 

@@ -21,7 +21,8 @@ CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "600m",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # As this driver's JVM (java_classes.py).
+    "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
     # Some batches of rows in each task.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
 }

@@ -34,12 +34,15 @@ def archive() -> Path:
     return _ROOT / "build" / f"spark-classes-{key}.jsa"
 
 
+def options() -> str:
+    """Java's options for a JVM of Spark's that lives for seconds; a missing archive is passed over."""
+    return f"{_SHORT_LIVED} -XX:SharedArchiveFile={archive()} -Xlog:disable"
+
+
 def use() -> None:
     """Have all Sparks that this process starts, and those that its children start, start quickly."""
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
-    os.environ.setdefault(
-        "SPARK_SUBMIT_OPTS", f"{_SHORT_LIVED} -XX:SharedArchiveFile={archive()} -Xlog:disable"
-    )
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options())
 
 
 def begin() -> "subprocess.Popen[bytes] | None":

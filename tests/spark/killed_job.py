@@ -208,7 +208,8 @@ def main(servers: str, source: str, target: str, folder: Path, master: str, *opt
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "600m",
-        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        # As this driver's JVM (java_classes.py).
+        "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
         "spark.executorEnv.KILL_FOLDER": str(folder),
     }
     spark = session("killed", master, conf=conf, log_level="ERROR")
