@@ -106,14 +106,14 @@ def shorten_messages(value: Any) -> bool:
         return sum(map(shorten_messages, value)) > 0
     if not isinstance(value, Struct):
         return False
-    found = False
+    shortened = False
     for field in value.FIELDS:
         content = getattr(value, field.name)
         if isinstance(content, str):
             if field.name.endswith("error_message") and len(content.encode()) > _MAX_STRING_BYTES:
                 cut = content.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
                 setattr(value, field.name, cut + "…")
-                found = True
+                shortened = True
         else:
-            found |= shorten_messages(content)
-    return found
+            shortened |= shorten_messages(content)
+    return shortened

@@ -224,9 +224,9 @@ class Handlers:
         Raises:
             RuntimeError: the module does not register what `SERVED` says; a fault of ours.
         """
-        found = self.loaded.get(api_key)
-        if found is not None:
-            return found
+        loaded = self.loaded.get(api_key)
+        if loaded is not None:
+            return loaded
         entry = self._served.get(api_key)
         if entry is None:
             return None

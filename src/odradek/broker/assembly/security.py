@@ -44,7 +44,7 @@ async def open_security(
         tokens = make_delegation_tokens(config, controller, clock)
         await _load("delegation tokens", tokens, undo, membership)
     decoy_key = b""
-    if any(one.security_protocol.startswith("SASL") for one in config.listener_endpoints):
+    if any(endpoint.security_protocol.startswith("SASL") for endpoint in config.listener_endpoints):
         from odradek.cluster.access.scram import load_decoy_key
 
         decoy_key = await membership.ask_until_answered(load_decoy_key)

@@ -83,9 +83,9 @@ class Declarations:
 
     def __init_subclass__(cls, section: str = "") -> None:
         declared = []
-        for attribute, one in list(vars(cls).items()):
-            if one.__class__ is _Undeclared:
-                config_type, default, importance, validator, update, own_section, internal, doc = one
+        for attribute, undeclared in list(vars(cls).items()):
+            if undeclared.__class__ is _Undeclared:
+                config_type, default, importance, validator, update, own_section, internal, doc = undeclared
                 key = ConfigKey(attribute.replace("_", "."), config_type, default, importance, validator)
                 declared.append(Declared(key, update, own_section or section, internal, doc))
                 delattr(cls, attribute)

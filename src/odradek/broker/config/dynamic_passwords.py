@@ -24,7 +24,7 @@ class DynamicPasswords:
 
     def __init__(self, encoder: PasswordEncoder | None, old: PasswordEncoder | None = None) -> None:
         self._encoder = encoder
-        self._decoders = [one for one in (encoder, old) if one is not None]
+        self._decoders = [decoder for decoder in (encoder, old) if decoder is not None]
         self._known: dict[str, str] = {}
         """Texts of the store that have been decrypted, which takes milliseconds each."""
 

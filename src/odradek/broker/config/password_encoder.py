@@ -90,7 +90,7 @@ class PasswordEncoder(NamedTuple):
             PasswordNotDecoded: it is none, or of another secret.
         """
         try:
-            password = self._decode(dict(_pair(one) for one in text.split(",")))
+            password = self._decode(dict(_pair(pair) for pair in text.split(",")))
         except ConfigError as error:
             raise PasswordNotDecoded(str(error)) from error
         except Exception as error:

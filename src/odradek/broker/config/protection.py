@@ -102,7 +102,7 @@ _OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer."
 
 
 def _has_logins(config: BrokerConfig) -> bool:
-    return any(one.security_protocol.startswith("SASL") for one in config.listener_endpoints)
+    return any(endpoint.security_protocol.startswith("SASL") for endpoint in config.listener_endpoints)
 
 
 def _is_kept(base: str, text: str, has_logins: bool) -> bool:

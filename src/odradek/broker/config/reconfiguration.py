@@ -186,7 +186,7 @@ def _check_listeners(config: BrokerConfig, trial: BrokerConfig) -> None:
     if opened != wanted:
         raise ConfigError(
             "listeners cannot be changed while this broker runs: give them in server.properties, and start "
-            f"it again. It listens on {','.join(one.connection_string for one in opened.values())}"
+            f"it again. It listens on {','.join(endpoint.connection_string for endpoint in opened.values())}"
         )
     for name in opened:
         for base in _ABOVE_ZERO_AT_LISTENERS:

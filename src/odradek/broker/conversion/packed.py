@@ -92,15 +92,15 @@ def accept_quickly(context: RequestContext, request: ProduceRequest) -> Prepared
                 continue
             if at_first < 0:
                 at_first = room = max(context.broker.unpacking.room, UNCOUNTED_BYTES)
-            one = accept_little(context, partition, records, room)
-            if one is None:
+            partition_records = accept_little(context, partition, records, room)
+            if partition_records is None:
                 # How much of it has been unpacked is not told: at most so much.
                 context.broker.unpacking.use_room(at_first)
                 return None
-            batch = one.accepted
+            batch = partition_records.accepted
             assert batch is not None
             room -= batch.unpacked_bytes
-            prepared[name, data.index] = one
+            prepared[name, data.index] = partition_records
     if at_first - room > UNCOUNTED_BYTES:
         context.broker.unpacking.use_room(at_first - room)
     return prepared

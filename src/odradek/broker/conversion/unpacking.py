@@ -115,7 +115,7 @@ class Unpacking:
 
     def _drop_gone(self, but: Peer) -> None:
         """Leave the work of peers that have gone, which holds what they sent."""
-        for peer in [one for one in self._waiting if one is not but and not one.is_open]:
+        for peer in [waiting for waiting in self._waiting if waiting is not but and not waiting.is_open]:
             self._drop(self._waiting.pop(peer))
         self._looked_at = 2 * len(self._waiting) + _MOST_GONE
 

@@ -32,15 +32,17 @@ class ReplicatedLog:
 
     def append(self, topic: str, partition: int, batches: bytes, on_committed: Callable[[], None]) -> int:
         """See `RecordLog.append`; acknowledged by all in-sync replicas, as Kafka's coordinators ask for."""
-        found = self._replicas.get(topic, partition)
-        info = found.append(batches, required_acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR)
-        self._once_committed(found, info.last_offset + 1, on_committed)
+        replica = self._replicas.get(topic, partition)
+        info = replica.append(
+            batches, required_acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR
+        )
+        self._once_committed(replica, info.last_offset + 1, on_committed)
         return info.first_offset
 
     def when_committed(self, topic: str, partition: int, on_committed: Callable[[], None]) -> None:
         """See `RecordLog.when_committed`."""
-        found = self._replicas.get(topic, partition)
-        self._once_committed(found, found.log.log_end_offset, on_committed)
+        replica = self._replicas.get(topic, partition)
+        self._once_committed(replica, replica.log.log_end_offset, on_committed)
 
     def _once_committed(self, partition: Partition, end: int, on_committed: Callable[[], None]) -> None:
         done, error = partition.committed(end)

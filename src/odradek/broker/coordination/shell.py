@@ -105,12 +105,12 @@ class CoordinatorShell:
         return given_up
 
     def _replica(self, index: int, state: PartitionImage) -> Partition | None:
-        found = self._replicas.find(self._topic, index)
-        if found is None and state.leader == self._broker_id:
+        replica = self._replicas.find(self._topic, index)
+        if replica is None and state.leader == self._broker_id:
             # Its log could not be used; perhaps it can by now.
             with suppress(KafkaError):
                 return self._replicas.get(self._topic, index)
-        return found
+        return replica
 
     def _load(self, partition: int, leader_epoch: int) -> None:
         """Take up a partition in a leader epoch; harmless where it is taken up already."""

@@ -83,9 +83,9 @@ def adopt_topics(logs: LogManager, controller: KafkaController, config: BrokerCo
 def report_strangers(logs: LogManager, image: ClusterImage) -> None:
     """Logs that no topic is known for are left alone; whoever has lost the metadata should know."""
     strangers = [
-        f"{one.topic}-{one.partition}"
-        for one in logs.all()
-        if image.partition(one.topic, one.partition) is None
+        f"{log.topic}-{log.partition}"
+        for log in logs.all()
+        if image.partition(log.topic, log.partition) is None
     ]
     if strangers:
         shown = ",".join(sorted(strangers)[:10]) + (",..." if len(strangers) > 10 else "")

@@ -68,11 +68,11 @@ def take_refused(context: RequestContext, topics: list[Any], *, by_id: bool) -> 
         error, there = _look(context, topic, by_id)
         valid: list[Any] = []
         left: list[PartitionError] = []
-        for one in topic.partitions:
-            if one.partition_index in there:
-                valid.append(one)
+        for partition in topic.partitions:
+            if partition.partition_index in there:
+                valid.append(partition)
             else:
-                left.append((one.partition_index, error))
+                left.append((partition.partition_index, error))
             yield
         if left:
             refused.append(answer_topic(topic, left))

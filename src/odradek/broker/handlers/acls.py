@@ -109,10 +109,10 @@ def delete(context: RequestContext, request: DeleteAclsRequest) -> Steps[DeleteA
                 for _ in request.filters
             ]
         )
-    filters = [binding_filter(one) for one in request.filters]
-    found = yield from _in_turn(context, lambda: acls.delete(filters))
+    filters = [binding_filter(acls_filter) for acls_filter in request.filters]
+    removals = yield from _in_turn(context, lambda: acls.delete(filters))
     results: list[DeleteAclsFilterResult] = []
-    for removed in found:
+    for removed in removals:
         matching: list[DeleteAclsMatchingAcl] = []
         for binding, failure in removed.items():
             matching.append(matching_acl(binding, failure))
@@ -130,9 +130,13 @@ def _refusal(context: RequestContext, operation: Operation, without: str) -> Kaf
     return SecurityDisabledError(without) if context.broker.acls is None else None
 
 
-def _says_unknown(context: RequestContext, asked: Sequence[Any], *names: str) -> bool:
+def _says_unknown(context: RequestContext, messages: Sequence[Any], *names: str) -> bool:
     """Return whether an enumeration is 0: nobody means that, and the connection is to be closed."""
-    if any(getattr(one, name) == 0 for one in asked for name in (*names, "operation", "permission_type")):
+    if any(
+        getattr(message, name) == 0
+        for message in messages
+        for name in (*names, "operation", "permission_type")
+    ):
         context.close_connection = True
         return True
     return False

@@ -110,14 +110,14 @@ def _wanted(request: AddPartitionsToTxnRequest, from_client: bool) -> Steps[dict
             )
         }
     wanted: dict[str, Added] = {}
-    for one in request.transactions:
-        partitions = yield from _partitions(one.topics)
-        wanted[one.transactional_id] = Added(
-            one.transactional_id,
-            one.producer_id,
-            one.producer_epoch,
+    for transaction in request.transactions:
+        partitions = yield from _partitions(transaction.topics)
+        wanted[transaction.transactional_id] = Added(
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
             partitions,
-            verify_only=one.verify_only,
+            verify_only=transaction.verify_only,
         )
         yield
     return wanted

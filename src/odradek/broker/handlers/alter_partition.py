@@ -54,9 +54,9 @@ def handle(context: RequestContext, request: AlterPartitionRequest) -> AlterPart
         for topic in request.topics
     ]
     changes = [
-        _change(version, request.broker_id, name or "", one)
+        _change(version, request.broker_id, name or "", partition)
         for topic, name in zip(request.topics, names, strict=True)
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
     outcomes = iter(controller.alter_partitions(changes))
     response = AlterPartitionResponse(topics=[])
@@ -64,28 +64,32 @@ def handle(context: RequestContext, request: AlterPartitionRequest) -> AlterPart
         answered = ResponseTopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=[])
         response.topics.append(answered)
         answered.partitions += [
-            _answer(version, name is not None, one.partition_index, next(outcomes))
-            for one in topic.partitions
+            _answer(version, name is not None, partition.partition_index, next(outcomes))
+            for partition in topic.partitions
         ]
     return response
 
 
-def _change(version: int, broker_id: int, topic: str, one: PartitionData) -> IsrChange:
+def _change(version: int, broker_id: int, topic: str, partition: PartitionData) -> IsrChange:
     """The change that is asked for, of one partition."""
-    isr = one.new_isr if version < _WITH_EPOCHS_FROM else [m.broker_id for m in one.new_isr_with_epochs]
+    isr = (
+        partition.new_isr
+        if version < _WITH_EPOCHS_FROM
+        else [m.broker_id for m in partition.new_isr_with_epochs]
+    )
     epochs = {
         member.broker_id: member.broker_epoch
-        for member in one.new_isr_with_epochs
+        for member in partition.new_isr_with_epochs
         if member.broker_epoch != NO_EPOCH
     }
     return IsrChange(
         topic,
-        one.partition_index,
+        partition.partition_index,
         broker_id,
-        one.leader_epoch,
-        one.partition_epoch,
+        partition.leader_epoch,
+        partition.partition_epoch,
         tuple(isr),
-        one.leader_recovery_state,
+        partition.leader_recovery_state,
         epochs,
     )
 

@@ -60,10 +60,10 @@ def handle(
 def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[tuple[str, int], str]]:
     """The folders asked for, by partition; the last word counts, as in Kafka."""
     wanted: dict[tuple[str, int], str] = {}
-    for one in request.dirs:
-        for topic in one.topics:
+    for directory in request.dirs:
+        for topic in directory.topics:
             for index in topic.partitions:
-                wanted[topic.name, index] = one.path
+                wanted[topic.name, index] = directory.path
                 yield
             yield
         yield

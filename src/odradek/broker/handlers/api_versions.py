@@ -61,16 +61,18 @@ def _served(context: RequestContext) -> ServedApis:
 
 def _tell_features(response: ApiVersionsResponse, features: Features, version: int) -> None:
     """The features (KIP-584); before version 4 clients stumble over a lowest level 0."""
-    known = features.known()
+    supported = features.known()
     response.supported_features = [
-        SupportedFeatureKey(name=one.name, min_version=one.least, max_version=one.most)
-        for one in known
-        if one.least > 0 or version >= 4
+        SupportedFeatureKey(name=feature.name, min_version=feature.least, max_version=feature.most)
+        for feature in supported
+        if feature.least > 0 or version >= 4
     ]
     response.finalized_features = [
-        FinalizedFeatureKey(name=one.name, min_version_level=one.level, max_version_level=one.level)
-        for one in known
-        if one.level > 0
+        FinalizedFeatureKey(
+            name=feature.name, min_version_level=feature.level, max_version_level=feature.level
+        )
+        for feature in supported
+        if feature.level > 0
     ]
     response.finalized_features_epoch = features.epoch
 

@@ -57,8 +57,11 @@ def describe(context: RequestContext, request: DescribeClientQuotasRequest) -> D
     if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
     # Read no further than the first that cannot be: a filter names each of three types once.
-    components = (quotas.Component(one.entity_type, one.match_type, one.match) for one in request.components)
-    found = quotas.describe(context.broker.image, components, request.strict)
+    components = (
+        quotas.Component(component.entity_type, component.match_type, component.match)
+        for component in request.components
+    )
+    described = quotas.describe(context.broker.image, components, request.strict)
     return DescribeClientQuotasResponse(
         error_message=None,
         entries=[
@@ -66,7 +69,7 @@ def describe(context: RequestContext, request: DescribeClientQuotasRequest) -> D
                 entity=[DescribedEntity(entity_type=kind, entity_name=name) for kind, name in entity.items()],
                 values=[ValueData(key=key, value=value) for key, value in values.items()],
             )
-            for entity, values in found
+            for entity, values in described
         ],
     )
 
@@ -90,7 +93,7 @@ def alter(context: RequestContext, request: AlterClientQuotasRequest) -> AlterCl
         raise ClusterAuthorizationError
     results: dict[tuple[tuple[str, str | None], ...], ResponseEntryData] = {}
     for entry in request.entries:
-        entity = {one.entity_type: one.entity_name for one in entry.entity}
+        entity = {component.entity_type: component.entity_name for component in entry.entity}
         result = ResponseEntryData(
             error_code=0,
             error_message=None,

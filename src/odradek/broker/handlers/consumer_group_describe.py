@@ -37,7 +37,7 @@ def handle(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Steps[ConsumerGroupDescribeResponse]:
     """Say of each group why it is not described."""
-    refused = yield from each(request.group_ids, lambda one: _refuse(context, one))
+    refused = yield from each(request.group_ids, lambda group_id: _refuse(context, group_id))
     return ConsumerGroupDescribeResponse(groups=refused)
 
 

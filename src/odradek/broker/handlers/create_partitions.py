@@ -59,12 +59,12 @@ def _add_and_wait(
     response: CreatePartitionsResponse = yield from wait(_add_all(context, request, quota))
     if request.validate_only:
         return response
-    added = {one.name for one in response.results if not one.error_code}
+    added = {result.name for result in response.results if not result.error_code}
     counts = {topic.name: topic.count for topic in request.topics if topic.name in added}
     yield from wait_for_leaders(broker, counts, request.timeout_ms)
-    for one in response.results:
-        if one.name in counts and lacks_leaders(broker, one.name, counts[one.name]):
-            one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+    for result in response.results:
+        if result.name in counts and lacks_leaders(broker, result.name, counts[result.name]):
+            result.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
     throttle_mutations(context, quota, response)
     return response
 

@@ -79,9 +79,9 @@ def _create_and_wait(context: RequestContext, request: CreateTopicsRequest) -> S
     quota = mutation_quota(context, strict_from=6)
     response: CreateTopicsResponse = yield from wait(_create(context, request, counts, quota))
     yield from wait_for_leaders(broker, counts, request.timeout_ms)
-    for one in response.topics:
-        if one.name in counts and lacks_leaders(broker, one.name, counts[one.name]):
-            one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+    for topic in response.topics:
+        if topic.name in counts and lacks_leaders(broker, topic.name, counts[topic.name]):
+            topic.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
     throttle_mutations(context, quota, response)
     return response
 
@@ -193,7 +193,7 @@ def _hide_configs(context: RequestContext, results: Mapping[str, CreatableTopicR
 
 
 def _assigned_twice(topic: CreatableTopic) -> int | None:
-    times = Counter(one.partition_index for one in topic.assignments)
+    times = Counter(assignment.partition_index for assignment in topic.assignments)
     return next((index for index, count in times.items() if count > 1), None)
 
 

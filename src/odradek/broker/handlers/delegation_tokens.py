@@ -67,11 +67,11 @@ def create(
         keeper = _keeper(context)
         if owner != requester and not context.authorize(Operation.CREATE_TOKENS, user(owner)):
             raise _Refused(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-        if any(one.principal_type != _USER_TYPE for one in request.renewers):
+        if any(renewer.principal_type != _USER_TYPE for renewer in request.renewers):
             raise _Refused(ErrorCode.INVALID_PRINCIPAL_TYPE)
         if keeper is None:
             raise _Refused(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-        renewers = [f"{one.principal_type}:{one.principal_name}" for one in request.renewers]
+        renewers = [f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers]
         token, secret = yield from _in_turn(
             context, lambda: keeper.create(owner, requester, renewers, request.max_lifetime_ms)
         )
@@ -144,18 +144,18 @@ def describe(
         return DescribeDelegationTokenResponse(error_code=int(error.code), tokens=[])
     owners = None
     if request.owners is not None:
-        owners = {f"{one.principal_type}:{one.principal_name}" for one in request.owners}
-    found: list[DescribedDelegationToken] = []
+        owners = {f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners}
+    tokens: list[DescribedDelegationToken] = []
     for count, (token, secret) in enumerate(keeper.all(), 1):
         if _may_see(context, token, owners):
-            found.append(_described(context, token, secret))
+            tokens.append(_described(context, token, secret))
         if count % _BETWEEN_PAUSES == 0:
             yield
-    return DescribeDelegationTokenResponse(tokens=found)
+    return DescribeDelegationTokenResponse(tokens=tokens)
 
 
 def _may_see(context: RequestContext, token: TokenInformation, owners: set[str] | None) -> bool:
-    if owners is not None and not any(token.may_be_renewed_by(one) for one in owners):
+    if owners is not None and not any(token.may_be_renewed_by(owner) for owner in owners):
         return False
     return (
         token.may_be_renewed_by(context.principal)
@@ -176,7 +176,7 @@ def _described(context: RequestContext, token: TokenInformation, secret: bytes) 
         hmac=secret,
         renewers=[
             DescribedDelegationTokenRenewer(principal_type=kind, principal_name=name)
-            for kind, _, name in (one.partition(":") for one in token.renewers)
+            for kind, _, name in (renewer.partition(":") for renewer in token.renewers)
         ],
     )
     if context.api_version >= _OWNERS_FROM:

@@ -59,12 +59,12 @@ def handle(
 def _delete_and_wait(context: RequestContext, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
     quota = mutation_quota(context, strict_from=5)
     response: DeleteTopicsResponse = yield from wait(_delete(context, request, quota))
-    deleted = {one.name: one for one in response.responses if one.name and not one.error_code}
+    deleted = {result.name: result for result in response.responses if result.name and not result.error_code}
     yield from wait_for_deletions(context.broker, deleted.keys(), request.timeout_ms)
-    for name, one in deleted.items():
+    for name, result in deleted.items():
         if is_still_there(context.broker, name):
-            one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
-            one.error_message = ErrorCode.REQUEST_TIMED_OUT.message
+            result.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+            result.error_message = ErrorCode.REQUEST_TIMED_OUT.message
     throttle_mutations(context, quota, response)
     return response
 

@@ -77,7 +77,7 @@ def _error_response(refused: Refused[DescribeConfigsRequest]) -> DescribeConfigs
 @handler(ApiKey.DESCRIBE_CONFIGS, versions=range(5), error_response=_error_response)
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
     """Describe each resource."""
-    if any(kind_of(one.resource_type) is ResourceKind.TOPIC for one in request.resources):
+    if any(kind_of(resource.resource_type) is ResourceKind.TOPIC for resource in request.resources):
         yield from wait_for_cluster(context.broker)
     results: list[DescribeConfigsResult] = []
     seen: set[tuple[int, str | int]] = set()

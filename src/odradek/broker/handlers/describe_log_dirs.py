@@ -62,17 +62,17 @@ def _describe(
         error = int(ErrorCode.KAFKA_STORAGE_ERROR)
         return DescribeLogDirsResult(error_code=error, log_dir=str(state.path), topics=[])
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for one in state.replicas:
+    for replica in state.replicas:
         yield
-        if wanted is None or (one.topic, one.partition) in wanted:
-            topic = topics.setdefault(one.topic, DescribeLogDirsTopic(name=one.topic, partitions=[]))
+        if wanted is None or (replica.topic, replica.partition) in wanted:
+            topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(name=replica.topic, partitions=[]))
             topic.partitions.append(
                 DescribeLogDirsPartition(
-                    partition_index=one.partition,
-                    partition_size=one.size_bytes,
+                    partition_index=replica.partition,
+                    partition_size=replica.size_bytes,
                     # As in Kafka: how far the log is behind what is committed, which a leader's never is.
-                    offset_lag=one.offset_lag if one.is_future else 0,
-                    is_future_key=one.is_future,
+                    offset_lag=replica.offset_lag if replica.is_future else 0,
+                    is_future_key=replica.is_future,
                 )
             )
     return DescribeLogDirsResult(log_dir=str(state.path), topics=list(topics.values()))

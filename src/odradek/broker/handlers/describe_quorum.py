@@ -42,7 +42,11 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
     if not context.authorize(Operation.DESCRIBE, CLUSTER):
         raise ClusterAuthorizationError
     context.broker.controller.check_active()
-    asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    asked = [
+        (topic.topic_name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)] or len(request.topics) > 1:
         return _unknown(request)
     topic = DescribedQuorumTopic(topic_name=CLUSTER_METADATA_TOPIC, partitions=[_partition(context)])
@@ -61,13 +65,13 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
                 topic_name=topic.topic_name,
                 partitions=[
                     DescribedQuorumPartition(
-                        partition_index=one.partition_index,
+                        partition_index=partition.partition_index,
                         error_code=int(error.code),
                         error_message=error.message,
                         current_voters=[],
                         observers=[],
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

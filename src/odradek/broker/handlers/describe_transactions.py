@@ -33,7 +33,9 @@ def handle(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> Steps[DescribeTransactionsResponse]:
     """Describe each transactional id."""
-    states = yield from each(request.transactional_ids, lambda one: _describe(context, one))
+    states = yield from each(
+        request.transactional_ids, lambda transactional_id: _describe(context, transactional_id)
+    )
     return DescribeTransactionsResponse(transaction_states=states)
 
 
@@ -41,19 +43,19 @@ def _describe(context: RequestContext, transactional_id: str) -> TransactionStat
     if not context.authorize(Operation.DESCRIBE, transactional_id_resource(transactional_id)):
         return _failed(transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
-        found = context.broker.transactions.coordinator.describe(transactional_id)
+        transaction = context.broker.transactions.coordinator.describe(transactional_id)
     except KafkaError as error:
         return _failed(transactional_id, error.code)
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(found.partitions):
+    for topic, index in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(index)
     return TransactionState(
         transactional_id=transactional_id,
-        transaction_state=found.state.title,
-        transaction_timeout_ms=found.timeout_ms,
-        transaction_start_time_ms=found.start_ms,
-        producer_id=found.producer_id,
-        producer_epoch=found.epoch,
+        transaction_state=transaction.state.title,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
         topics=[
             TopicData(topic=topic, partitions=indexes)
             for topic, indexes in topics.items()

@@ -71,11 +71,11 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeader
     for topic, partitions in _wanted(context, request):
         elected = [_elect(context, topic, index, unclean) for index in partitions]
         if context.api_version < _NOT_NEEDED_FROM:
-            for one in elected:
-                if one.error_code == ErrorCode.ELECTION_NOT_NEEDED:
-                    one.error_code, one.error_message = 0, None
+            for result in elected:
+                if result.error_code == ErrorCode.ELECTION_NOT_NEEDED:
+                    result.error_code, result.error_message = 0, None
         elif request.topic_partitions is None:
-            elected = [one for one in elected if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+            elected = [result for result in elected if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         if elected or not context.broker.handlers.with_zookeeper:
             results.append(ReplicaElectionResult(topic=topic, partition_result=elected))
     return ElectLeadersResponse(replica_election_results=results)
@@ -86,8 +86,8 @@ def _wanted(context: RequestContext, request: ElectLeadersRequest) -> list[tuple
         topics = context.broker.controller.image.topics
         return [(name, list(topic.partitions)) for name, topic in topics.items()]
     wanted: dict[str, dict[int, None]] = {}
-    for one in request.topic_partitions:
-        wanted.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))
+    for topic in request.topic_partitions:
+        wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
     return list(wanted.items())
 
 

@@ -145,7 +145,7 @@ class _Fetch:
         """Take up some partitions of a topic that the request names."""
         topic_id = topic.topic_id if self.by_id else ZERO_UUID
         name = self.broker.image.topic_name(topic_id) if self.by_id else topic.topic
-        self.wanted += [FetchedPartition(name, topic_id, one) for one in partitions]
+        self.wanted += [FetchedPartition(name, topic_id, partition) for partition in partitions]
 
     def forget(self, topic: ForgottenTopic, indexes: Sequence[int]) -> None:
         """Take up some partitions that the session is to drop."""
@@ -222,7 +222,11 @@ class _Fetch:
         """Wait for more, or for the time to run out."""
         self.reading.begin()  # all is read again then; what was too little need not be kept until
         self.promise = Promise(self.broker.loop)
-        self.by_key = {one.replica.key: one for one in self.reading.watched if one.replica is not None}
+        self.by_key = {
+            partition.replica.key: partition
+            for partition in self.reading.watched
+            if partition.replica is not None
+        }
         operation = self.broker.purgatory.watch(
             self.by_key, self.try_complete, self.complete, self.max_wait_ms, by_key=True
         )
@@ -248,8 +252,8 @@ class _Fetch:
     def has_enough(self) -> bool:
         """Return whether enough has arrived in all that is watched, or something is to be said at once."""
         total = 0
-        for one in self.reading.watched:
-            arrived = self.reading.has_arrived(one)
+        for partition in self.reading.watched:
+            arrived = self.reading.has_arrived(partition)
             if arrived is None:
                 return True
             total += arrived

@@ -46,11 +46,11 @@ class _Found(NamedTuple):
 
 
 def _error_response(refused: Refused[FindCoordinatorRequest]) -> FindCoordinatorResponse:
-    found = {
+    coordinators = {
         key: _Found(refused.error, refused.message or refused.error.message)
         for key in _keys(refused.request, refused.version)
     }
-    return take_all(_response(refused.request, refused.version, found))
+    return take_all(_response(refused.request, refused.version, coordinators))
 
 
 @handler(ApiKey.FIND_COORDINATOR, versions=range(7), error_response=_error_response)
@@ -70,11 +70,11 @@ def handle(context: RequestContext, request: FindCoordinatorRequest) -> Steps[Fi
         # The coordinator is to be there when the topic comes into being; what fails is said of each key.
         _ = broker.groups if request.key_type == GROUP_KEY else broker.transactions
         yield from wait(have_internal_created(broker, topic))
-    found: dict[str, _Found] = {}
+    coordinators: dict[str, _Found] = {}
     for key in _keys(request, context.api_version):
-        found[key] = _find(context, request.key_type, key)
+        coordinators[key] = _find(context, request.key_type, key)
         yield
-    return (yield from _response(request, context.api_version, found))
+    return (yield from _response(request, context.api_version, coordinators))
 
 
 def _keys(request: FindCoordinatorRequest, version: int) -> list[str]:
@@ -82,10 +82,10 @@ def _keys(request: FindCoordinatorRequest, version: int) -> list[str]:
 
 
 def _response(
-    request: FindCoordinatorRequest, version: int, found: dict[str, _Found]
+    request: FindCoordinatorRequest, version: int, coordinators: dict[str, _Found]
 ) -> Steps[FindCoordinatorResponse]:
     if version < FIRST_VERSION_WITH_SEVERAL_KEYS:
-        only = found[request.key]
+        only = coordinators[request.key]
         # Kafka names even the absence of an error here, and from version 4 on says nothing.
         message = only.message if only.error else ErrorCode.NONE.name
         return FindCoordinatorResponse(
@@ -100,11 +100,11 @@ def _response(
         response.coordinators.append(
             Coordinator(
                 key=key,
-                node_id=found[key].node_id,
-                host=found[key].host,
-                port=found[key].port,
-                error_code=found[key].error,
-                error_message=found[key].message or "",
+                node_id=coordinators[key].node_id,
+                host=coordinators[key].host,
+                port=coordinators[key].port,
+                error_code=coordinators[key].error,
+                error_message=coordinators[key].message or "",
             )
         )
         yield

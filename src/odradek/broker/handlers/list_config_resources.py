@@ -75,5 +75,7 @@ def _names(context: RequestContext, kind: ResourceKind) -> Iterable[str]:
         return [name for name in image.topics if name not in image.marked]
     if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
         brokers = image.brokers.values()
-        return [str(one.broker_id) for one in brokers if one.endpoint(context.listener_name) is not None]
+        return [
+            str(broker.broker_id) for broker in brokers if broker.endpoint(context.listener_name) is not None
+        ]
     return ()

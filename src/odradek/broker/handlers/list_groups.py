@@ -31,9 +31,9 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
     error, groups = context.broker.groups.coordinator.list_groups(states, types)
     if not context.authorize(Operation.DESCRIBE, CLUSTER, log_if_denied=False):
         shown = []
-        for one in groups:
-            if context.authorize(Operation.DESCRIBE, group_resource(one.group_id), log_if_denied=False):
-                shown.append(one)
+        for group in groups:
+            if context.authorize(Operation.DESCRIBE, group_resource(group.group_id), log_if_denied=False):
+                shown.append(group)
             yield
         groups = shown
     return ListGroupsResponse(error_code=error, groups=groups)

@@ -99,14 +99,14 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOf
         for partition in topic.partitions:
             index = partition.partition_index
             if not allowed:
-                found = _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                result = _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif context.api_version == 0:
-                found = _look_up_segments(context, request, topic.name, partition)
+                result = _look_up_segments(context, request, topic.name, partition)
             elif (topic.name, index) in twice:
-                found = _failed(index, ErrorCode.INVALID_REQUEST)
+                result = _failed(index, ErrorCode.INVALID_REQUEST)
             else:
-                found = yield from _look_up(context, request, topic.name, partition)
-            answer.partitions.append(found)
+                result = yield from _look_up(context, request, topic.name, partition)
+            answer.partitions.append(result)
             yield
         yield
     return response
@@ -125,10 +125,10 @@ def _named_twice(request: ListOffsetsRequest) -> Steps[set[tuple[str, int]]]:
 
 
 def _look_up(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    context: RequestContext, request: ListOffsetsRequest, topic: str, partition: ListOffsetsPartition
 ) -> Steps[ListOffsetsPartitionResponse]:
-    index, version = wanted.partition_index, context.api_version
-    if wanted.timestamp < 0 and version < _FIRST_VERSION.get(wanted.timestamp, _NEVER):
+    index, version = partition.partition_index, context.api_version
+    if partition.timestamp < 0 and version < _FIRST_VERSION.get(partition.timestamp, _NEVER):
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
     isolation = None
     if request.replica_id == CONSUMER_REPLICA_ID:
@@ -136,13 +136,13 @@ def _look_up(
             Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         )
     try:
-        found = yield from _searched(
+        lookup = yield from _searched(
             context,
             looking_up(
                 context.broker.replicas.get(topic, index),
-                wanted.timestamp,
+                partition.timestamp,
                 isolation=isolation,
-                current_leader_epoch=wanted.current_leader_epoch,
+                current_leader_epoch=partition.current_leader_epoch,
                 only_leader=request.replica_id != DEBUGGING_REPLICA_ID,
             ),
         )
@@ -163,9 +163,9 @@ def _look_up(
         return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsPartitionResponse(
         partition_index=index,
-        timestamp=found.timestamp,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch if version >= 4 else -1,
+        timestamp=lookup.timestamp,
+        offset=lookup.offset,
+        leader_epoch=lookup.leader_epoch if version >= 4 else -1,
     )
 
 
@@ -175,18 +175,18 @@ def _unpacked_bytes(searched: Searched | None) -> int:
 
 def _searched(context: RequestContext, search: Search) -> Steps[OffsetLookup]:
     """Search batch by batch; those that have to be unpacked in threads."""
-    found: OffsetForTimestamp | None = None
+    offset_for_timestamp: OffsetForTimestamp | None = None
     try:
         candidate = next(search)
         while True:
             if candidate.is_quick:
-                found = candidate.search()
+                offset_for_timestamp = candidate.search()
             else:
                 running = context.broker.unpacking.run(
                     candidate.search_and_count, _unpacked_bytes, context.peer
                 )
-                found = (yield from wait(running)).found
-            candidate = search.send(found)
+                offset_for_timestamp = (yield from wait(running)).offset_for_timestamp
+            candidate = search.send(offset_for_timestamp)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 

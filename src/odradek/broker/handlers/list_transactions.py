@@ -43,15 +43,15 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> Steps[L
         longer_than_ms=request.duration_filter,
     )
     response = ListTransactionsResponse(unknown_state_filters=listing.unknown_states, transaction_states=[])
-    for one in listing.transactions:
-        if (pattern is None or pattern.matches(one.transactional_id)) and context.authorize(
-            Operation.DESCRIBE, transactional_id(one.transactional_id)
+    for transaction in listing.transactions:
+        if (pattern is None or pattern.matches(transaction.transactional_id)) and context.authorize(
+            Operation.DESCRIBE, transactional_id(transaction.transactional_id)
         ):
             response.transaction_states.append(
                 TransactionState(
-                    transactional_id=one.transactional_id,
-                    producer_id=one.producer_id,
-                    transaction_state=one.state.title,
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.producer_id,
+                    transaction_state=transaction.state.title,
                 )
             )
         yield

@@ -90,8 +90,8 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
                 yield
         # Ids are stronger.
         may_create = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
-        for number, one in enumerate(names if not ids else (), 1):
-            topics.append((yield from _by_name(context, image, one, may_create, missing)))
+        for number, topic_name in enumerate(names if not ids else (), 1):
+            topics.append((yield from _by_name(context, image, topic_name, may_create, missing)))
             if not number % AT_ONCE:
                 yield
     if missing:

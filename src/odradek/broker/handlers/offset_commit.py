@@ -77,8 +77,8 @@ def _commit_to_store(context: RequestContext, request: OffsetCommitRequest) -> O
             answer_topic(
                 topic,
                 [
-                    (one.partition_index, _commit_one(context, request.group_id, topic.name, one))
-                    for one in topic.partitions
+                    (partition.partition_index, _commit_one(context, request.group_id, topic.name, partition))
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

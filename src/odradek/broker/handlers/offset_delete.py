@@ -75,16 +75,18 @@ def _take_valid(
         if not context.authorize(Operation.READ, topic_resource(topic.name)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
-            found = context.broker.image.topic(topic.name)
-            if found is not None:
-                there = found.partitions
-        for one in topic.partitions:
-            if one.partition_index in there:
-                valid.append((topic.name, one.partition_index))
+            topic_image = context.broker.image.topic(topic.name)
+            if topic_image is not None:
+                there = topic_image.partitions
+        for partition in topic.partitions:
+            if partition.partition_index in there:
+                valid.append((topic.name, partition.partition_index))
             else:
                 present = refused.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
                 present.partitions.append(
-                    OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=int(error))
+                    OffsetDeleteResponsePartition(
+                        partition_index=partition.partition_index, error_code=int(error)
+                    )
                 )
             yield
         yield

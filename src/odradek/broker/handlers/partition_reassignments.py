@@ -53,9 +53,9 @@ def list_ongoing(
     for name, indexes in (yield from _asked_for(context, request)):
         ongoing: list[OngoingPartitionReassignment] = []
         for index in indexes:
-            one = _ongoing(context, name, index)
-            if one is not None:
-                ongoing.append(one)
+            reassignment = _ongoing(context, name, index)
+            if reassignment is not None:
+                ongoing.append(reassignment)
             yield
         yield
         if ongoing:
@@ -70,8 +70,8 @@ def _asked_for(
         topics = context.broker.controller.image.topics
         return [(name, topic.partitions) for name, topic in topics.items()]
     wanted: dict[str, dict[int, None]] = {}
-    for one in request.topics:
-        wanted.setdefault(one.name, {}).update(dict.fromkeys(one.partition_indexes))
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
         yield
     return _emptied(wanted)
 
@@ -109,7 +109,9 @@ def alter(
         responses=[
             ReassignableTopicResponse(
                 name=topic.name,
-                partitions=[_reassign(context, topic.name, one, allow_change) for one in topic.partitions],
+                partitions=[
+                    _reassign(context, topic.name, partition, allow_change) for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ],
@@ -132,9 +134,9 @@ def _refused(
                 name=topic.name,
                 partitions=[
                     ReassignablePartitionResponse(
-                        partition_index=one.partition_index, error_code=code, error_message=message
+                        partition_index=partition.partition_index, error_code=code, error_message=message
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -429,12 +429,12 @@ class _Appends:
             require_admitted(self._admission, partition, records, self._version)
         prepared = None
         if self._prepared:
-            found = self._prepared.get((name, index))
-            if isinstance(found, Exception):
+            outcome = self._prepared.get((name, index))
+            if isinstance(outcome, Exception):
                 # A producer that came to the wrong broker is to hear that first, as in Kafka.
                 partition.require_leader()
-                raise found
-            prepared = found
+                raise outcome
+            prepared = outcome
         return partition.append(
             records,
             required_acks=self._acks,
@@ -514,8 +514,10 @@ def _failed_append(index: int, error: Exception) -> PartitionProduceResponse:
         return _failed(index, ErrorCode.UNKNOWN_SERVER_ERROR, "")
     answer = _failed(index, error.code, error.message)
     answer.record_errors = [
-        BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
-        for one in record_errors(error)
+        BatchIndexAndErrorMessage(
+            batch_index=record_error.batch_index, batch_index_error_message=record_error.message
+        )
+        for record_error in record_errors(error)
     ]
     return answer
 

@@ -54,17 +54,19 @@ def handle(
         raise ClusterAuthorizationError
     broker, version = context.broker, context.api_version
     broker.controller.check_active()
-    known = {one.name: one for one in broker.features.known()}
+    known = {feature.name: feature for feature in broker.features.known()}
     with_zookeeper = broker.handlers.with_zookeeper
     results = {
-        one.feature: _why_not_with_zookeeper(one, version)
+        update.feature: _why_not_with_zookeeper(update, version)
         if with_zookeeper
-        else _why_not(context, one, known.get(one.feature))
-        for one in request.feature_updates
+        else _why_not(context, update, known.get(update.feature))
+        for update in request.feature_updates
     }
     response = _response(context, results)
     levels = {
-        one.feature: one.max_version_level for one in request.feature_updates if one.feature in CHANGEABLE
+        update.feature: update.max_version_level
+        for update in request.feature_updates
+        if update.feature in CHANGEABLE
     }
     if request.validate_only or any(results.values()) or not levels:
         return response

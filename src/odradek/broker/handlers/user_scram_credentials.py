@@ -78,15 +78,15 @@ def describe(
 
 
 def _all(context: RequestContext) -> list[DescribeUserScramCredentialsResult]:
-    found: dict[str, DescribeUserScramCredentialsResult] = {}
+    results: dict[str, DescribeUserScramCredentialsResult] = {}
     for entity, configs in context.broker.image.configs.items():
         kind, _, node = entity.partition("/")
         if kind == "users" and "/" not in node and node != DEFAULT_ENTITY:
             name = desanitize(node)
             result = _described(name, configs)
             if result is not None:
-                found[name] = result
-    return [found[name] for name in sorted(found)]
+                results[name] = result
+    return [results[name] for name in sorted(results)]
 
 
 def _asked_for(context: RequestContext, name: str, times: int) -> DescribeUserScramCredentialsResult:
@@ -132,7 +132,8 @@ def _not_described(name: str, error: ErrorCode, message: str | None) -> Describe
 
 def _unaltered(refused: Refused[AlterUserScramCredentialsRequest]) -> AlterUserScramCredentialsResponse:
     users = sorted(
-        {one.name for one in refused.request.deletions} | {one.name for one in refused.request.upsertions}
+        {deletion.name for deletion in refused.request.deletions}
+        | {upsertion.name for upsertion in refused.request.upsertions}
     )
     return AlterUserScramCredentialsResponse(
         results=[_altered(user, refused.error, refused.message) for user in users]

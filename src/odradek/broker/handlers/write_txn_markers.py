@@ -60,7 +60,7 @@ def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Promise[
 
 async def _write(context: RequestContext, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
     broker = context.broker
-    found: dict[int, PartitionErrors] = {}
+    errors_by_producer: dict[int, PartitionErrors] = {}
     left = len(markers)
     done: asyncio.Future[None] = broker.loop.create_future()
     if not left:
@@ -68,7 +68,7 @@ async def _write(context: RequestContext, markers: list[WritableTxnMarker]) -> W
 
     def deliver(producer_id: int, errors: PartitionErrors) -> None:
         nonlocal left
-        found.setdefault(producer_id, {}).update(errors)
+        errors_by_producer.setdefault(producer_id, {}).update(errors)
         left -= 1
         if not left and not done.done():
             done.set_result(None)
@@ -95,16 +95,16 @@ async def _write(context: RequestContext, markers: list[WritableTxnMarker]) -> W
             transaction_version=marker.transaction_version,
         )
     await done
-    return _response(found)
+    return _response(errors_by_producer)
 
 
 def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
     return [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
 
 
-def _response(found: dict[int, PartitionErrors]) -> WriteTxnMarkersResponse:
+def _response(errors_by_producer: dict[int, PartitionErrors]) -> WriteTxnMarkersResponse:
     markers: list[WritableTxnMarkerResult] = []
-    for producer_id, errors in found.items():
+    for producer_id, errors in errors_by_producer.items():
         topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
         for (topic, index), error in errors.items():
             topics.setdefault(topic, []).append(

@@ -186,8 +186,8 @@ class AlterPartitionManager:
                 # Kafka's leaders say them with KRaft alone (KIP-903); its controllers with ZooKeeper do not
                 # look at them, ours do.
                 data.new_isr_with_epochs = [
-                    BrokerState(broker_id=one, broker_epoch=epoch)
-                    for one, epoch in zip(item.isr, item.broker_epochs, strict=True)
+                    BrokerState(broker_id=broker_id, broker_epoch=epoch)
+                    for broker_id, epoch in zip(item.isr, item.broker_epochs, strict=True)
                 ]
             else:
                 data.new_isr = list(item.isr)

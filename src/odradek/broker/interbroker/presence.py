@@ -53,9 +53,13 @@ class Presence:
         """A broker has asked something by this connection, as nobody but brokers may."""
         if peer not in self.brokers:
             # As many as there are connections, whatever strangers claim to be.
-            self.brokers = {one: known for one, known in self.brokers.items() if one.is_open}
+            self.brokers = {
+                connected: connected_id
+                for connected, connected_id in self.brokers.items()
+                if connected.is_open
+            }
         self.brokers[peer] = broker_id
 
     def is_connected(self, broker_id: int) -> bool:
         """Return whether a connection by which the broker has asked something is still open."""
-        return any(one.is_open and known == broker_id for one, known in self.brokers.items())
+        return any(peer.is_open and connected_id == broker_id for peer, connected_id in self.brokers.items())

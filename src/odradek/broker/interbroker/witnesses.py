@@ -138,7 +138,7 @@ class _Question:
 
     def _told(self, answer: asyncio.Future[Any]) -> None:
         self._open -= 1
-        lives = error_of(answer) is None and [one.broker_id for one in answer.result().brokers] == [
+        lives = error_of(answer) is None and [broker.broker_id for broker in answer.result().brokers] == [
             self._about
         ]
         if not self._ended and (lives or not self._open):

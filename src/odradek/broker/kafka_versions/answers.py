@@ -85,8 +85,8 @@ def _age_errors(struct: Struct, last: int) -> None:
         elif isinstance(value, Struct):
             _age_errors(value, last)
         elif isinstance(value, list | tuple) and value and isinstance(value[0], Struct):
-            for one in value:
-                _age_errors(one, last)
+            for element in value:
+                _age_errors(element, last)
 
 
 def _metadata(release: Release, _context: RequestContext, response: Any) -> None:

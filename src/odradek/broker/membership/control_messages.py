@@ -28,9 +28,9 @@ def topic_states(request: LeaderAndIsrRequest, version: int) -> Sequence[LeaderA
     if version >= _BY_TOPIC_FROM:
         return request.topic_states
     topics: dict[str, LeaderAndIsrTopicState] = {}
-    for one in request.ungrouped_partition_states:
-        topic = topics.setdefault(one.topic_name, LeaderAndIsrTopicState(topic_name=one.topic_name))
-        topic.partition_states.append(one)
+    for state in request.ungrouped_partition_states:
+        topic = topics.setdefault(state.topic_name, LeaderAndIsrTopicState(topic_name=state.topic_name))
+        topic.partition_states.append(state)
     return list(topics.values())
 
 
@@ -54,10 +54,10 @@ def leader_and_isr_response(
         errors = [
             LeaderAndIsrPartitionError(
                 topic_name="" if by_id else topic.topic_name,
-                partition_index=one.partition_index,
-                error_code=int(error or error_of(topic, one.partition_index)),
+                partition_index=state.partition_index,
+                error_code=int(error or error_of(topic, state.partition_index)),
             )
-            for one in topic.partition_states
+            for state in topic.partition_states
         ]
         if by_id:
             response.topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
@@ -74,8 +74,8 @@ def update_metadata_response(error: ErrorCode) -> UpdateMetadataResponse:
 def replicas_to_stop(request: StopReplicaRequest, version: int) -> Iterator[tuple[str, int, int, bool]]:
     """Yield what a StopReplica names: topic, partition, leader epoch, and whether to delete."""
     if version == 0:
-        for one in request.ungrouped_partitions:
-            yield one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions
+        for partition in request.ungrouped_partitions:
+            yield partition.topic_name, partition.partition_index, NO_EPOCH, request.delete_partitions
     elif version <= 2:
         for topic in request.topics:
             for index in topic.partition_indexes:

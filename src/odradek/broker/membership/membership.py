@@ -532,7 +532,7 @@ class Membership:
         # Without a session it is gone already for all others, and leads nothing.
         return (
             not self._sessions.has_expired
-            and any(one != self._config.broker_id for one in self._metadata.image.brokers)
+            and any(broker_id != self._config.broker_id for broker_id in self._metadata.image.brokers)
             and self._replicas.leader_count > 0
         )
 

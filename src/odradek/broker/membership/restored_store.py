@@ -119,9 +119,9 @@ def _topic_ids(store: MetadataStore, keys: Iterable[TopicPartition]) -> dict[str
     """The ids of the topics in the store, zeros where one has none, None where there is no such topic."""
     names = sorted({topic for topic, _ in keys})
     ids: dict[str, bytes | None] = {}
-    for name, found in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
+    for name, node in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
         with suppress(NodeFormatError):  # said by whoever needs it
-            ids[name] = None if found is None else nodes.decode_topic(name, found.data).topic_id
+            ids[name] = None if node is None else nodes.decode_topic(name, node.data).topic_id
     return ids
 
 
@@ -132,16 +132,16 @@ def _raise_leader_epochs(
 ) -> list[TopicPartition]:
     asked = [
         key
-        for key, one in known.items()
+        for key, known_epoch in known.items()
         # A topic that was made anew under its name begins with 0 again.
         if (its_id := topic_ids.get(key[0])) is not None
-        and (one.topic_id is None or its_id in (one.topic_id, ZERO_UUID))
-        and 0 <= one.leader_epoch < _LAST_EPOCH
+        and (known_epoch.topic_id is None or its_id in (known_epoch.topic_id, ZERO_UUID))
+        and 0 <= known_epoch.leader_epoch < _LAST_EPOCH
     ]
     raised = []
     states = [paths.partition_state(*key) for key in asked]
-    for key, path, found in zip(asked, states, store.get_many(states), strict=True):
-        if found is not None and _raise_one(store, path, known[key].leader_epoch):
+    for key, path, node in zip(asked, states, store.get_many(states), strict=True):
+        if node is not None and _raise_one(store, path, known[key].leader_epoch):
             raised.append(key)
     for start in range(0, len(raised), _IN_ONE_NOTICE):
         notice = nodes.encode_isr_change(raised[start : start + _IN_ONE_NOTICE])

@@ -52,10 +52,10 @@ def strays(store: MetadataStore, broker_id: int, logs: TopicIds) -> set[TopicPar
         StoreError: it cannot be read.
     """
     names = sorted({topic for topic, _ in logs})
-    found = dict(zip(names, store.get_many([paths.topic(name) for name in names]), strict=True))
+    topic_nodes = dict(zip(names, store.get_many([paths.topic(name) for name in names]), strict=True))
     stray: set[TopicPartition] = set()
     for (topic, index), topic_id in logs.items():
-        read = found[topic]
+        read = topic_nodes[topic]
         if read is None or _is_elsewhere(topic, index, topic_id, read[0], broker_id):
             stray.add((topic, index))
     return stray
@@ -120,19 +120,19 @@ class Strays:
         if not due:
             return
         try:
-            found = await self._run_in_store(lambda store: strays(store, self._broker_id, due))
+            stray = await self._run_in_store(lambda store: strays(store, self._broker_id, due))
         except OdradekError as error:
             logger.info("whether there are stray logs cannot be seen now: %s", error)
             return
-        if found:
-            await self._set_aside(sorted(found))
+        if stray:
+            await self._set_aside(sorted(stray))
 
     def _find_idle(self) -> TopicIds:
         """The logs that are neither led nor followed, and that the cluster is not known to have here."""
         return {
-            key: one.topic_id
-            for one in self._logs.all()
-            if self._replicas.is_idle(*(key := (one.topic, one.partition))) and not self._is_known(*key)
+            key: log.topic_id
+            for log in self._logs.all()
+            if self._replicas.is_idle(*(key := (log.topic, log.partition))) and not self._is_known(*key)
         }
 
     def _is_known(self, topic: str, index: int) -> bool:

@@ -33,11 +33,11 @@ class LeaderHints:
 
     def endpoints(self) -> list[dict[str, Any]]:
         """The leaders that were asked for, as keyword arguments of a `NodeEndpoint`."""
-        found = []
+        endpoints = []
         for broker_id, broker in self._brokers.items():
             endpoint = broker.endpoint(self._listener_name)
             if endpoint is not None:
-                found.append(
+                endpoints.append(
                     {
                         "node_id": broker_id,
                         "host": endpoint.host,
@@ -45,4 +45,4 @@ class LeaderHints:
                         "rack": broker.registration.rack,
                     }
                 )
-        return found
+        return endpoints

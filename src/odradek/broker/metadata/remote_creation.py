@@ -116,12 +116,12 @@ async def _create_remotely(
     except OdradekError as error:
         repeats.log(logging.WARNING, None, "the controller could not be asked for topics: %s", error)
         return errors
-    for one in response.topics:
-        if one.name not in errors or one.error_code in _UNDER_WAY:
+    for topic in response.topics:
+        if topic.name not in errors or topic.error_code in _UNDER_WAY:
             continue
-        errors[one.name] = code = to_code(one.error_code)
-        why = one.error_message or code.message
-        repeats.log(logging.WARNING, one.name, "%s could not be created: %s", one.name, why)
+        errors[topic.name] = code = to_code(topic.error_code)
+        why = topic.error_message or code.message
+        repeats.log(logging.WARNING, topic.name, "%s could not be created: %s", topic.name, why)
     return errors
 
 

@@ -67,7 +67,7 @@ def lacks_leaders(broker: BrokerServices, name: str, partition_count: int) -> bo
     return (
         topic is None
         or len(topic.partitions) < partition_count
-        or any(one.leader == NO_LEADER for one in topic.partitions.values())
+        or any(partition.leader == NO_LEADER for partition in topic.partitions.values())
     )
 
 
@@ -115,7 +115,11 @@ def _is_going(broker: BrokerServices, name: str) -> bool:
     return (
         topic is not None
         and name in image.marked
-        and all(replica in image.brokers for one in topic.partitions.values() for replica in one.replicas)
+        and all(
+            replica in image.brokers
+            for partition in topic.partitions.values()
+            for replica in partition.replicas
+        )
     )
 
 

@@ -83,16 +83,16 @@ class _Fact(NamedTuple):
 @lru_cache(maxsize=1024)
 def _facts(message: str) -> tuple[_Fact, ...]:
     """The facts of a message that has not been formatted."""
-    found = []
+    facts = []
     position = 0
     for word in message.split():
         count = sum(1 for specifier in _SPECIFIER.findall(word) if specifier[-1] != "%")
         fact = _FACT.fullmatch(word)
         if fact is not None and count:
             name = f"{fact[1]}_" if fact[1] in RESERVED else fact[1]
-            found.append(_Fact(name, fact[2].rstrip(".,:;"), position, position + count))
+            facts.append(_Fact(name, fact[2].rstrip(".,:;"), position, position + count))
         position += count
-    return tuple(found)
+    return tuple(facts)
 
 
 def fields(record: logging.LogRecord) -> dict[str, object]:

@@ -85,9 +85,9 @@ async def _main(
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    this = asyncio.current_task()
-    assert this is not None
-    loop.set_exception_handler(partial(look_past_the_stop, stop=this.cancel))
+    main_task = asyncio.current_task()
+    assert main_task is not None
+    loop.set_exception_handler(partial(look_past_the_stop, stop=main_task.cancel))
     broker = Broker(config, request_log=request_log, scram_users=scram_users)
     broker.all_stop = lifeline.all_stop.is_set
     fatal: list[str] = []
@@ -107,7 +107,7 @@ async def _main(
     except asyncio.CancelledError:
         if not signals.received:
             raise
-        this.uncancel()
+        main_task.uncancel()
         await broker.stop()
         raise StoppedWhileStarting from None
     long_lived = collector.LongLived()

@@ -59,7 +59,7 @@ def warn_of(config: BrokerConfig) -> None:
     for name in config.unknown:
         logger.warning("unknown config is ignored name=%s", name)
     # Those that ask for protection have a line of their own, or the start is refused.
-    promises = {one.name for one in unkept_promises(config)}
+    promises = {promise.name for promise in unkept_promises(config)}
     for name in config.without_effect():
         if name not in promises:
             logger.warning("config has no effect here name=%s", name)
@@ -103,7 +103,9 @@ def _advertised(given: Mapping[str, str], listener: Endpoint, host: str | None, 
         of_file = parse_listeners(
             "advertised.listeners", given["advertised.listeners"], _protocols(given), distinct_ports=False
         )
-        advertised = next((one for one in of_file if one.listener == listener.listener), listener)
+        advertised = next(
+            (endpoint for endpoint in of_file if endpoint.listener == listener.listener), listener
+        )
     elif "advertised.host.name" in given or "advertised.port" in given:
         names = [name for name in ("advertised.host.name", "advertised.port") if name in given]
         config = BrokerConfig({name: given[name] for name in names})

@@ -294,8 +294,8 @@ class Supervisor:
         stopped = asyncio.create_task(self._stopping.wait())
         paused = asyncio.ensure_future(self._pause(delay_ms / 1000))
         await asyncio.wait([stopped, paused], return_when=asyncio.FIRST_COMPLETED)
-        for one in (stopped, paused):
-            one.cancel()
+        for task in (stopped, paused):
+            task.cancel()
         await asyncio.gather(stopped, paused, return_exceptions=True)
 
 

@@ -224,8 +224,8 @@ class ClientQuotaManager:
         if over < 0 and now_ms - self._looked_through_ms < _LOOKED_THROUGH_EVERY_MS:
             return
         self._looked_through_ms = now_ms
-        by_age = sorted(self._sensors.values(), key=lambda one: one.used_ms)
-        gone = [one for one in by_age if now_ms - one.used_ms > FORGOTTEN_AFTER_MS]
+        by_age = sorted(self._sensors.values(), key=lambda sensor: sensor.used_ms)
+        gone = [sensor for sensor in by_age if now_ms - sensor.used_ms > FORGOTTEN_AFTER_MS]
         if over >= 0:
             # A tenth of them, that it is not the next one's turn at once.
             gone = by_age[: max(len(gone), over + MOST_SENSORS // 10)]

@@ -104,9 +104,11 @@ class Quotas:
             self._bounds.pop(entity, None)
         else:
             self._bounds[entity] = bound
-        kinds = {(one.has_user, one.has_client) for one in self._bounds}
+        kinds = {(bounded.has_user, bounded.has_client) for bounded in self._bounds}
         # Levels that nobody has a quota of are not looked at.
-        self._levels = tuple(one for one in LEVELS if (one[0] != _NO_USER, one[1] != _NO_CLIENT) in kinds)
+        self._levels = tuple(
+            level for level in LEVELS if (level[0] != _NO_USER, level[1] != _NO_CLIENT) in kinds
+        )
         self._only = next(iter(kinds)) if len(kinds) == 1 and self.default is None else None
         return before != bound
 

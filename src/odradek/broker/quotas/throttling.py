@@ -215,18 +215,18 @@ def _response_bytes(session: FetchContext, answers: Answers) -> int:
     """The size of the answer: exact in the records, and to a few bytes in what is around them."""
     size, topic = _ANSWER_BYTES, None
     known = session.session is not None
-    for one, answer in answers:
+    for partition, answer in answers:
         records = len(answer.records or b"")
         if (
             known
             and not records
             and not answer.error_code
-            and one.high_watermark == answer.high_watermark
-            and one.log_start_offset == answer.log_start_offset
+            and partition.high_watermark == answer.high_watermark
+            and partition.log_start_offset == answer.log_start_offset
         ):
             continue  # nothing new: a session's answer leaves it out
-        if one.topic != topic:
-            topic = one.topic
+        if partition.topic != topic:
+            topic = partition.topic
             size += _TOPIC_BYTES
         size += _PARTITION_BYTES + records + _ABORTED_BYTES * len(answer.aborted_transactions or ())
     return size

@@ -38,7 +38,7 @@ class _Waiting:
     def try_complete(self) -> bool:
         """Return whether nothing is pending any more; the answer has been given then."""
         settle = self._settle
-        left = [one for one in self._pending if not settle(one[0], one[1], one[2])]
+        left = [pending for pending in self._pending if not settle(pending[0], pending[1], pending[2])]
         if left:
             self._pending = left
             return False

@@ -23,7 +23,7 @@ def inter_broker_login(config: BrokerConfig, listener: str) -> Login | None:
     Raises:
         ConfigError: the mechanism is not enabled there, or its login module has no name and password.
     """
-    protocols = {one.listener: one.security_protocol for one in config.listener_endpoints}
+    protocols = {endpoint.listener: endpoint.security_protocol for endpoint in config.listener_endpoints}
     if not protocols.get(listener, listener).startswith("SASL_"):
         return None
     from odradek.broker.sasl.settings import server_module

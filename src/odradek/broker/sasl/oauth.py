@@ -78,4 +78,4 @@ def _keys(url: str, text_of: Callable[[str], str | None]) -> KeySource:
 
 
 def _listed(text: str | None) -> list[str]:
-    return [one.strip() for one in (text or "").split(",") if one.strip()]
+    return [entry.strip() for entry in (text or "").split(",") if entry.strip()]

@@ -66,7 +66,7 @@ def listener_sasl(
         ConfigError: a mechanism that is not known here, or has no login module, or one that does not fit.
     """
     enabled = listener_config(config, listener, "sasl.enabled.mechanisms") or ""
-    names = list(dict.fromkeys(one.strip() for one in enabled.split(",") if one.strip()))
+    names = list(dict.fromkeys(name.strip() for name in enabled.split(",") if name.strip()))
     if not names:
         raise ConfigError(f"listener {listener}: sasl.enabled.mechanisms is empty: nobody could log in")
     makers: dict[str, Callable[[], ServerMechanism]] = {}
@@ -193,9 +193,9 @@ def modules_in_file(config: BrokerConfig, *contexts: str) -> list[LoginModule]:
     if not path:
         return []
     try:
-        found = parse_jaas_file(Path(path).read_text(encoding="utf-8"))
+        modules = parse_jaas_file(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"odradek.jaas.config.file: {path} cannot be read: {error}") from error
     except JaasError as error:
         raise ConfigError(f"odradek.jaas.config.file: {path}: {error}") from error
-    return next((found[context] for context in contexts if found.get(context)), [])
+    return next((modules[context] for context in contexts if modules.get(context)), [])

@@ -156,8 +156,8 @@ class Housekeeping:
             return
         logs = self._logs
         state = [
-            (one.high_watermark, one.recovery_point, one.log_start_offset, one.directory)
-            for one in logs.all()
+            (log.high_watermark, log.recovery_point, log.log_start_offset, log.directory)
+            for log in logs.all()
         ]
         if state == self._checkpointed:
             return
