@@ -98,9 +98,9 @@ def _package(name: str, absent: str, extra: str | None) -> Finding:
         return Finding(name, extra is not None, absent, remedy)
     least = next(
         (
-            found[1]
+            requirement_bound[1]
             for requirement in wanted
-            if _name_of(requirement) == name and (found := _LEAST.search(requirement))
+            if _name_of(requirement) == name and (requirement_bound := _LEAST.search(requirement))
         ),
         "",
     )

@@ -215,8 +215,8 @@ class Dump:
         if index_check.disorder:
             self.complaints.append(f"Found out of order timestamp in :{path.absolute()}")
             self.complaints += [
-                f"  Index timestamp: {this}, Previously indexed timestamp: {before}"
-                for this, before in index_check.disorder
+                f"  Index timestamp: {later}, Previously indexed timestamp: {before}"
+                for later, before in index_check.disorder
             ]
         if index_check.missing:
             self.complaints.append("The following indexed offsets are not found in the log.")

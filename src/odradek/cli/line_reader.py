@@ -117,8 +117,8 @@ class LineReader:
         }
 
     def _cut(self, line: bytes, by: bytes, number: int, what: str) -> tuple[bytes | None, bytes]:
-        before, found, after = line.partition(by)
-        if found:
+        before, separator, after = line.partition(by)
+        if separator:
             return before, after
         if self.ignore_error:
             return None, line

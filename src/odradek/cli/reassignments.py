@@ -170,9 +170,9 @@ def numbers(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers))
 
 
-def names(things: Iterable[TopicPartition | TopicPartitionReplica]) -> str:
+def names(partitions: Iterable[TopicPartition | TopicPartitionReplica]) -> str:
     """`t-0,t-1`, sorted."""
-    return ",".join(str(thing) for thing in sorted(things))
+    return ",".join(str(partition) for partition in sorted(partitions))
 
 
 def plural(count: int) -> str:

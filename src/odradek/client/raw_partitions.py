@@ -54,7 +54,7 @@ def look_up_topics(
     names = None if topics is None else set(topics)
     cluster.refresh(names)
     metadata = cluster.metadata
-    found = {
+    topics_found = {
         name: FoundTopic(state.topic_id, tuple(sorted(state.partitions)))
         for name, state in metadata.topics.items()
         if (name in names if names is not None else internal or not state.is_internal)
@@ -64,7 +64,7 @@ def look_up_topics(
         for name, error in metadata.errors.items()
         if names is None or name in names
     }
-    return found | failed
+    return topics_found | failed
 
 
 def check_partitions(
@@ -159,16 +159,16 @@ def look_up_offsets(
         ClientTimeoutError: nothing gets on for `default_api_timeout_ms`.
     """
     wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
-    found: dict[tuple[str, int], T] = {}
+    results: dict[tuple[str, int], T] = {}
     retrying = cluster.retrying("offsets")
     check_partitions(cluster, wanted)
-    while left := {tp: ts for tp, ts in wanted.items() if tp not in found}:
+    while left := {tp: ts for tp, ts in wanted.items() if tp not in results}:
         try:
-            _ask_offsets(cluster, isolation, left, found, taken)
+            _ask_offsets(cluster, isolation, left, results, taken)
         except KafkaError as problem:
             retrying.failed(problem)
             look_again(cluster, left)
-    return found
+    return results
 
 
 def look_again(
@@ -193,7 +193,7 @@ def _ask_offsets(
     cluster: BlockingCluster,
     isolation: int,
     left: Mapping[TopicPartition, int],
-    found: dict[tuple[str, int], T],
+    results: dict[tuple[str, int], T],
     taken: Callable[[Any], T],
 ) -> None:
     by_node: dict[int, dict[TopicPartition, int]] = {}
@@ -213,7 +213,7 @@ def _ask_offsets(
                 code = to_code(answer.error_code)
                 problem = error_for(code, f"{tp}: {code.message}")
             else:
-                found[tp] = taken(answer)
+                results[tp] = taken(answer)
         # Asked for again, what an answer leaves out would be asked for without end.
         problem = problem or next(iter(left_out(part, told).values()), None)
     if problem is not None:
@@ -236,10 +236,10 @@ def topic_configs(cluster: BlockingCluster, topics: Iterable[str], name: str) ->
     version = connection.pick(DescribeConfigsRequest.API_KEY)
     keys = [(_TOPIC, topic) for topic in topics]
     connection.send(describe_configs_request(keys, [name], False, False, version), version)
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for result in connection.receive()[1].results:
         if not result.error_code:
             for config in result.configs:
                 if config.name == name:
-                    found[result.resource_name] = config.value
-    return found
+                    values[result.resource_name] = config.value
+    return values

@@ -227,8 +227,8 @@ class RawReader:
         Args:
             timestamps_ms: (topic, number) → time, epoch milliseconds.
         """
-        found = list_offsets(self._cluster, self._config.isolation, timestamps_ms)
-        return {tp: None if offset < 0 else offset for tp, offset in found.items()}
+        offsets = list_offsets(self._cluster, self._config.isolation, timestamps_ms)
+        return {tp: None if offset < 0 else offset for tp, offset in offsets.items()}
 
     @one_at_a_time
     def newest_timestamps(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
@@ -291,8 +291,8 @@ class RawReader:
     @one_at_a_time
     def topics(self, *, internal: bool = False) -> dict[str, list[int]]:
         """All topics (the internal ones if asked for), with their partition numbers."""
-        found = self._with_retries("topics", lambda: look_up_topics(self._cluster, None, internal=internal))
-        return {name: list(topic.partitions) for name, topic in found.items() if not topic.error}
+        topics = self._with_retries("topics", lambda: look_up_topics(self._cluster, None, internal=internal))
+        return {name: list(topic.partitions) for name, topic in topics.items() if not topic.error}
 
     def _with_retries(self, what: str, step: Callable[[], T]) -> T:
         retrying = self._cluster.retrying(what)

@@ -50,8 +50,8 @@ class AccessAdmin(AdminBase):
         response = await self._any("quotas", lambda _: request, ApiKey.DESCRIBE_CLIENT_QUOTAS)
         check(response.error_code, "quotas", response.error_message)
         return {
-            _entity({one.entity_type: one.entity_name for one in entry.entity}): {
-                one.key: one.value for one in entry.values
+            _entity({component.entity_type: component.entity_name for component in entry.entity}): {
+                quota.key: quota.value for quota in entry.values
             }
             for entry in response.entries or ()
         }
@@ -88,7 +88,7 @@ class AccessAdmin(AdminBase):
         )
         response = await self._controller("alter quotas", request, lambda r: not_controller(r.entries))
         answers = {
-            _entity({one.entity_type: one.entity_name for one in entry.entity}): entry
+            _entity({component.entity_type: component.entity_name for component in entry.entity}): entry
             for entry in response.entries
         }
         raise_first(problems_in(answers, (_entity(dict(entity)) for entity in quotas)))
@@ -116,11 +116,11 @@ class AccessAdmin(AdminBase):
         check(response.error_code, "SCRAM credentials", response.error_message)
         raise_first(_problems_of_users(response.results, wanted or ()))
         return {
-            one.user: {
+            result.user: {
                 _NAMES.get(info.mechanism, str(info.mechanism)): info.iterations
-                for info in one.credential_infos
+                for info in result.credential_infos
             }
-            for one in response.results
+            for result in response.results
         }
 
     async def alter_user_scram_credentials(
@@ -164,7 +164,7 @@ class AccessAdmin(AdminBase):
 
 
 def _problems_of_users(results: Iterable[Any], asked: Iterable[str]) -> dict[str, KafkaError]:
-    return problems_in({one.user: one for one in results}, asked, lambda user: f"user {user!r}")
+    return problems_in({result.user: result for result in results}, asked, lambda user: f"user {user!r}")
 
 
 def _entity(names: Mapping[str, str | None]) -> QuotaEntity:

@@ -43,7 +43,7 @@ class AclAdmin(AdminBase):
 
         response = await self._any("describe ACLs", message, ApiKey.DESCRIBE_ACLS)
         check(response.error_code, "ACLs", response.error_message)
-        return [one for resource in response.resources for one in described_bindings(resource)]
+        return [binding for resource in response.resources for binding in described_bindings(resource)]
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         """Add ACLs; those that are there already stay.
@@ -59,7 +59,7 @@ class AclAdmin(AdminBase):
         wanted = list(dict.fromkeys(bindings))
 
         def message(version: int) -> CreateAclsRequest:
-            return CreateAclsRequest(creations=[_creation(one, version) for one in wanted])
+            return CreateAclsRequest(creations=[_creation(binding, version) for binding in wanted])
 
         response = await self._any("create ACLs", message, ApiKey.CREATE_ACLS)
         # The answer names none: its results are in the order of what was asked.
@@ -81,14 +81,18 @@ class AclAdmin(AdminBase):
         """
 
         def message(version: int) -> DeleteAclsRequest:
-            return DeleteAclsRequest(filters=[delete_acls_filter(_filter(one, version)) for one in filters])
+            return DeleteAclsRequest(
+                filters=[delete_acls_filter(_filter(binding_filter, version)) for binding_filter in filters]
+            )
 
         response = await self._any("delete ACLs", message, ApiKey.DELETE_ACLS)
         problems: dict[Any, KafkaError] = {**left_out(filters[len(response.filter_results) :], ())}
         removed: list[list[AclBinding]] = []
-        for one, result in zip(filters, response.filter_results, strict=False):
+        for binding_filter, result in zip(filters, response.filter_results, strict=False):
             if result.error_code:
-                problems[one] = failure(one.pattern, result.error_code, result.error_message)
+                problems[binding_filter] = failure(
+                    binding_filter.pattern, result.error_code, result.error_message
+                )
             removed.append([])
             for acl in result.matching_acls:
                 binding = matching_binding(acl)

@@ -87,7 +87,7 @@ async def problems_of(
 def not_controller(results: Iterable[Any]) -> int:
     """NOT_CONTROLLER if it is the error of any of `results`, else 0."""
     code = ErrorCode.NOT_CONTROLLER
-    return code if any(one.error_code == code for one in results) else 0
+    return code if any(result.error_code == code for result in results) else 0
 
 
 def raise_first(problems: Mapping[Any, KafkaError]) -> None:
@@ -256,21 +256,21 @@ class AdminBase:
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._config.default_api_timeout_ms / 1000
-        found: dict[str, Any] = {}
+        row_of: dict[str, Any] = {}
         left = set(names)
         while True:
             try:
                 response = await ask(left)
             except KafkaError as problem:
-                answered = {name: row for name, row in found.items() if name not in left}
+                answered = {name: row for name, row in row_of.items() if name not in left}
                 refused = problems_in(answered, answered, lambda name: f"topic {name!r}")
                 naming(problem, refused | dict.fromkeys(left, problem))
                 raise
-            found |= {row.name: row for row in rows(response)}
-            left = {name for name in left if name in found and found[name].error_code == _QUOTA_EXCEEDED}
+            row_of |= {row.name: row for row in rows(response)}
+            left = {name for name in left if name in row_of and row_of[name].error_code == _QUOTA_EXCEEDED}
             wait_s = response.throttle_time_ms / 1000
             if not left or not retry_on_quota_violation or loop.time() + wait_s > until_s:
-                return list(found.values())
+                return list(row_of.values())
             # A broker that told no time has others to wait for.
             await asyncio.sleep(max(wait_s, self._config.retry_backoff_ms / 1000))
 

@@ -62,7 +62,7 @@ class PlacementAdmin(AdminBase):
         what = f"log directories of broker {node}"
         response = await self._retry(what, step)
         check(response.error_code, what)
-        return {one.log_dir: _folder(one) for one in response.results}
+        return {result.log_dir: _folder(result) for result in response.results}
 
     async def alter_replica_log_dirs(self, assignment: Mapping[Any, str]) -> None:
         """Begin to move replicas to other data folders of their brokers (KIP-113); where one is moved back to
@@ -96,8 +96,8 @@ class PlacementAdmin(AdminBase):
                 messages.AlterReplicaLogDir(
                     path=path,
                     topics=[
-                        messages.AlterReplicaLogDirTopic(name=name, partitions=found)
-                        for name, found in topics.items()
+                        messages.AlterReplicaLogDirTopic(name=name, partitions=indexes)
+                        for name, indexes in topics.items()
                     ],
                 )
                 for path, topics in dirs.items()
@@ -215,8 +215,8 @@ class PlacementAdmin(AdminBase):
         if partitions is not None:
             grouped = _grouped(TopicPartition(*tp) for tp in partitions)
             wanted = [
-                messages.ListPartitionReassignmentsTopics(name=name, partition_indexes=found)
-                for name, found in grouped.items()
+                messages.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+                for name, indexes in grouped.items()
             ]
         request = messages.ListPartitionReassignmentsRequest(
             timeout_ms=timeout_ms or self._config.request_timeout_ms, topics=wanted
@@ -232,18 +232,18 @@ class PlacementAdmin(AdminBase):
         }
 
 
-def _folder(found: Any) -> LogDirDescription:
+def _folder(result: Any) -> LogDirDescription:
     return LogDirDescription(
-        _error(found.log_dir, found.error_code, None),
+        _error(result.log_dir, result.error_code, None),
         {
             TopicPartition(t.name, p.partition_index): ReplicaInfo(
                 p.partition_size, p.offset_lag, p.is_future_key
             )
-            for t in found.topics
+            for t in result.topics
             for p in t.partitions
         },
-        found.total_bytes,
-        found.usable_bytes,
+        result.total_bytes,
+        result.usable_bytes,
     )
 
 

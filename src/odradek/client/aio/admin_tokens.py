@@ -52,7 +52,10 @@ class TokenAdmin(AdminBase):
             hmac=bytes(response.hmac),
             owner=made,
             requester=requester if requester != ":" else made,
-            renewers=tuple(f"{one.principal_type}:{one.principal_name}" for one in request.renewers),
+            renewers=tuple(
+                f"{renewer_data.principal_type}:{renewer_data.principal_name}"
+                for renewer_data in request.renewers
+            ),
             issue_timestamp_ms=response.issue_timestamp_ms,
             expiry_timestamp_ms=response.expiry_timestamp_ms,
             max_timestamp_ms=response.max_timestamp_ms,

@@ -100,10 +100,10 @@ class TransactionAdmin(AdminBase):
         async def ask(node: Node, connection: Any, name: str) -> TransactionDescription:
             version = connection.pick(ApiKey.DESCRIBE_TRANSACTIONS)
             response = await connection.send(DescribeTransactionsRequest(transactional_ids=[name]), version)
-            for one in response.transaction_states:
-                if one.transactional_id == name:
-                    check(one.error_code, f"transactional id {name!r}")
-                    return _description(node, one)
+            for state in response.transaction_states:
+                if state.transactional_id == name:
+                    check(state.error_code, f"transactional id {name!r}")
+                    return _description(node, state)
             raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"nothing was said of transactional id {name!r}")
 
         return await self._by_coordinator("describe", transactional_ids, ask)
@@ -153,8 +153,8 @@ class TransactionAdmin(AdminBase):
         """
         wanted = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
         await self._must_exist(wanted)
-        found = await self._leaders("producers", wanted, self._producers_of, broker_id)
-        return {tp: found[tp] for tp in wanted}
+        states = await self._leaders("producers", wanted, self._producers_of, broker_id)
+        return {tp: states[tp] for tp in wanted}
 
     async def _producers_of(
         self, node: int, partitions: Collection[TopicPartition]
@@ -245,17 +245,19 @@ class TransactionAdmin(AdminBase):
         return answers
 
 
-def _description(node: Node, one: Any) -> TransactionDescription:
-    started = one.transaction_start_time_ms
+def _description(node: Node, transaction: Any) -> TransactionDescription:
+    started = transaction.transaction_start_time_ms
     return TransactionDescription(
         coordinator_id=node.id,
-        transactional_id=one.transactional_id,
-        state=one.transaction_state,
-        producer_id=one.producer_id,
-        producer_epoch=one.producer_epoch,
-        timeout_ms=one.transaction_timeout_ms,
+        transactional_id=transaction.transactional_id,
+        state=transaction.transaction_state,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        timeout_ms=transaction.transaction_timeout_ms,
         start_time_ms=None if started < 0 else started,
-        partitions=tuple(sorted(TopicPartition(t.topic, p) for t in one.topics for p in t.partitions)),
+        partitions=tuple(
+            sorted(TopicPartition(t.topic, p) for t in transaction.topics for p in t.partitions)
+        ),
     )
 
 

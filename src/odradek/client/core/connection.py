@@ -225,14 +225,14 @@ class ConnectionState:
         self.versions = self._found
         return None
 
-    def _begin_login(self, found: NodeVersions, deadline_ms: float) -> Buffers:
+    def _begin_login(self, versions: NodeVersions, deadline_ms: float) -> Buffers:
         assert self._mechanism is not None
         # What else was asked while the broker was silent has been answered by now, or will not be.
         self.in_flight.clear()
-        return self._start_login(self._mechanism, found, deadline_ms)
+        return self._start_login(self._mechanism, versions, deadline_ms)
 
-    def _start_login(self, mechanism: ClientMechanism, found: NodeVersions, deadline_ms: float) -> Buffers:
-        served = {key: range(least, most + 1) for key, (least, most) in found.ranges.items()}
+    def _start_login(self, mechanism: ClientMechanism, versions: NodeVersions, deadline_ms: float) -> Buffers:
+        served = {key: range(least, most + 1) for key, (least, most) in versions.ranges.items()}
         self._login = SaslClientAuthenticator(mechanism, self.client_id, served)
         self._login_deadline_ms = deadline_ms
         self._before_login = len(self.in_flight)

@@ -70,14 +70,14 @@ def _end_of_entries(records: Any, from_offset: int) -> int:
         position, last = message_kernel.skim_messages(records, position)
         next_offset = max(next_offset, int(last) + 1)
         try:
-            found = next(iter_entries(records, position), None)
+            entry_and_bytes = next(iter_entries(records, position), None)
         except KafkaError:
             if next_offset == from_offset:
                 raise
             return next_offset
-        if found is None:
+        if entry_and_bytes is None:
             return next_offset
-        entry, raw = found
+        entry, raw = entry_and_bytes
         position += len(raw)
         next_offset = max(next_offset, entry.next_offset)
 

@@ -68,7 +68,7 @@ def committed_in(
         for topic in group.topics
         for p in topic.partitions
     }
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     for tp, p in told.items():
         if version == 0 and p.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue  # nothing in ZooKeeper
@@ -76,10 +76,10 @@ def committed_in(
             code = to_code(p.error_code)
             raise error_for(code, f"{tp}: {code.message}")
         if p.committed_offset >= 0:
-            found[tp] = OffsetAndMetadata(p.committed_offset, p.metadata or "", p.committed_leader_epoch)
+            offsets[tp] = OffsetAndMetadata(p.committed_offset, p.metadata or "", p.committed_leader_epoch)
     for problem in left_out(wanted or (), told).values():
         raise problem
-    return found
+    return offsets
 
 
 def commit_request(

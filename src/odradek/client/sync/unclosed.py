@@ -160,7 +160,7 @@ def _wait_at_the_end_of_a_worker() -> None:
 def _at_exit() -> None:
     deadline = time.monotonic() + EXIT_TIMEOUT_S
     unclosed = list(_open)
-    for one in unclosed:
-        one.at_exit()
-    for one in unclosed:
-        one.wait(deadline)
+    for client in unclosed:
+        client.at_exit()
+    for client in unclosed:
+        client.wait(deadline)
