@@ -64,10 +64,10 @@ def load_topics(
 ) -> dict[str, TopicImage]:
     """Topics with the states of their partitions, without those that have vanished; see `load_image`."""
     topic_nodes: dict[str, nodes.TopicNode] = {}
-    for name, found in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
-        if found is not None:
+    for name, content in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
+        if content is not None:
             with _telling(on_bad):
-                topic_nodes[name] = nodes.decode_topic(paths.topic(name), found.data)
+                topic_nodes[name] = nodes.decode_topic(paths.topic(name), content.data)
     state_paths = [
         paths.partition_state(name, index) for name, node in topic_nodes.items() for index in node.partitions
     ]
@@ -130,9 +130,9 @@ def load_brokers(store: MetadataStore, on_bad: OnBad | None = None) -> dict[int,
     brokers: dict[int, BrokerImage] = {}
     names = store.children(paths.BROKER_IDS)
     registrations = [f"{paths.BROKER_IDS}/{name}" for name in names]
-    for name, path, found in zip(names, registrations, store.get_many(registrations), strict=True):
-        if found is not None:
-            data, stat = found
+    for name, path, content in zip(names, registrations, store.get_many(registrations), strict=True):
+        if content is not None:
+            data, stat = content
             with _telling(on_bad):
                 registration = nodes.decode_registration(path, data)
                 brokers[int(name)] = BrokerImage(int(name), stat.czxid, registration)
@@ -158,9 +158,9 @@ def load_entities(
     """The configs of these entities, empty for those that have none. See `load_image`."""
     wanted = [paths.entity_config(entity) for entity in entities]
     configs: dict[str, Mapping[str, str]] = {}
-    for entity, path, found in zip(entities, wanted, store.get_many(wanted), strict=True):
+    for entity, path, content in zip(entities, wanted, store.get_many(wanted), strict=True):
         with _telling(on_bad):
-            configs[entity] = {} if found is None else nodes.decode_config(path, found.data)
+            configs[entity] = {} if content is None else nodes.decode_config(path, content.data)
     return configs
 
 

@@ -36,7 +36,7 @@ CHANGES = (LITERAL_CHANGES, EXTENDED_CHANGES)
 _SEQUENCE = "acl_changes_"
 _VERSION = 1
 
-RESOURCE_TYPES = tuple(one for one in ResourceType if one > ResourceType.ANY)
+RESOURCE_TYPES = tuple(kind for kind in ResourceType if kind > ResourceType.ANY)
 
 PERSISTENT_PATHS = (
     *(f"{root}/{kind.pascal_name}" for root in ROOTS.values() for kind in RESOURCE_TYPES),
@@ -82,12 +82,12 @@ def decode_acls(path: str, data: bytes | None) -> frozenset[AccessControlEntry]:
     try:
         return frozenset(
             AccessControlEntry(
-                parse_principal(one["principal"]),
-                one["host"],
-                parse_operation(one["operation"]),
-                parse_permission_type(one["permissionType"]),
+                parse_principal(entry["principal"]),
+                entry["host"],
+                parse_operation(entry["operation"]),
+                parse_permission_type(entry["permissionType"]),
             )
-            for one in value["acls"]
+            for entry in value["acls"]
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise NodeFormatError(path, f"node {path} does not hold ACLs: {error}") from error

@@ -133,7 +133,8 @@ def change_acls(
         some = changes[start : start + _PATTERNS_AT_ONCE]
         try:
             present = {
-                one.pattern: known.get(one.pattern) or load_pattern(store, one.pattern) for one in some
+                change.pattern: known.get(change.pattern) or load_pattern(store, change.pattern)
+                for change in some
             }
             results |= _change_together(store, some, present, old_names)
         except StoreError:
@@ -228,12 +229,12 @@ class AclNotices:
             names = sorted(store.children(root), key=acl_nodes.sequence_of)
             fresh = [name for name in names if acl_nodes.sequence_of(name) > seen[root]]
             paths = [f"{root}/{name}" for name in fresh]
-            for name, path, found in zip(fresh, paths, store.get_many(paths), strict=True):
+            for name, path, notice in zip(fresh, paths, store.get_many(paths), strict=True):
                 seen[root] = acl_nodes.sequence_of(name)
-                if found is None:
+                if notice is None:
                     continue
                 try:
-                    changed[acl_nodes.decode_change(path, found.data)] = None
+                    changed[acl_nodes.decode_change(path, notice.data)] = None
                 except NodeFormatError as error:
                     logger.warning("a notice of changed ACLs is passed over: %s", error)
             _remove_old(store, [f"{root}/{name}" for name in names], now_ms)

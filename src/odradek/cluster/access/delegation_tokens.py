@@ -77,7 +77,7 @@ def encode_token(token: TokenInformation) -> bytes:
             "version": _VERSION,
             "owner": sanitize(token.owner),
             "tokenRequester": sanitize(token.requester),
-            "renewers": [sanitize(one) for one in token.renewers],
+            "renewers": [sanitize(renewer) for renewer in token.renewers],
             "issueTimestamp": token.issued_ms,
             "maxTimestamp": token.max_ms,
             "expiryTimestamp": token.expires_ms,
@@ -102,7 +102,7 @@ def decode_token(path: str, data: bytes | None) -> TokenInformation:
             str(value["tokenId"]),
             owner,
             _principal(value["tokenRequester"]) if version >= _REQUESTER_SINCE else owner,
-            tuple(_principal(one) for one in value["renewers"]),
+            tuple(_principal(renewer) for renewer in value["renewers"]),
             int(value["issueTimestamp"]),
             int(value["expiryTimestamp"]),
             int(value["maxTimestamp"]),
@@ -209,10 +209,10 @@ class TokenNotices:
         paths = [f"{CHANGES}/{name}" for name in names]
         changed: dict[str, None] = {}
         seen, old = self._seen, []
-        for name, path, found in zip(names, paths, store.get_many(paths), strict=True):
-            if found is None:
+        for name, path, notice in zip(names, paths, store.get_many(paths), strict=True):
+            if notice is None:
                 continue
-            data, stat = found
+            data, stat = notice
             if _number(name) > seen:
                 seen = _number(name)
                 changed[(data or b"").decode(errors="replace")] = None

@@ -48,7 +48,7 @@ class Adoption(NamedTuple):
 
 
 def adopt(
-    found: Iterable[FoundPartition],
+    found_partitions: Iterable[FoundPartition],
     broker_id: int,
     epoch: int,
     *,
@@ -59,16 +59,16 @@ def adopt(
     """Make topics of logs, all led by this broker.
 
     Args:
-        found: the logs.
+        found_partitions: the logs.
         broker_id, epoch: of this broker, and of the controller.
         configs: by topic name, what it is to be run with.
         new_topic_id: for topics from before there were ids.
         highest_producer_id: no id up to this one is given out again.
     """
     by_topic: dict[str, dict[int, FoundPartition]] = {}
-    for one in found:
-        if one.topic != CLUSTER_METADATA_TOPIC:
-            by_topic.setdefault(one.topic, {})[one.partition] = one
+    for partition in found_partitions:
+        if partition.topic != CLUSTER_METADATA_TOPIC:
+            by_topic.setdefault(partition.topic, {})[partition.partition] = partition
     writes: list[Write] = []
     topics: dict[str, TopicImage] = {}
     all_configs: dict[str, Mapping[str, str]] = {}
@@ -78,7 +78,7 @@ def adopt(
         if why is not None:
             left[name] = why
             continue
-        ids = {one.topic_id for one in partitions.values()} - {None, ZERO_UUID}
+        ids = {partition.topic_id for partition in partitions.values()} - {None, ZERO_UUID}
         topic_id = ids.pop() if ids else new_topic_id()
         assert topic_id is not None
         assignment = {index: ReplicaAssignment((broker_id,)) for index in sorted(partitions)}
@@ -106,6 +106,6 @@ def _why_not(name: str, partitions: Mapping[int, FoundPartition]) -> str | None:
     if set(partitions) != set(range(len(partitions))):
         missing = sorted(set(range(max(partitions))) - set(partitions))
         return f"its partitions {', '.join(map(str, missing))} are not here"
-    if len({one.topic_id for one in partitions.values()} - {None}) > 1:
+    if len({partition.topic_id for partition in partitions.values()} - {None}) > 1:
         return "its partitions say different topic ids"
     return None

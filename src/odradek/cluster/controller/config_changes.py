@@ -95,9 +95,9 @@ class ConfigChanges:
         notices = self._notices()
         # What is gone by now was old: whoever has changed something since removes those.
         named = dict.fromkeys(
-            self._named_by(path, found.data)
-            for path, found in zip(notices, self._context.store.get_many(notices), strict=True)
-            if found is not None
+            self._named_by(path, notice.data)
+            for path, notice in zip(notices, self._context.store.get_many(notices), strict=True)
+            if notice is not None
         )
         configs = {
             entity: config

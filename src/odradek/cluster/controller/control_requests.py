@@ -162,7 +162,7 @@ class ControlRequests:
         updates = (
             self._update(image, topic, index) for topic in image.topics.values() for index in topic.partitions
         )
-        return [one for one in updates if one is not None]
+        return [update for update in updates if update is not None]
 
     def _update(self, image: ClusterImage, topic: TopicImage, index: int) -> Updated | None:
         partition = topic.partitions.get(index)

@@ -136,10 +136,10 @@ class IsrChanges:
             return
         notices = [f"{paths.ISR_CHANGES}/{name}" for name in self._context.store.children(paths.ISR_CHANGES)]
         changed: dict[TopicPartition, None] = {}
-        for path, found in zip(notices, self._context.store.get_many(notices), strict=True):
+        for path, notice in zip(notices, self._context.store.get_many(notices), strict=True):
             try:
-                if found is not None:
-                    changed.update(dict.fromkeys(nodes.decode_isr_change(path, found.data)))
+                if notice is not None:
+                    changed.update(dict.fromkeys(nodes.decode_isr_change(path, notice.data)))
             except NodeFormatError as error:
                 logger.warning("a notice of changed in-sync sets is of no use: %s", error)
         topics = self._read_states(list(changed))
@@ -155,21 +155,16 @@ class IsrChanges:
         topics: dict[str, TopicImage] = {}
         states = [paths.partition_state(*key) for key in keys]
         found_states = self._context.store.get_many(states)
-        for (name, index), path, found in zip(keys, states, found_states, strict=True):
+        for (name, index), path, node in zip(keys, states, found_states, strict=True):
             topic = topics.get(name) or self._context.image.topic(name)
             before = None if topic is None else topic.partitions.get(index)
-            if (
-                topic is None
-                or before is None
-                or found is None
-                or found.stat.version <= before.partition_epoch
-            ):
+            if topic is None or before is None or node is None or node.stat.version <= before.partition_epoch:
                 continue
             try:
-                state = nodes.decode_partition_state(path, found.data)
+                state = nodes.decode_partition_state(path, node.data)
             except NodeFormatError as error:
                 logger.warning("a changed in-sync set cannot be read: %s", error)
                 continue
-            after = PartitionImage.of(before.assignment, state, found.stat.version)
+            after = PartitionImage.of(before.assignment, state, node.stat.version)
             topics[name] = topic._replace(partitions={**topic.partitions, index: after})
         return topics

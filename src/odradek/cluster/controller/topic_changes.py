@@ -130,14 +130,14 @@ class TopicChanges:
     def _nodes_changed(self, names: Sequence[str]) -> None:
         """Take over partitions that were added to these topics, and put back ids that were left out."""
         context, grown = self._context, False
-        for name, found in zip(names, self._read(names), strict=True):
+        for name, stored in zip(names, self._read(names), strict=True):
             topic = context.image.topics.get(name)
             # A topic that is gone, or being deleted, is followed by the names and the marks.
-            if topic is None or found is None or name in context.image.marked:
+            if topic is None or stored is None or name in context.image.marked:
                 continue
             path = paths.topic(name)
             try:
-                node = nodes.decode_topic(path, found.data)
+                node = nodes.decode_topic(path, stored.data)
                 if node.topic_id not in {topic.topic_id, ZERO_UUID}:
                     continue  # another topic of that name: who follows the names will see
                 added = {
@@ -151,7 +151,7 @@ class TopicChanges:
             writes: tuple[Write, ...] = ()
             if node.topic_id != topic.topic_id and context.has_topic_ids:
                 whole = TopicNode(node.partitions, topic.topic_id)
-                writes = (SetData(path, encode_topic(whole), found.stat.version),)
+                writes = (SetData(path, encode_topic(whole), stored.stat.version),)
             if added or writes:
                 after = topic._replace(partitions={**topic.partitions, **added})
                 self._writer.commit(Decision(writes, ClusterDelta(topics={name: after} if added else {})))
@@ -175,12 +175,12 @@ class TopicChanges:
     def _give_ids_to(self, names: Sequence[str]) -> dict[str, bytes]:
         """Write ids into the nodes of these topics that have none; returns all that they have now."""
         given: dict[str, bytes] = {}
-        for name, found in zip(names, self._read(names), strict=True):
-            if found is None:
+        for name, stored in zip(names, self._read(names), strict=True):
+            if stored is None:
                 continue
             path = paths.topic(name)
             try:
-                node = nodes.decode_topic(path, found.data)
+                node = nodes.decode_topic(path, stored.data)
             except NodeFormatError as error:
                 self._reader.leave_out(error)
                 continue
@@ -188,5 +188,5 @@ class TopicChanges:
             if node.topic_id == ZERO_UUID:
                 given[name] = self._context.new_topic_id()
                 whole = node._replace(topic_id=given[name])
-                self._writer.commit(Decision((SetData(path, encode_topic(whole), found.stat.version),)))
+                self._writer.commit(Decision((SetData(path, encode_topic(whole), stored.stat.version),)))
         return given

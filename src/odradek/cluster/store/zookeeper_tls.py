@@ -37,5 +37,9 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def select(self, readable: Any, *others: Any) -> Any:
         """Wait, unless decrypted bytes are here already."""
-        ready = [one for one in readable if isinstance(one, ssl.SSLSocket) and one.pending()]
+        ready = [
+            readable_socket
+            for readable_socket in readable
+            if isinstance(readable_socket, ssl.SSLSocket) and readable_socket.pending()
+        ]
         return (ready, [], []) if ready else super().select(readable, *others)
