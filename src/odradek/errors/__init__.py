@@ -23,9 +23,9 @@ if not TYPE_CHECKING:  # or type checkers would take any name for an error
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from odradek.errors import exceptions
 
-        found: type[KafkaError] = getattr(exceptions, name)
-        globals()[name] = found
-        return found
+        error_class: type[KafkaError] = getattr(exceptions, name)
+        globals()[name] = error_class
+        return error_class
 
 
 def error_for(code: int, message: str | None = None) -> KafkaError:

@@ -365,30 +365,30 @@ class Cluster(InBlock):
         """End a broker's session with the metadata store, which it has not heard of yet."""
         self.brokers[broker_id].expire()
 
-    def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
+    def cut(self, broker_id: int, other: int, *, one_way: bool = False) -> None:
         """Let nothing through between two brokers: what is asked gets no answer.
 
         Args:
-            one, other: their ids.
-            one_way: only what `one` asks of `other` is lost.
+            broker_id, other: their ids.
+            one_way: only what `broker_id` asks of `other` is lost.
         """
-        self._cuts.add((one, other))
+        self._cuts.add((broker_id, other))
         if not one_way:
-            self._cuts.add((other, one))
+            self._cuts.add((other, broker_id))
 
-    def refuse(self, one: int, other: int) -> None:
+    def refuse(self, broker_id: int, other: int) -> None:
         """Refuse a broker the connections of another one, as a packet filter does. Those open now break.
 
         Args:
-            one: who wants to connect.
-            other: who refuses, or whose packet filter does; it lives, and may connect to `one`.
+            broker_id: who wants to connect.
+            other: who refuses, or whose packet filter does; it lives, and may connect to `broker_id`.
         """
-        self._refusing.add((one, other))
-        self.brokers[one].break_off(other)
+        self._refusing.add((broker_id, other))
+        self.brokers[broker_id].break_off(other)
 
-    def refusals(self, one: int, other: int) -> int:
-        """Return how often `one` has been refused since `refuse`."""
-        return self._refusals[one, other]
+    def refusals(self, broker_id: int, other: int) -> int:
+        """Return how often `broker_id` has been refused since `refuse`."""
+        return self._refusals[broker_id, other]
 
     def isolate(self, broker_id: int) -> None:
         """Cut a broker off from all others, and from the metadata store: its session ends after a while."""
@@ -405,15 +405,15 @@ class Cluster(InBlock):
         for member in self.brokers:
             member.cut_off(False)
 
-    def is_cut(self, one: int, other: int) -> bool:
-        """Return whether what `one` asks of `other` is lost now."""
-        return (one, other) in self._cuts
+    def is_cut(self, broker_id: int, other: int) -> bool:
+        """Return whether what `broker_id` asks of `other` is lost now."""
+        return (broker_id, other) in self._cuts
 
-    def is_refused(self, one: int, other: int) -> bool:
-        """Return whether `other` refuses what `one` asks now; it is counted."""
-        if (one, other) not in self._refusing:
+    def is_refused(self, broker_id: int, other: int) -> bool:
+        """Return whether `other` refuses what `broker_id` asks now; it is counted."""
+        if (broker_id, other) not in self._refusing:
             return False
-        self._refusals[one, other] += 1
+        self._refusals[broker_id, other] += 1
         return True
 
 

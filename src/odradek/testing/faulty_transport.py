@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class Faults(Protocol):
     """The faults between two brokers, by their ids: `odradek.testing.cluster.Cluster`."""
 
-    def is_cut(self, one: int, other: int) -> bool:
-        """Return whether what `one` asks of `other` is lost now."""
+    def is_cut(self, broker_id: int, other: int) -> bool:
+        """Return whether what `broker_id` asks of `other` is lost now."""
         ...
 
-    def is_refused(self, one: int, other: int) -> bool:
-        """Return whether `other` refuses what `one` asks now."""
+    def is_refused(self, broker_id: int, other: int) -> bool:
+        """Return whether `other` refuses what `broker_id` asks now."""
         ...
 
 

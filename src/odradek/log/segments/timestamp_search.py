@@ -30,7 +30,7 @@ class OffsetForTimestamp(NamedTuple):
 class Searched(NamedTuple):
     """The result of a search in a batch, and how many bytes of records were looked at."""
 
-    found: OffsetForTimestamp | None
+    offset_for_timestamp: OffsetForTimestamp | None
     unpacked_bytes: int
 
 
@@ -59,7 +59,7 @@ class Candidate(NamedTuple):
         Raises:
             KafkaError: the batch does not unpack.
         """
-        return self.search_and_count().found
+        return self.search_and_count().offset_for_timestamp
 
     def search_and_count(self) -> Searched:
         """As `search`, with what that took."""

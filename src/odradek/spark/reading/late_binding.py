@@ -124,24 +124,24 @@ def partitions_may_come(options: SourceOptions) -> bool:
     return any(offset == LATEST for offset in options.end.offsets.values())
 
 
-def bound(piece: OffsetRange, binding: Binding, found: Found) -> OffsetRange:
+def bound(piece: OffsetRange, binding: Binding, partition: Found) -> OffsetRange:
     """Return what is to be read of `piece` as its partition is now; it may be empty."""
-    made_again = bool(piece.topic_id and found.topic_id and piece.topic_id != found.topic_id)
+    made_again = bool(piece.topic_id and partition.topic_id and piece.topic_id != partition.topic_id)
     start, end = piece.start, piece.end
     if binding.from_beginning:
-        start = found.begin if binding.first and made_again else max(start, found.begin)
-    if binding.to_end and found.end is not None:
+        start = partition.begin if binding.first and made_again else max(start, partition.begin)
+    if binding.to_end and partition.end is not None:
         if not binding.last:
-            end = min(end, found.end) if made_again else end
+            end = min(end, partition.end) if made_again else end
         elif made_again or binding.end_time_ms is not None:
-            end = found.end
+            end = partition.end
         elif not binding.cut_at_end:
             # Whoever is asked may not know the newest end yet; the planner knew an older one.
-            end = max(end, found.end)
+            end = max(end, partition.end)
     if binding.from_beginning:
         # All of it was deleted.
         start = min(start, end)
-    return replace(piece, start=start, end=end, topic_id=found.topic_id or piece.topic_id)
+    return replace(piece, start=start, end=end, topic_id=partition.topic_id or piece.topic_id)
 
 
 def ranges_now(

@@ -52,9 +52,9 @@ class Times(Protocol):
 def cut_and_tell(ranges: list[OffsetRange], where: Where, times: Times) -> list[OffsetRange]:
     """Return `cut`'s result, and write a line about it for whoever runs the query."""
     left = cut(ranges, where, times)
-    read, all_ = sum(r.size for r in left), sum(r.size for r in ranges)
+    read, total = sum(r.size for r in left), sum(r.size for r in ranges)
     _tell(
-        f"read {shown(read)} of {shown(all_)} offsets, {len(left)} of {len(ranges)} partitions: {where.text}"
+        f"read {shown(read)} of {shown(total)} offsets, {len(left)} of {len(ranges)} partitions: {where.text}"
     )
     return left
 
