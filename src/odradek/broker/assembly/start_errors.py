@@ -29,5 +29,5 @@ def start_errors() -> Iterator[None]:
     except (DataDirectoryError, StoreError, AddressInUse, ConfigError) as error:
         raise StartError(str(error)) from error
     except OSError as error:
-        what = error.filename or "a file or folder"
-        raise StartError(f"{what} cannot be used: {error.strerror or error}. Nothing was started.") from error
+        path = error.filename or "a file or folder"
+        raise StartError(f"{path} cannot be used: {error.strerror or error}. Nothing was started.") from error

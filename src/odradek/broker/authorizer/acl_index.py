@@ -203,10 +203,11 @@ class AclIndex:
         for entries in self._of_resource(resource_type, name):
             any_found = True
             for name_or_all in principals:
-                for rule_host, what, permission, decision in entries.by_principal.get(name_or_all, ()):
+                rules = entries.by_principal.get(name_or_all, ())
+                for rule_host, rule_operation, permission, decision in rules:
                     if rule_host not in (WILDCARD, host):
                         continue
-                    is_it = what in (operation, AclOperation.ALL)
+                    is_it = rule_operation in (operation, AclOperation.ALL)
                     if permission == AclPermissionType.DENY:
                         # Denying implies nothing, and no rule that allows is looked for any more.
                         if is_it:
@@ -214,7 +215,7 @@ class AclIndex:
                     elif (
                         allowed is None
                         and permission == AclPermissionType.ALLOW
-                        and (is_it or (allowing is not None and what in allowing))
+                        and (is_it or (allowing is not None and rule_operation in allowing))
                     ):
                         allowed = decision
         if allowed is not None:
@@ -245,10 +246,11 @@ class AclIndex:
 
         def names(pattern_type: PatternType, permission: AclPermissionType) -> set[str]:
             resources: set[str] = set()
-            for who in {principal, WILDCARD_PRINCIPAL}:
-                for where in {host, WILDCARD}:
-                    for what in (operation, AclOperation.ALL):
-                        some = self._names.get((resource_type, pattern_type, who, where, what, permission))
+            for entry_principal in {principal, WILDCARD_PRINCIPAL}:
+                for entry_host in {host, WILDCARD}:
+                    for entry_operation in (operation, AclOperation.ALL):
+                        entry = (entry_principal, entry_host, entry_operation, permission)
+                        some = self._names.get((resource_type, pattern_type, *entry))
                         if some:
                             resources |= some
             return resources

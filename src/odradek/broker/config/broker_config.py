@@ -305,10 +305,10 @@ class BrokerConfig(ConfigAttributes):
 
     def _check_logs(self) -> None:
         defaults = self.topic_defaults()
-        for name, least, told in _LEAST_AGES:
+        for name, least, label in _LEAST_AGES:
             age = defaults[name]
             if isinstance(age, int) and age < least:
-                raise ConfigError(f"{told} must be greater than or equal to {least}")
+                raise ConfigError(f"{label} must be greater than or equal to {least}")
         retention = defaults["retention.ms"]
         if isinstance(retention, int) and retention < 1 and retention != -1:
             raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")

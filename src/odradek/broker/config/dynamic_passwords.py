@@ -78,10 +78,10 @@ class DynamicPasswords:
         Raises:
             ConfigError: there is no secret, or the algorithms are not known here.
         """
-        made: dict[str, str] = {}
+        encoded: dict[str, str] = {}
         for name, value in configs.items():
             if not _is_password(name):
-                made[name] = value
+                encoded[name] = value
                 continue
             text = present.get(name)
             if text is None or self._known.get(text) != value:
@@ -89,8 +89,8 @@ class DynamicPasswords:
                 assert self._encoder is not None
                 text = self._encoder.encode(value)
                 self._remember(text, value)
-            made[name] = text
-        return made
+            encoded[name] = text
+        return encoded
 
     def _remember(self, text: str, password: str) -> None:
         if len(self._known) >= _MOST_KNOWN:

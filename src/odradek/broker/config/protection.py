@@ -155,9 +155,9 @@ def check_promises(config: BrokerConfig) -> list[Unkept]:
     reasons: dict[str, list[str]] = {}
     for name, instead in unkept:
         reasons.setdefault(instead, []).append(name)
-    told = "; ".join(f"{', '.join(names)} ({instead})" for instead, names in reasons.items())
+    complaints = "; ".join(f"{', '.join(names)} ({instead})" for instead, names in reasons.items())
     raise ConfigError(
-        f"these configs ask for what is not there yet: {told}. "
+        f"these configs ask for what is not there yet: {complaints}. "
         f"Remove them, or say with --insecure ({INSECURE}=true) that the broker may do without. "
         "Nothing was started."
     )

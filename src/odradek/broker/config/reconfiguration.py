@@ -96,22 +96,22 @@ def _usable_layers(config: BrokerConfig, default: Layer, own: Layer) -> tuple[La
     if _problem(config, layers) is None:
         return *layers, refused
     # Some are only valid together, so each gets another turn when one more is in.
-    taken: tuple[dict[str, str], dict[str, str]] = {}, {}
+    valid: tuple[dict[str, str], dict[str, str]] = {}, {}
     waiting = [(at, name) for at in (0, 1) for name in sorted(layers[at])]
     goes_on = True
     while goes_on:
         goes_on = False
         for at, name in list(waiting):
-            taken[at][name] = layers[at][name]
-            problem = _problem(config, taken)
+            valid[at][name] = layers[at][name]
+            problem = _problem(config, valid)
             if problem is None:
                 waiting.remove((at, name))
                 refused.pop(name, None)
                 goes_on = True
             else:
-                del taken[at][name]
+                del valid[at][name]
                 refused[name] = problem
-    return *taken, refused
+    return *valid, refused
 
 
 def _valid_alone(

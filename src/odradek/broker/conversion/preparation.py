@@ -124,8 +124,8 @@ class Preparation:
         """Look again at what its topic's configs have made obsolete meanwhile; then return `end`."""
         while True:
             for partition, key, records in looked:
-                made = self.prepared.get(key)
-                if isinstance(made, Prepared) and not partition.log.is_current(made):
+                prepared = self.prepared.get(key)
+                if isinstance(prepared, Prepared) and not partition.log.is_current(prepared):
                     yield from self._look(partition, key, records)
                     break
             else:
@@ -184,11 +184,11 @@ class Preparation:
             )
         )
         self._room = QUICK_UNPACKED_BYTES
-        made = done.outcome
-        self.prepared[key] = made
-        if not isinstance(made, Prepared):
+        outcome = done.outcome
+        self.prepared[key] = outcome
+        if not isinstance(outcome, Prepared):
             return 0
-        return len(made.records) + (len(made.placed.records) if made.placed is not None else 0)
+        return len(outcome.records) + (len(outcome.placed.records) if outcome.placed is not None else 0)
 
 
 def _look_in_a_thread(

@@ -51,8 +51,8 @@ def _refuse(context: RequestContext, group_id: str) -> DescribedGroup:
         shard = coordinator.runtime.shard(coordinator.partition_of(group_id))
     except KafkaError as error:
         return _failed(group_id, error.code)
-    what = "is not a consumer group" if group_id in shard.groups else "not found"
-    return _failed(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
+    reason = "is not a consumer group" if group_id in shard.groups else "not found"
+    return _failed(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
 
 def _failed(group_id: str, error: ErrorCode, message: str | None = None) -> DescribedGroup:

@@ -126,10 +126,10 @@ def update_metadata(
     error = _check_authorized(context, request.controller_id)
     state_changes = context.broker.state_changes
     if not error and state_changes is not None:
-        taken = state_changes.update_metadata(request, context.api_version)
-        if isinstance(taken, asyncio.Future):
-            return promised(then(taken, update_metadata_response))
-        error = taken
+        outcome = state_changes.update_metadata(request, context.api_version)
+        if isinstance(outcome, asyncio.Future):
+            return promised(then(outcome, update_metadata_response))
+        error = outcome
     elif not error:
         error = _check_sender(context, request)
     return update_metadata_response(error)

@@ -167,8 +167,8 @@ def _sort_out(
                 name, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
             )
         elif times[name] > 1:
-            told = "Found multiple entries for this topic." if with_zookeeper else "Duplicate topic name."
-            results[name] = _failed(name, ErrorCode.INVALID_REQUEST, told)
+            message = "Found multiple entries for this topic." if with_zookeeper else "Duplicate topic name."
+            results[name] = _failed(name, ErrorCode.INVALID_REQUEST, message)
         elif not may_create_any and not context.authorize(Operation.CREATE, topic_resource(name)):
             results[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
         elif not with_zookeeper and (twice := _assigned_twice(topic)) is not None:

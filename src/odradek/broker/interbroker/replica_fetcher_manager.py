@@ -155,12 +155,12 @@ class _Running:
         steps = self.fetcher.take(answered.result(), self._clock.now_ms(), self._clock.monotonic_ms())
         # Nothing is asked before all is taken: the next fetch says from where, and so what is here.
         try:
-            taken = self._slicer.run(steps)
+            outcome = self._slicer.run(steps)
         except Exception as failure:
             self._go_on(failure)
             return
-        if isinstance(taken, asyncio.Future):
-            taken.add_done_callback(self._taken)
+        if isinstance(outcome, asyncio.Future):
+            outcome.add_done_callback(self._taken)
         else:
             self._go_on(None)
 

@@ -50,15 +50,15 @@ class InterBrokerTls:
             return None
         settings = ListenerSsl.of(self._config(), listener, protocol)
         stamps = stamps_of(settings.configs)
-        made = self._made.get(listener)
-        if made is not None and made.settings == settings and made.stamps == stamps:
-            return made.context
+        current = self._made.get(listener)
+        if current is not None and current.settings == settings and current.stamps == stamps:
+            return current.context
         try:
             context = client_context(settings.configs)
         except TlsConfigError:
-            if made is None:
+            if current is None:
                 raise
             # As the listener does: what cannot be read yet is told there, and what there was still holds.
-            return made.context
+            return current.context
         self._made[listener] = _Made(settings, stamps, context)
         return context

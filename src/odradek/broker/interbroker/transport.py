@@ -322,8 +322,8 @@ class _Wire(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.BaseProtocol`."""
         # uvloop's transports are transports without being subclasses.
-        self._transport = made = cast(asyncio.Transport, transport)
-        self._writelines = gathering_write(made)
+        self._transport = opened = cast(asyncio.Transport, transport)
+        self._writelines = gathering_write(opened)
 
     @property
     def is_due(self) -> bool:

@@ -204,10 +204,10 @@ class LoneMembership:
             return changes.stop_replicas(request, version)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if isinstance(request, UpdateMetadataRequest):
-            taken = changes.update_metadata(request, version)
-            if isinstance(taken, asyncio.Future):
-                return then(taken, update_metadata_response)
-            future.set_result(update_metadata_response(taken))
+            outcome = changes.update_metadata(request, version)
+            if isinstance(outcome, asyncio.Future):
+                return then(outcome, update_metadata_response)
+            future.set_result(update_metadata_response(outcome))
         else:
             future.set_exception(ChannelBroken("there is no other broker"))
         return future

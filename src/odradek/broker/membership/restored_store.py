@@ -67,8 +67,8 @@ def known(logs: LogManager, replicas: ReplicaManager, controller_epoch: int = 0)
 
     def epoch_of(log: PartitionLog) -> KnownEpoch:
         replica = replicas.find(log.topic, log.partition)
-        told = NO_EPOCH if replica is None else replica.leader_epoch
-        return KnownEpoch(max(log.epochs.latest, told), log.topic_id)
+        leader_epoch = NO_EPOCH if replica is None else replica.leader_epoch
+        return KnownEpoch(max(log.epochs.latest, leader_epoch), log.topic_id)
 
     return Known(
         {(log.topic, log.partition): epoch_of(log) for log in logs.all()},

@@ -102,10 +102,10 @@ class ControllerThread:
             return
         self._in_loop(change)
         if self._until_told is not None:
-            told = self._in_turn = asyncio.run_coroutine_threadsafe(self._until_told(), self._loop)
+            publication = self._in_turn = asyncio.run_coroutine_threadsafe(self._until_told(), self._loop)
             if self._stopped:
-                told.cancel()
-            told.result()
+                publication.cancel()
+            publication.result()
 
     def _in_loop(self, work: Callable[[], Result]) -> Result:
         """Run `work` in the loop's thread, in a turn of its own, and wait for it here."""

@@ -88,18 +88,18 @@ class TopicDescriptions:
             partitions.append(_partition(image, index, partition, listener, version, offline.get(index, ())))
             if len(partitions) % AT_ONCE == 0:
                 yield
-        made = tuple(partitions)
+        descriptions = tuple(partitions)
         if image is self._image is self._metadata.image and offline_replicas is self._offline:
-            self._keep((topic.name, listener, _codes_of(version)), made)
-        return made
+            self._keep((topic.name, listener, _codes_of(version)), descriptions)
+        return descriptions
 
-    def _keep(self, key: tuple[str, str, int], made: Partitions) -> None:
-        if len(made) > MAX_PARTITIONS or key in self._kept:
+    def _keep(self, key: tuple[str, str, int], descriptions: Partitions) -> None:
+        if len(descriptions) > MAX_PARTITIONS or key in self._kept:
             return
-        if self._count + len(made) > MAX_PARTITIONS:
+        if self._count + len(descriptions) > MAX_PARTITIONS:
             self._forget()
-        self._kept[key] = made
-        self._count += len(made)
+        self._kept[key] = descriptions
+        self._count += len(descriptions)
 
     def _forget(self) -> None:
         self._kept.clear()

@@ -503,21 +503,21 @@ class Dispatcher:
             raise error
         if handler.error_response is not None:
             refused = Refused(exchange.request, context.api_version, code, message)
-            told = error_in_steps(handler.error_response, refused)
-            if is_in_steps(told):
-                return self._told_in_steps(context, told)
-            if told is None:
+            response = error_in_steps(handler.error_response, refused)
+            if is_in_steps(response):
+                return self._told_in_steps(context, response)
+            if response is None:
                 # A producer with acks=0 gets no response: it sees the connection closed, as in Kafka's
                 # `KafkaApis.handleProduceRequest`, and looks its metadata up again.
                 context.close_connection = True
-            return told
+            return response
         # Most responses have an error for all of it; without one, or a function that makes the response,
         # there is no way to say what is wrong.
-        made: Any = response_class(handler.api_key)
-        if "error_code" in made.__slots__:
-            refusal: Any = made()
+        response_type: Any = response_class(handler.api_key)
+        if "error_code" in response_type.__slots__:
+            refusal: Any = response_type()
             refusal.error_code = int(code)
-            if message and "error_message" in made.__slots__:
+            if message and "error_message" in response_type.__slots__:
                 refusal.error_message = message
             whole: Struct = refusal
             return whole
@@ -526,10 +526,10 @@ class Dispatcher:
 
     @staticmethod
     def _told_in_steps(context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
-        told = yield from steps
-        if told is None:
+        response = yield from steps
+        if response is None:
             context.close_connection = True
-        return told
+        return response
 
     @staticmethod
     def _encode(route: _Route, context: RequestContext, response: Any) -> Buffers:

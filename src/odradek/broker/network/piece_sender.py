@@ -83,14 +83,14 @@ class PieceSender:
         """Write until the transport holds enough. Whether the connection goes on."""
         transport, parts = self._transport, self._parts
         try:
-            made = True
-            while made and parts and transport.get_write_buffer_size() <= ENOUGH_BYTES:
+            has_piece = True
+            while has_piece and parts and transport.get_write_buffer_size() <= ENOUGH_BYTES:
                 pieces: list[Any] = []
                 size = 0
                 while parts and size < PIECE_BYTES:
                     piece = self._next_piece()
-                    made = piece is not None
-                    if not made:
+                    has_piece = piece is not None
+                    if not has_piece:
                         break
                     pieces.append(piece)
                     size += len(piece)

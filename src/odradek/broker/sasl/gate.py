@@ -222,8 +222,8 @@ class SaslGate:
             answer = self._listener.dispatcher.dispatch(peer, frame, later)
             # After UNSUPPORTED_VERSION the client asks once more, in a version that it was told.
             if answer is not None and answer.buffers is not None:
-                told = b"".join(answer.buffers)
-                if told[_ERROR_AT : _ERROR_AT + 2] == b"\0\0":
+                response = b"".join(answer.buffers)
+                if response[_ERROR_AT : _ERROR_AT + 2] == b"\0\0":
                     authenticator.versions_told()
             return answer
         try:

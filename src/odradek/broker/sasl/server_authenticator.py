@@ -182,11 +182,11 @@ class Authenticator:
             why = getattr(server, "why", "")
             return self._refuse(step.header, str(outcome), why or str(outcome))
         if isinstance(outcome, Exception):
-            what = "authentication" if before is None else "re-authentication"
-            told = f"Authentication failed during {what} due to invalid credentials with SASL mechanism "
+            stage = "authentication" if before is None else "re-authentication"
+            message = f"Authentication failed during {stage} due to invalid credentials with SASL mechanism "
             # Whatever is unforeseen is told as a type only: its text may be what the client has sent.
             why = str(outcome) if isinstance(outcome, SaslError) else type(outcome).__name__
-            return self._refuse(step.header, told + self.mechanism, why)
+            return self._refuse(step.header, message + self.mechanism, why)
         if not server.is_complete:
             return self._answer(step.header, outcome, 0)
         if before is not None and before.user != server.user:
@@ -217,13 +217,13 @@ class Authenticator:
         )
         return encode_response(ApiKey.SASL_AUTHENTICATE, header.api_version, header.correlation_id, answer)
 
-    def _refuse(self, header: RequestHeader | None, told: str, why: str = "") -> Buffers:
-        """Fail; the answer says `told`, the log `why`. To bare frames there is no answer."""
-        self._fail(why or told)
+    def _refuse(self, header: RequestHeader | None, message: str, why: str = "") -> Buffers:
+        """Fail; the answer says `message`, the log `why`. To bare frames there is no answer."""
+        self._fail(why or message)
         if header is None:
             return []
         answer = SaslAuthenticateResponse(
-            error_code=int(ErrorCode.SASL_AUTHENTICATION_FAILED), error_message=told, auth_bytes=b""
+            error_code=int(ErrorCode.SASL_AUTHENTICATION_FAILED), error_message=message, auth_bytes=b""
         )
         return encode_response(ApiKey.SASL_AUTHENTICATE, header.api_version, header.correlation_id, answer)
 

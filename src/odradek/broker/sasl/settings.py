@@ -164,11 +164,11 @@ def _kerberos_maker(listener: str, module: LoginModule, rules: str) -> Callable[
             f"listener {listener}: GSSAPI needs a keyTab and a principal with its realm in the login module"
         )
     try:
-        made = PrincipalRules(_split_rules(rules), principal.rpartition("@")[2])
+        principal_rules = PrincipalRules(_split_rules(rules), principal.rpartition("@")[2])
         credentials = accepting_credentials(principal, keytab)
     except SaslError as error:
         raise ConfigError(f"listener {listener}: {error}") from error
-    return lambda: GssapiServer(credentials, made)
+    return lambda: GssapiServer(credentials, principal_rules)
 
 
 def _split_rules(text: str) -> list[str]:

@@ -136,13 +136,13 @@ class Moving:
         """Kafka's `byte-rate` of `AlterLogDirsReplication`: bytes a second that are copied."""
         return self._copied.per_second(1000 * self._loop.time())
 
-    def _end(self, move: Move, what: str, failure: Exception | None) -> None:
+    def _end(self, move: Move, outcome: str, failure: Exception | None) -> None:
         self._running -= 1
         self._logs.moves.end(move)
         say = logger.info if failure is None else logger.error
         say(
             "%s topic=%s partition=%d to=%s%s",
-            what,
+            outcome,
             *move.key,
             move.parent,
             f": {failure}" if failure else "",
