@@ -354,10 +354,10 @@ class BlockingConnection:
         # A fetch is held back at the client's wish (`may_wait_ms`): that is no silence.
         if silent_ms < self.patience_ms - SILENCE_MS + MUTE_MS:
             return
-        what, why = silent(self.address), f"nothing has come for {silent_ms / 1000:.0f} s"
+        symptom, why = silent(self.address), f"nothing has come for {silent_ms / 1000:.0f} s"
         if self.state.versions is None:
-            what, why = unreachable(self.address), mute_hint(silent_ms, self._config.security.protocol)
-        self._outages.failed(what, why, now_ms())
+            symptom, why = unreachable(self.address), mute_hint(silent_ms, self._config.security.protocol)
+        self._outages.failed(symptom, why, now_ms())
 
     def _give_up_if_dead(self, silent_ms: float) -> None:
         if self.is_dead is not None and self.is_dead():
@@ -497,7 +497,7 @@ class BlockingCluster:
             KafkaError: as `BlockingConnection.open`.
         """
         self.check_usable()
-        what, address = unreachable(f"{host}:{port}"), f"{host}:{port}"
+        symptom, address = unreachable(f"{host}:{port}"), f"{host}:{port}"
         try:
             connection = BlockingConnection.open(
                 host,
@@ -510,9 +510,9 @@ class BlockingCluster:
             )
         except OdradekError as problem:
             if not self.closed:
-                self._outages.failed(what, without_address(problem, address), now_ms())
+                self._outages.failed(symptom, without_address(problem, address), now_ms())
             raise
-        self._outages.ended(what, now_ms())
+        self._outages.ended(symptom, now_ms())
         # Closed meanwhile, by another thread or a signal's handler, which did not know of the connection.
         if self.closed:
             connection.close()
@@ -594,9 +594,9 @@ class BlockingCluster:
         expected = names if asks_for_all(names, version, self._allow_auto_create) else None
         self.metadata.update(connection.receive()[1], replace_all=names is None, expected=expected or ())
 
-    def retrying(self, what: str) -> Retrying:
+    def retrying(self, action: str) -> Retrying:
         """Return what bounds a step that is tried again; see `Retrying`."""
-        return Retrying(self.config, what, self.hopeless, self.check_usable)
+        return Retrying(self.config, action, self.hopeless, self.check_usable)
 
     def ensure_topic(self, topic: str) -> list[int]:
         """Return the partitions of a topic, ascending.
@@ -654,17 +654,17 @@ class Retrying:
     def __init__(
         self,
         config: CommonConfig,
-        what: str,
+        action: str,
         hopeless: Callable[[OdradekError, float], bool],
         check_usable: Callable[[], None],
     ) -> None:
         self._config = config
         self._check_usable = check_usable
-        self._what = what
+        self._action = action
         self._hopeless = hopeless
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._outages = Outages(config.client_id)
-        self._no_progress = f"{what} makes no progress"
+        self._no_progress = f"{action} makes no progress"
         self.progress()
 
     def progress(self) -> None:
@@ -696,7 +696,7 @@ class Retrying:
             raise problem
         if now_ms() + delay > self._deadline:
             raise ClientTimeoutError(
-                f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {problem}"
+                f"{self._action}: no progress within {self._config.default_api_timeout_ms} ms: {problem}"
             ) from problem
         time.sleep(delay / 1000)
 
@@ -721,5 +721,5 @@ class Retrying:
         """
         if self.over:
             raise ClientTimeoutError(
-                f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {why}"
+                f"{self._action}: no progress within {self._config.default_api_timeout_ms} ms: {why}"
             )

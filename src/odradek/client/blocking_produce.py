@@ -314,17 +314,17 @@ class _Pauses:
         self._failures: dict[int, int] = {}
         self._until_ms: dict[int, float] = {}
 
-    def until_ms(self, what: int = 0) -> float:
+    def until_ms(self, node_id: int = 0) -> float:
         """Return when the next try may be."""
-        return self._until_ms.get(what, 0.0)
+        return self._until_ms.get(node_id, 0.0)
 
-    def failed(self, what: int = 0) -> float:
+    def failed(self, node_id: int = 0) -> float:
         """It was tried in vain. Returns when the next try may be."""
-        self._failures[what] = self._failures.get(what, 0) + 1
-        self._until_ms[what] = now_ms() + self._backoff.delay_ms(self._failures[what])
-        return self._until_ms[what]
+        self._failures[node_id] = self._failures.get(node_id, 0) + 1
+        self._until_ms[node_id] = now_ms() + self._backoff.delay_ms(self._failures[node_id])
+        return self._until_ms[node_id]
 
-    def over(self, what: int = 0) -> None:
+    def over(self, node_id: int = 0) -> None:
         """It was not in vain."""
-        self._failures.pop(what, None)
-        self._until_ms.pop(what, None)
+        self._failures.pop(node_id, None)
+        self._until_ms.pop(node_id, None)

@@ -144,9 +144,9 @@ class Fetching:
                 except KafkaError:
                     # The next round meets it again, when what has come is handed out.
                     self._drop_connections()
-                for answer, taken in zip(answers, ready, strict=True):
-                    if taken is not None:
-                        for rows in self._decode(taken, answer.data):
+                for answer, reading in zip(answers, ready, strict=True):
+                    if reading is not None:
+                        for rows in self._decode(reading, answer.data):
                             handed_out = True
                             yield rows
                 for rows in self._rest_of_cut_short():
@@ -402,13 +402,13 @@ class Fetching:
         Args:
             first, last: what the log holds now.
         """
-        what = f"offset {reading.fetch_offset} of the range up to {reading.end} is not in the log"
+        reason = f"offset {reading.fetch_offset} of the range up to {reading.end} is not in the log"
         if reading.fail_on_data_loss:
             raise PartitionLostError(
-                f"{reading.tp}: {what}, which now holds {first} to {last}: records were deleted, the topic "
+                f"{reading.tp}: {reason}, which now holds {first} to {last}: records were deleted, the topic "
                 "was made anew, or the range was to end where nothing has been written"
             )
-        logger.warning("%s: %s, which now holds %d to %d; it is skipped", reading.tp, what, first, last)
+        logger.warning("%s: %s, which now holds %d to %d; it is skipped", reading.tp, reason, first, last)
         self._retrying.progress()
         assert reading.decoder is not None
         if reading.fetch_offset < first < reading.end:

@@ -150,9 +150,9 @@ def look_up_offsets(
     cluster: BlockingCluster,
     isolation: int,
     timestamps: Mapping[tuple[str, int], int],
-    taken: Callable[[Any], T],
+    take: Callable[[Any], T],
 ) -> dict[tuple[str, int], T]:
-    """Return what is `taken` of the answer about each partition to a ListOffsets for a time.
+    """Return what `take` makes of the answer about each partition to a ListOffsets for a time.
 
     Raises:
         UnknownTopicOrPartitionError: a partition does not exist.
@@ -164,7 +164,7 @@ def look_up_offsets(
     check_partitions(cluster, wanted)
     while left := {tp: ts for tp, ts in wanted.items() if tp not in results}:
         try:
-            _ask_offsets(cluster, isolation, left, results, taken)
+            _ask_offsets(cluster, isolation, left, results, take)
         except KafkaError as problem:
             retrying.failed(problem)
             look_again(cluster, left)
@@ -194,7 +194,7 @@ def _ask_offsets(
     isolation: int,
     left: Mapping[TopicPartition, int],
     results: dict[tuple[str, int], T],
-    taken: Callable[[Any], T],
+    take: Callable[[Any], T],
 ) -> None:
     by_node: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in left.items():
@@ -207,15 +207,17 @@ def _ask_offsets(
         response = cluster.connection(node).call(
             list_offsets_request(part, isolation), at_least=list_offsets_floor(part.values(), isolation)
         )
-        told = {TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
-        for tp, answer in told.items():
+        results_of_node = {
+            TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions
+        }
+        for tp, answer in results_of_node.items():
             if answer.error_code:
                 code = to_code(answer.error_code)
                 problem = error_for(code, f"{tp}: {code.message}")
             else:
-                results[tp] = taken(answer)
+                results[tp] = take(answer)
         # Asked for again, what an answer leaves out would be asked for without end.
-        problem = problem or next(iter(left_out(part, told).values()), None)
+        problem = problem or next(iter(left_out(part, results_of_node).values()), None)
     if problem is not None:
         raise problem
 

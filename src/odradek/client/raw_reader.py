@@ -294,8 +294,8 @@ class RawReader:
         topics = self._with_retries("topics", lambda: look_up_topics(self._cluster, None, internal=internal))
         return {name: list(topic.partitions) for name, topic in topics.items() if not topic.error}
 
-    def _with_retries(self, what: str, step: Callable[[], T]) -> T:
-        retrying = self._cluster.retrying(what)
+    def _with_retries(self, action: str, step: Callable[[], T]) -> T:
+        retrying = self._cluster.retrying(action)
         while True:
             try:
                 return step()

@@ -78,7 +78,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     return len(required) == 2
 
 
-def to_bytes(serialize: Serialize | None, topic: str, value: Any, what: str) -> Any:
+def to_bytes(serialize: Serialize | None, topic: str, value: Any, part: str) -> Any:
     """Serialize a key or value.
 
     Raises:
@@ -89,7 +89,7 @@ def to_bytes(serialize: Serialize | None, topic: str, value: Any, what: str) -> 
             value = serialize(topic, value)
         except Exception as problem:
             raise SerializationError(
-                f"the {what} for topic {topic!r} cannot be serialized: {problem}"
+                f"the {part} for topic {topic!r} cannot be serialized: {problem}"
             ) from problem
     if value is None or isinstance(value, bytes):
         return value
@@ -98,6 +98,6 @@ def to_bytes(serialize: Serialize | None, topic: str, value: Any, what: str) -> 
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     raise SerializationError(
-        f"the {what} for topic {topic!r} is {type(value).__name__}: bytes, str or None it must be, "
-        f"or configure {what}.serializer"
+        f"the {part} for topic {topic!r} is {type(value).__name__}: bytes, str or None it must be, "
+        f"or configure {part}.serializer"
     )

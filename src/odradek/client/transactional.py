@@ -291,7 +291,7 @@ class TransactionalWriter:
         self._run(lambda: call.done, call.name)
         call.outcome()
 
-    def _run(self, done: Any, what: str) -> None:
+    def _run(self, done: Any, action: str) -> None:
         """Send what the manager has due until `done()`.
 
         Raises:
@@ -312,10 +312,10 @@ class TransactionalWriter:
             elif self._produce.has_left_overs:
                 self._produce.go_on(deadline)
             elif not done():
-                raise AssertionError(f"{what}: nothing is due, and it is not done")
+                raise AssertionError(f"{action}: nothing is due, and it is not done")
             if now_ms() >= deadline and not done():
                 raise ClientTimeoutError(
-                    f"{what} was not done within {self._patience_ms:.0f} ms"
+                    f"{action} was not done within {self._patience_ms:.0f} ms"
                     f"{f': {problem}' if problem else ''}; it may be called again"
                 )
 

@@ -25,42 +25,42 @@ T = TypeVar("T")
 _QUOTA_EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def check(code: int, what: str, message: str | None = None) -> None:
+def check(code: int, subject: str, message: str | None = None) -> None:
     """Check that a code is 0.
 
     Args:
         code: as a response has it.
-        what: was tried, and on what: the error's text begins with it.
+        subject: what was asked about, or for: the error's text begins with it.
         message: the broker's; the code's own when None.
 
     Raises:
         KafkaError: it is another one; of the code's class.
     """
     if code:
-        raise error_for(code, f"{what}: {message or to_code(code).message}")
+        raise error_for(code, f"{subject}: {message or to_code(code).message}")
 
 
-def failure(what: object, code: int, message: str | None = None) -> KafkaError:
+def failure(subject: object, code: int, message: str | None = None) -> KafkaError:
     """The error that a broker told of one thing."""
-    return error_for(code, f"{what}: {message or to_code(code).message}")
+    return error_for(code, f"{subject}: {message or to_code(code).message}")
 
 
 def problems_in(
-    answers: Mapping[K, Any], asked: Iterable[K], what: Callable[[K], object] = lambda key: key
+    answers: Mapping[K, Any], expected: Iterable[K], name_of: Callable[[K], object] = lambda key: key
 ) -> dict[K, KafkaError]:
     """Return the errors for what an answer refuses, and for what it leaves out.
 
     Args:
         answers: the parts of the answer, by what each is about.
-        asked: what had to be answered.
-        what: names a thing that is refused; the error's text begins with it.
+        expected: what had to be answered.
+        name_of: names what is refused; the error's text begins with it.
     """
     refused = {
-        key: failure(what(key), part.error_code, getattr(part, "error_message", None))
+        key: failure(name_of(key), part.error_code, getattr(part, "error_message", None))
         for key, part in answers.items()
         if part.error_code
     }
-    return refused | left_out(asked, answers)
+    return refused | left_out(expected, answers)
 
 
 async def problems_of(
@@ -138,10 +138,10 @@ class AdminBase:
         return self._cluster
 
     async def _retry(
-        self, what: str, step: Callable[[], Awaitable[T]], also: frozenset[ErrorCode] = frozenset()
+        self, action: str, step: Callable[[], Awaitable[T]], also: frozenset[ErrorCode] = frozenset()
     ) -> T:
         try:
-            return await retry(self._started(), what, self._config.default_api_timeout_ms, step, also=also)
+            return await retry(self._started(), action, self._config.default_api_timeout_ms, step, also=also)
         except ClientTimeoutError as problem:
             # What the last answer has not named is done.
             if problems := getattr(problem.__cause__, "errors", None):
@@ -150,7 +150,7 @@ class AdminBase:
 
     async def _leaders(
         self,
-        what: str,
+        action: str,
         partitions: Iterable[TopicPartition],
         ask: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]],
         broker_id: int | None = None,
@@ -158,53 +158,53 @@ class AdminBase:
         """Ask the leaders of partitions; again about those whose error may pass.
 
         Args:
-            what: is done, for messages.
+            action: what is done, for messages.
             ask: asks a broker about some partitions, and gives what it says of each.
             broker_id: the replica to ask in place of the leaders; what it refuses stays refused.
 
         Raises:
             KafkaError: the first; its `errors` has those of all partitions of which there is no answer.
         """
-        said: PartitionAnswers[T] = PartitionAnswers(partitions)
+        answered: PartitionAnswers[T] = PartitionAnswers(partitions)
 
         async def ask_one(node: int, part: list[TopicPartition]) -> None:
             try:
-                said.take(part, await ask(node, part), may_pass=broker_id is None)
+                answered.take(part, await ask(node, part), may_pass=broker_id is None)
             except KafkaError as problem:
                 # Of this broker alone: the others are asked.
-                said.take(part, dict.fromkeys(part, problem), may_pass=True)
+                answered.take(part, dict.fromkeys(part, problem), may_pass=True)
 
         async def step() -> None:
-            asks = self._by_leader(said, broker_id).items()
+            asks = self._by_leader(answered, broker_id).items()
             await asyncio.gather(*(ask_one(node, part) for node, part in asks))
-            said.raise_passing()
+            answered.raise_passing()
 
         try:
-            if said.left:
-                await self._retry(what, step)
+            if answered.left:
+                await self._retry(action, step)
         except KafkaError as problem:
-            naming(problem, said.problems(problem))
+            naming(problem, answered.problems(problem))
             raise
-        raise_first(said.problems())
-        return said.answers
+        raise_first(answered.problems())
+        return answered.answers
 
     def _by_leader(
-        self, said: PartitionAnswers[Any], broker_id: int | None
+        self, answered: PartitionAnswers[Any], broker_id: int | None
     ) -> dict[int, list[TopicPartition]]:
         """Sort what is left to ask about by the broker to ask; without a known leader it is not asked now."""
         if broker_id is not None:
-            return {broker_id: list(said.left)}
+            return {broker_id: list(answered.left)}
         by_node: dict[int, list[TopicPartition]] = {}
-        for tp in list(said.left):
+        for tp in list(answered.left):
             try:
                 (node,) = by_leader(self._started(), {tp: None})
             except KafkaError as problem:
-                said.take([tp], {tp: problem}, may_pass=True)
+                answered.take([tp], {tp: problem}, may_pass=True)
             else:
                 by_node.setdefault(node, []).append(tp)
         return by_node
 
-    async def _any(self, what: str, message: Callable[[int], Any], key: ApiKey) -> Any:
+    async def _any(self, action: str, message: Callable[[int], Any], key: ApiKey) -> Any:
         """Ask any broker; `message(version)` makes the request."""
 
         async def step() -> Any:
@@ -212,10 +212,10 @@ class AdminBase:
             version = connection.pick(key)
             return await connection.send(message(version), version)
 
-        return await self._retry(what, step)
+        return await self._retry(action, step)
 
     async def _controller(
-        self, what: str, message: Any, failed: Callable[[Any], int], at_least: int | None = None
+        self, action: str, message: Any, failed: Callable[[Any], int], at_least: int | None = None
     ) -> Any:
         """Ask the controller; once more where `failed(response)` says that it is not the controller any
         more.
@@ -235,7 +235,7 @@ class AdminBase:
                 raise error_for(ErrorCode.NOT_CONTROLLER)
             return response
 
-        return await self._retry(what, step)
+        return await self._retry(action, step)
 
     async def _within_quota(
         self,

@@ -129,7 +129,7 @@ class ConfigAdmin(AdminBase):
         self,
         wanted: Mapping[tuple[int, str], Any],
         message: Callable[[Mapping[tuple[int, str], Any]], Any],
-        what: str,
+        action: str,
     ) -> None:
         async def ask(node: int | None, keys: list[tuple[int, str]]) -> dict[tuple[int, str], KafkaError]:
             request = message({key: wanted[key] for key in keys})
@@ -139,9 +139,9 @@ class ConfigAdmin(AdminBase):
                 return await connection.send(request, connection.pick(request.API_KEY))
 
             if node is None:
-                response = await self._controller(what, request, lambda r: not_controller(r.responses))
+                response = await self._controller(action, request, lambda r: not_controller(r.responses))
             else:
-                response = await self._retry(what, step)
+                response = await self._retry(action, step)
             answers = {(r.resource_type, r.resource_name): r for r in response.responses}
             return _problems(answers) | left_out(keys, answers)
 

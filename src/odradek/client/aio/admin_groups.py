@@ -64,7 +64,7 @@ class GroupAdmin(AdminBase):
                 listed[g.group_id] = GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type)
         return [listed[name] for name in sorted(listed)]
 
-    async def _coordinator(self, group_id: str, what: str, ask: Callable[[Any], Awaitable[T]]) -> T:
+    async def _coordinator(self, group_id: str, action: str, ask: Callable[[Any], Awaitable[T]]) -> T:
         """Find a group's coordinator and ask it; again if it moved."""
         cluster = self._started()
         retriable = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -73,7 +73,7 @@ class GroupAdmin(AdminBase):
             node = await find_coordinator(cluster, group_id)
             return await ask(await cluster.connection(node.id, COORDINATOR))
 
-        return await self._retry(f"group {group_id!r}: {what}", step, retriable)
+        return await self._retry(f"group {group_id!r}: {action}", step, retriable)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """State, members and their partitions. A group that does not exist has the state 'Dead'.

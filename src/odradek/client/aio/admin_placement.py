@@ -59,9 +59,9 @@ class PlacementAdmin(AdminBase):
             version = connection.pick(ApiKey.DESCRIBE_LOG_DIRS)
             return await connection.send(DescribeLogDirsRequest(topics=None), version)
 
-        what = f"log directories of broker {node}"
-        response = await self._retry(what, step)
-        check(response.error_code, what)
+        subject = f"log directories of broker {node}"
+        response = await self._retry(subject, step)
+        check(response.error_code, subject)
         return {result.log_dir: _folder(result) for result in response.results}
 
     async def alter_replica_log_dirs(self, assignment: Mapping[Any, str]) -> None:
@@ -254,5 +254,5 @@ def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return grouped
 
 
-def _error(what: object, code: int, message: str | None) -> KafkaError | None:
-    return failure(what, code, message) if code else None
+def _error(subject: object, code: int, message: str | None) -> KafkaError | None:
+    return failure(subject, code, message) if code else None

@@ -45,13 +45,13 @@ class TokenAdmin(AdminBase):
 
         response = await self._any("a delegation token", message, ApiKey.CREATE_DELEGATION_TOKEN)
         check(response.error_code, "a delegation token")
-        made = f"{response.principal_type}:{response.principal_name}"
+        token_owner = f"{response.principal_type}:{response.principal_name}"
         requester = f"{response.token_requester_principal_type}:{response.token_requester_principal_name}"
         return DelegationToken(
             token_id=response.token_id,
             hmac=bytes(response.hmac),
-            owner=made,
-            requester=requester if requester != ":" else made,
+            owner=token_owner,
+            requester=requester if requester != ":" else token_owner,
             renewers=tuple(
                 f"{renewer_data.principal_type}:{renewer_data.principal_name}"
                 for renewer_data in request.renewers

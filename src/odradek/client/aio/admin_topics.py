@@ -82,7 +82,7 @@ class TopicAdmin(AdminBase):
             raise UnsupportedByBrokerError(
                 f"num_partitions and replication_factor have to be named for this broker: {problem}"
             ) from problem
-        made: dict[str, TopicDescription] = {}
+        descriptions: dict[str, TopicDescription] = {}
         problems = left_out([t.name for t in wanted], {t.name for t in rows})
         # A topic that exists is an error also where a lost answer's first request made it, as with Kafka's
         # KafkaAdminClient.
@@ -93,11 +93,11 @@ class TopicAdmin(AdminBase):
             partitions = tuple(
                 PartitionInfo(t.name, n, -1, (), (), ()) for n in range(max(0, t.num_partitions))
             )
-            made[t.name] = TopicDescription(t.name, bytes(t.topic_id), False, partitions)
+            descriptions[t.name] = TopicDescription(t.name, bytes(t.topic_id), False, partitions)
         # So that this client knows what it has just made.
         self._started().request_update()
         raise_first(problems)
-        return made
+        return descriptions
 
     async def delete_topics(
         self,

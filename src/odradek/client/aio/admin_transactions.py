@@ -66,16 +66,16 @@ class TransactionAdmin(AdminBase):
             raise cluster.timeout_error("no broker answered", limit_ms)
 
         async def ask(node: int) -> list[TransactionListing]:
-            what = f"transactions of broker {node}"
+            subject = f"transactions of broker {node}"
 
             async def step() -> Any:
                 connection = await cluster.connection(node)
                 version = connection.pick(ApiKey.LIST_TRANSACTIONS, at_least=lowest)
                 response = await connection.send(request, version)
-                check(response.error_code, what)
+                check(response.error_code, subject)
                 return response
 
-            response = await self._retry(what, step)
+            response = await self._retry(subject, step)
             return sorted(
                 TransactionListing(t.transactional_id, t.producer_id, t.transaction_state)
                 for t in response.transaction_states
@@ -208,15 +208,15 @@ class TransactionAdmin(AdminBase):
         async def step() -> None:
             for node in by_leader(cluster, {tp: None}):
                 response = await cluster.request(node, WriteTxnMarkersRequest(markers=[marker]))
-                told = {
+                codes = {
                     (result.producer_id, topic.name, p.partition_index): p.error_code
                     for result in response.markers
                     for topic in result.topics
                     for p in topic.partitions
                 }
-                if told.keys() != {(spec.producer_id, *tp)}:
-                    raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer was about {sorted(told)}")
-                for code in told.values():
+                if codes.keys() != {(spec.producer_id, *tp)}:
+                    raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer was about {sorted(codes)}")
+                for code in codes.values():
                     check(code, f"{spec}")
 
         await self._retry("abort transaction", step)
@@ -225,7 +225,7 @@ class TransactionAdmin(AdminBase):
         await self._started().check_partitions(partitions, self._config.default_api_timeout_ms)
 
     async def _by_coordinator(
-        self, what: str, transactional_ids: Iterable[str], ask: Callable[[Node, Any, str], Awaitable[T]]
+        self, action: str, transactional_ids: Iterable[str], ask: Callable[[Node, Any, str], Awaitable[T]]
     ) -> dict[str, T]:
         """Ask the coordinator of each id, again if it moved; raise the first error after all were asked."""
         cluster = self._started()
@@ -238,7 +238,7 @@ class TransactionAdmin(AdminBase):
                 return await ask(node, await cluster.connection(node.id, COORDINATOR), name)
 
             try:
-                answers[name] = await self._retry(f"transactional id {name!r}: {what}", step)
+                answers[name] = await self._retry(f"transactional id {name!r}: {action}", step)
             except KafkaError as problem:
                 problems[name] = problem
         raise_first(problems)

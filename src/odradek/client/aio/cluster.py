@@ -524,23 +524,23 @@ class Cluster:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 raise error_for(code, f"topic {tp.topic!r} has no partition {tp.partition}")
 
-    def timeout_error(self, what: str, timeout_ms: float, topic: str | None = None) -> KafkaError:
+    def timeout_error(self, symptom: str, timeout_ms: float, topic: str | None = None) -> KafkaError:
         """Return a timeout that says what stood in the way."""
         reason = self.why()
         # Brokers answer, so the topic is what is missing.
         if self.last_failure is None and topic is not None and topic in self.metadata.errors:
             error = self.metadata.errors[topic]
             if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return error_for(error, f"{what} after {timeout_ms:.0f} ms: {error.message}")
+                return error_for(error, f"{symptom} after {timeout_ms:.0f} ms: {error.message}")
             reason = error.message
-        return ClientTimeoutError(f"{what} after {timeout_ms:.0f} ms: {reason}")
+        return ClientTimeoutError(f"{symptom} after {timeout_ms:.0f} ms: {reason}")
 
-    def tell_if_it_lasts(self, what: str, problem: OdradekError) -> None:
+    def tell_if_it_lasts(self, symptom: str, problem: OdradekError) -> None:
         """Log a failure that may pass by itself (a group's coordinator moves, a leader is elected) if it
         lasts. Brokers that cannot be reached are told of already.
         """
         if not isinstance(problem, NetworkError | NoBrokersAvailableError):
-            self.outages.failed(what, problem, self.now_ms(), after_ms=ORDINARY_MS)
+            self.outages.failed(symptom, problem, self.now_ms(), after_ms=ORDINARY_MS)
 
     def tell_leaderless(self, partitions: Iterable[TopicPartition]) -> None:
         """Log that nobody is known to lead these partitions, which are wanted, if that lasts."""

@@ -386,8 +386,8 @@ class AsyncConsumer:
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
         if engine is not None and not engine.closed:
-            what = f"consumer {self._config.client_id!r}"
-            warnings.warn(f"{what} was not closed", ResourceWarning, stacklevel=2)
+            client_name = f"consumer {self._config.client_id!r}"
+            warnings.warn(f"{client_name} was not closed", ResourceWarning, stacklevel=2)
 
     async def __aenter__(self) -> AsyncConsumer:
         return await self.start()

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 async def retry(
     cluster: Cluster,
-    what: str,
+    action: str,
     timeout_ms: float,
     step: Callable[[], Awaitable[T]],
     *,
@@ -34,7 +34,7 @@ async def retry(
     """Try `step` until it does not raise a retriable `KafkaError`.
 
     Args:
-        what: for the message.
+        action: what is tried, for the message.
         also: codes that count as retriable here.
 
     Raises:
@@ -45,7 +45,7 @@ async def retry(
     backoff = Backoff(cluster.config.retry_backoff_ms, cluster.config.retry_backoff_max_ms)
     failures = 0
     last: KafkaError | None = None
-    outages, no_progress = Outages(cluster.config.client_id), f"{what} makes no progress"
+    outages, no_progress = Outages(cluster.config.client_id), f"{action} makes no progress"
     while True:
         left = deadline - cluster.now_ms()
         try:
@@ -55,7 +55,7 @@ async def retry(
             return answer
         except TimeoutError:
             raise ClientTimeoutError(
-                f"{what}: timed out after {timeout_ms:.0f} ms: {last or cluster.why()}"
+                f"{action}: timed out after {timeout_ms:.0f} ms: {last or cluster.why()}"
             ) from last
         except KafkaError as problem:
             if not (problem.retriable or problem.code in also):
@@ -69,7 +69,7 @@ async def retry(
         failures += 1
         delay = backoff.delay_ms(failures)
         if cluster.now_ms() + delay >= deadline:
-            raise ClientTimeoutError(f"{what}: timed out after {timeout_ms:.0f} ms: {last}") from last
+            raise ClientTimeoutError(f"{action}: timed out after {timeout_ms:.0f} ms: {last}") from last
         await asyncio.sleep(delay / 1000)
 
 
@@ -135,19 +135,19 @@ def told_offset(part: Any) -> OffsetAndTimestamp:
 
 
 def _sort_out(
-    told: Mapping[TopicPartition, Any], asked: Iterable[TopicPartition]
+    results: Mapping[TopicPartition, Any], partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, Any], KafkaError | None]:
     """Return what a leader gave, and its first error."""
     given: dict[TopicPartition, Any] = {}
     problem: KafkaError | None = None
-    for tp, part in told.items():
+    for tp, part in results.items():
         if part.error_code:
             code = to_code(part.error_code)
             problem = problem or error_for(code, f"{tp}: {code.message}")
         else:
             given[tp] = part
     # Asked for again, what an answer leaves out would be asked for without end.
-    return given, problem or next(iter(left_out(asked, told).values()), None)
+    return given, problem or next(iter(left_out(partitions, results).values()), None)
 
 
 async def list_offsets(
@@ -202,10 +202,10 @@ async def epoch_end_offsets_once(
         except KafkaError as error:
             problem = problem or error
             continue
-        told = {
+        results = {
             TopicPartition(topic.topic, p.partition): p for topic in answer.topics for p in topic.partitions
         }
-        given, refused = _sort_out(told, part)
+        given, refused = _sort_out(results, part)
         problem = problem or refused
         ends |= {tp: (p.leader_epoch, p.end_offset) for tp, p in given.items()}
     return ends, problem

@@ -154,16 +154,16 @@ class FetchBuffer:
     def _deserialize(self, record: ConsumerRecord) -> ConsumerRecord:
         """As in Kafka's client, deserializers are not asked about null."""
         topic, key, value = record.topic, record.key, record.value
-        what = "key"
+        part = "key"
         try:
             if key is not None and self._key is not None:
                 key = self._key(topic, key)
-            what = "value"
+            part = "value"
             if value is not None and self._value is not None:
                 value = self._value(topic, value)
         except Exception as cause:
             raise SerializationError(
-                f"the {what} of {topic}-{record.partition} at offset {record.offset} cannot be "
+                f"the {part} of {topic}-{record.partition} at offset {record.offset} cannot be "
                 f"deserialized: {cause}; seek past it to go on"
             ) from cause
         return record._replace(key=key, value=value)
@@ -284,8 +284,8 @@ class FetchBuffer:
         ]
         if self._handed is not None:
             position, handed = self._handed
-            told = offsets.get(position.tp)
-            if handed.last is not None and told is not None and told.offset > handed.last.offset:
+            committed = offsets.get(position.tp)
+            if handed.last is not None and committed is not None and committed.offset > handed.last.offset:
                 self._done_with = handed.last
 
     def _note_given(self, position: Position) -> None:

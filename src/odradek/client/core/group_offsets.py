@@ -62,14 +62,14 @@ def committed_in(
     for group in groups:
         if group.error_code:
             raise error_for(group.error_code)
-    told = {
+    results = {
         TopicPartition(topic.name, p.partition_index): p
         for group in groups
         for topic in group.topics
         for p in topic.partitions
     }
     offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-    for tp, p in told.items():
+    for tp, p in results.items():
         if version == 0 and p.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue  # nothing in ZooKeeper
         if p.error_code:
@@ -77,7 +77,7 @@ def committed_in(
             raise error_for(code, f"{tp}: {code.message}")
         if p.committed_offset >= 0:
             offsets[tp] = OffsetAndMetadata(p.committed_offset, p.metadata or "", p.committed_leader_epoch)
-    for problem in left_out(wanted or (), told).values():
+    for problem in left_out(wanted or (), results).values():
         raise problem
     return offsets
 

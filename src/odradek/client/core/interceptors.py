@@ -35,11 +35,11 @@ class Interceptors:
         for interceptor in self._all:
             if hasattr(interceptor, method):
                 try:
-                    made = getattr(interceptor, method)(value)
+                    changed = getattr(interceptor, method)(value)
                 except Exception:
                     logger.warning("interceptor %r: %s failed", interceptor, method, exc_info=True)
                 else:
-                    value = value if made is None else made
+                    value = value if changed is None else changed
         return value
 
     def tell(self, method: str, *args: Any) -> None:

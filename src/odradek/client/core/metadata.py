@@ -199,7 +199,7 @@ class MetadataCache:
         if state.leader != NO_LEADER:
             return f"its leader, broker {state.leader}, is not among the live brokers"
         parts = [("replicas", state.replicas), ("in sync", state.isr), ("offline", state.offline)]
-        known = ", ".join(f"{what} {', '.join(map(str, nodes))}" for what, nodes in parts if nodes)
+        known = ", ".join(f"{role} {', '.join(map(str, nodes))}" for role, nodes in parts if nodes)
         return f"it has no leader ({known})" if known else "it has no leader"
 
     def leader_epoch(self, tp: TopicPartition | tuple[str, int]) -> int:

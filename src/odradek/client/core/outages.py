@@ -49,39 +49,42 @@ class Outages:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._by_what: dict[str, Outage] = {}
+        self._by_symptom: dict[str, Outage] = {}
 
-    def failed(self, what: str, problem: object, now_ms: float, *, after_ms: float = 0.0) -> None:
+    def failed(self, symptom: str, problem: object, now_ms: float, *, after_ms: float = 0.0) -> None:
         """It failed once more: log a warning if that is due.
 
         Args:
-            what: what cannot be done: "127.0.0.1:9092 cannot be reached".
+            symptom: what cannot be done: "127.0.0.1:9092 cannot be reached".
             problem: why.
             after_ms: how long it may fail without a word, where that is nothing out of the ordinary.
         """
-        outage = self._by_what.get(what)
+        outage = self._by_symptom.get(symptom)
         if outage is None:
-            outage = self._by_what[what] = Outage(now_ms)
+            outage = self._by_symptom[symptom] = Outage(now_ms)
         if not outage.is_due(now_ms, after_ms):
             return
         if outage.told_ms is None:
-            logger.warning("client %s: %s: %s; it is tried again", self._client_id, what, problem)
+            logger.warning("client %s: %s: %s; it is tried again", self._client_id, symptom, problem)
         else:
             lasting_s = (now_ms - outage.since_ms) / 1000
-            logger.warning("client %s: %s, for %.0f s now: %s", self._client_id, what, lasting_s, problem)
+            logger.warning("client %s: %s, for %.0f s now: %s", self._client_id, symptom, lasting_s, problem)
         outage.told_ms = now_ms
 
-    def ended(self, what: str, now_ms: float) -> None:
+    def ended(self, symptom: str, now_ms: float) -> None:
         """It worked. That is told where the failure was."""
-        outage = self._by_what.pop(what, None)
+        outage = self._by_symptom.pop(symptom, None)
         if outage is not None and outage.told_ms is not None:
             logger.info(
-                "client %s: over after %.0f s: %s", self._client_id, (now_ms - outage.since_ms) / 1000, what
+                "client %s: over after %.0f s: %s",
+                self._client_id,
+                (now_ms - outage.since_ms) / 1000,
+                symptom,
             )
 
     def __bool__(self) -> bool:
         """Return whether anything cannot be reached."""
-        return bool(self._by_what)
+        return bool(self._by_symptom)
 
 
 def unreachable(address: str) -> str:

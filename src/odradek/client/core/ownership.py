@@ -68,11 +68,11 @@ class Ownership:
     """The calls of one client. Nothing here is a lock: a signal's handler may come between any two steps.
 
     Args:
-        what: the client, for messages: "this Consumer".
+        client_name: for messages: "this Consumer".
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, client_name: str) -> None:
+        self._client_name = client_name
         self._holder: dict[str, Entry] = {}  # at most one: `setdefault` and `pop` are one step each
         self._wait_for_end: list[Bell] = []
 
@@ -103,13 +103,13 @@ class Ownership:
             return entry
         if holder.caller != caller:
             raise ConcurrentModificationError(
-                f"{name}: {self._what} is in {holder.name} of another thread or task, and is for one at a "
-                "time; only close and wakeup may be called beside that"
+                f"{name}: {self._client_name} is in {holder.name} of another thread or task, and is "
+                "for one at a time; only close and wakeup may be called beside that"
             )
         if not nested:
             raise IllegalStateError(
-                f"{name} amid {holder.name} of {self._what}, from a listener, a callback or a signal's "
-                "handler: only after that has returned"
+                f"{name} amid {holder.name} of {self._client_name}, from a listener, a callback or a "
+                "signal's handler: only after that has returned"
             )
         entry.inside = holder
         return entry
@@ -157,16 +157,16 @@ def one_at_a_time(method: Method) -> Method:
 
     @functools.wraps(method)
     def steps(self: OneAtATime, *args: Any, **more: Any) -> Any:
-        made = method(self, *args, **more)
+        generator = method(self, *args, **more)
         try:
             while True:
                 with enter(self):
                     try:
-                        item = next(made)
+                        item = next(generator)
                     except StopIteration:
                         return
                 yield item
         finally:
-            made.close()
+            generator.close()
 
     return steps if inspect.isgeneratorfunction(method) else call  # type: ignore[return-value]

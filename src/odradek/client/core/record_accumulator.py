@@ -156,7 +156,7 @@ class RecordAccumulator:
             if tp not in self._queues:
                 # setdefault, as two threads may come here at once and need the same queue.
                 self._queues.setdefault(tp, deque())
-            made = appender.append(
+            appended = appender.append(
                 self._queues,
                 self._incomplete,
                 tp,
@@ -171,16 +171,16 @@ class RecordAccumulator:
                 about,
                 lanes,
             )
-            if made == NO_BATCH:
+            if appended == NO_BATCH:
                 # Made here, not in `append`, which holds the interpreter lock throughout: an object that the
                 # garbage collector knows could set off a finalizer there (docs/client.md).
                 spare = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
-            elif made == BUSY:
+            elif appended == BUSY:
                 self._gate.wait()
-            elif isinstance(made, int):
+            elif isinstance(appended, int):
                 return None
             else:
-                future, look, closed = made
+                future, look, closed = appended
                 return future, look, closed
 
     def batch_size_of(self, topic: str) -> int:
@@ -270,7 +270,7 @@ class RecordAccumulator:
         candidates.sort()
         start = self._drain_from.get(node, 0) % len(candidates)
         self._drain_from[node] = start + 1
-        taken: list[ProducerBatch] = []
+        drained: list[ProducerBatch] = []
         size = 0
         hurry = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
         for tp in candidates[start:] + candidates[:start]:
@@ -284,7 +284,7 @@ class RecordAccumulator:
             if batch.attempts > 0 and self._wait_ms(batch, False, hurry, now_ms) > 0:
                 continue
             # A batch that alone exceeds `max_bytes` goes alone: the broker decides whether it is too large.
-            if taken and size + batch.size > max_bytes:
+            if drained and size + batch.size > max_bytes:
                 break
             # Before the partition has joined, its records would be outside the transaction (Kafka's
             # TransactionManager.isSendToPartitionAllowed).
@@ -300,10 +300,10 @@ class RecordAccumulator:
             queue.popleft()
             batch.drained(now_ms, self._leader_epoch(tp))
             size += batch.size
-            taken.append(batch)
+            drained.append(batch)
             if self._one_in_flight:
                 self._muted.add(tp)
-        return taken
+        return drained
 
     def give_up_sequences(self) -> None:
         """Send without sequences, as the brokers know none: one batch of a partition at a time keeps the
@@ -437,19 +437,19 @@ class RecordAccumulator:
 
     def take_queued(self, which: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Take some batches out of the queues."""
-        taken = []
+        batches = []
         for tp, queue in list(self._queues.items()):
             kept: deque[ProducerBatch] = deque()
             for batch in queue:
                 # Closed, so that no thread whose lanes have the batch appends to what will not be sent.
                 if which(batch):
                     batch.append_closed = True
-                    taken.append(batch)
+                    batches.append(batch)
                 else:
                     kept.append(batch)
             if len(kept) < len(queue):
                 self._queues[tp] = kept
-        return taken
+        return batches
 
     @property
     def has_queued(self) -> bool:

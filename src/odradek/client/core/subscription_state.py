@@ -348,15 +348,15 @@ class SubscriptionState:
         Raises:
             TopicRecreatedError: there is no policy.
         """
-        told = (
+        reason = (
             f"{position.tp}: the topic was deleted and made anew (its id is another one), and offset "
             f"{position.offset} was of the old one"
         )
         if not self.has_policy:
             raise TopicRecreatedError(
-                f"{told}; auto.offset.reset is 'none': seek to go on", position.topic_id
+                f"{reason}; auto.offset.reset is 'none': seek to go on", position.topic_id
             )
-        logger.warning("%s; reading goes on at the beginning of the new one", told)
+        logger.warning("%s; reading goes on at the beginning of the new one", reason)
         position.want_reset(EARLIEST)
 
     def validated(self, position: Position, epoch: int, end_offset: int) -> None:

@@ -58,8 +58,8 @@ class Admin:
         self._admin = AsyncAdmin(config, **configs)
         self._thread = LoopThread(f"odradek-{self._admin.config.client_id}")
         self._closed = False
-        what = f"admin client {self._admin.config.client_id!r}"
-        self._unclosed = Unclosed(self, what, self._thread, self._admin.close)
+        client_name = f"admin client {self._admin.config.client_id!r}"
+        self._unclosed = Unclosed(self, client_name, self._thread, self._admin.close)
 
     def _run(self, name: str, *args: Any, **more: Any) -> Any:
         if self._closed:

@@ -96,8 +96,8 @@ class Consumer:
         except BaseException:
             thread.loop_thread.stop()
             raise
-        what = f"consumer {self._config.client_id!r}"
-        self._unclosed = Unclosed(self, what, thread.loop_thread, partial(_let_go, self._engine))
+        client_name = f"consumer {self._config.client_id!r}"
+        self._unclosed = Unclosed(self, client_name, thread.loop_thread, partial(_let_go, self._engine))
 
     @property
     def config(self) -> ConsumerConfig:

@@ -104,7 +104,7 @@ class LoopThread:
                 "connections stayed there. Make a client after the fork"
             )
 
-    def check_not_inside(self, what: str = "a blocking call") -> None:
+    def check_not_inside(self, call: str = "a blocking call") -> None:
         """Check that another thread asks.
 
         Raises:
@@ -112,7 +112,7 @@ class LoopThread:
         """
         if self.is_current:
             raise IllegalStateError(
-                f"{what} from the client's own I/O thread (a callback, or a finalizer that happens to run in "
+                f"{call} from the client's own I/O thread (a callback, or a finalizer that happens to run in "
                 "it) would never return"
             )
 

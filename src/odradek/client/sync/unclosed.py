@@ -45,12 +45,12 @@ class Unclosed:
     def __init__(
         self,
         client: object,
-        what: str,
+        client_name: str,
         thread: LoopThread,
         finish: Callable[[], Coroutine[Any, Any, None]],
         sends_waiting: Callable[[], int] | None = None,
     ) -> None:
-        self._what = what
+        self._client_name = client_name
         self._thread = thread
         self._finish = finish
         self._sends_waiting = sends_waiting
@@ -105,7 +105,7 @@ class Unclosed:
             logger.warning(
                 "%s was not closed; %d sends have no answer yet and are waited for, "
                 "at the end of the process for %.0f s at most",
-                self._what,
+                self._client_name,
                 self._sends_waiting(),
                 EXIT_TIMEOUT_S,
             )
@@ -119,7 +119,7 @@ class Unclosed:
 
     def _warn(self) -> None:
         try:
-            warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=3)
+            warnings.warn(f"{self._client_name} was not closed", ResourceWarning, stacklevel=3)
         except ResourceWarning as raised:  # python -W error: nobody is there to catch it
             logger.error("%s", raised)
 
@@ -131,10 +131,12 @@ class Unclosed:
             self._ending.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             logger.error(
-                "%s: the process ends, and %d sends are lost or in doubt", self._what, self._sends_waiting()
+                "%s: the process ends, and %d sends are lost or in doubt",
+                self._client_name,
+                self._sends_waiting(),
             )
         except Exception:
-            logger.exception("%s could not be closed", self._what)
+            logger.exception("%s could not be closed", self._client_name)
 
 
 # Threads do not survive a fork: the parent's clients are not the child's to finish.

@@ -55,9 +55,11 @@ def assign_uniform(
         TopicPartition(topic, number) for topic in sorted(partitions) for number in range(partitions[topic])
     ]
     left = [tp for tp in left if tp not in kept]
-    taken = _hand_out(left, assignment, sorted(below), sorted(at_floor), floor)
+    new_owners = _hand_out(left, assignment, sorted(below), sorted(at_floor), floor)
     moving = {
-        tp: member for tp, member in taken.items() if given_up.get(tp, member) != member or tp in contested
+        tp: member
+        for tp, member in new_owners.items()
+        if given_up.get(tp, member) != member or tp in contested
     }
     return assignment, moving
 
@@ -79,22 +81,22 @@ def _hand_out(
 
     Returns: partition → its new member.
     """
-    taken: dict[TopicPartition, str] = {}
+    new_owners: dict[TopicPartition, str] = {}
     may_get_one_more = deque(at_floor)
     turn = 0
     for tp in left:
         if not below:
             member = may_get_one_more.popleft()
             assignment[member].append(tp)
-            taken[tp] = member
+            new_owners[tp] = member
             continue
         turn %= len(below)
         member = below[turn]
         assignment[member].append(tp)
-        taken[tp] = member
+        new_owners[tp] = member
         if len(assignment[member]) == floor:
             del below[turn]
             may_get_one_more.append(member)
         else:
             turn += 1
-    return taken
+    return new_owners
