@@ -348,7 +348,7 @@ def test_doctor_on_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "compiled_parts", lambda: ["_absent", "records._kernel"])
     absent, _ = doctor.kernel()
     assert not absent.well
-    assert absent.what.startswith("not compiled: ")
+    assert absent.state.startswith("not compiled: ")
     assert "C compiler" in absent.remedy
     monkeypatch.setattr(doctor, "compiled_parts", lambda: ["util"])
     (python,) = doctor.kernel()  # what can be imported and is no compiled module
@@ -363,7 +363,7 @@ def test_doctor_on_a_kernel_of_older_sources(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("odradek.util.stale.is_stale", lambda name: name == "records/_kernel.pyx")
     (found,) = doctor.kernel()
     assert not found.well
-    assert found.what.startswith("changed since it was compiled: ")
+    assert found.state.startswith("changed since it was compiled: ")
     assert found.remedy
 
 
@@ -373,7 +373,7 @@ def test_doctor_on_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.records.compression.compress", lambda codec, data: b"broken")
     (found,) = doctor.codecs()
     assert not found.well
-    assert "zstd" in found.what and found.remedy
+    assert "zstd" in found.state and found.remedy
 
 
 @pytest.mark.parametrize(
@@ -409,17 +409,17 @@ def test_doctor_on_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/the venv/bin/python")
     found = {one.subject: one for one in doctor.packages()}
     assert [name for name, one in found.items() if not one.well] == ["cramjam"]
-    assert found["cramjam"].what == "2.8.9 is too old: 2.9 or newer is needed"
+    assert found["cramjam"].state == "2.8.9 is too old: 2.9 or newer is needed"
     install = "'/the venv/bin/python' -m pip install "
     assert found["cramjam"].remedy == f"{install}'cramjam>=2.9'"
-    assert found["pyarrow"].what.startswith("absent, and optional")
+    assert found["pyarrow"].state.startswith("absent, and optional")
     assert found["pyarrow"].remedy == f"{install}'pyarrow>=18'"
     assert found["pyspark"].remedy.startswith(f"{install}'pyspark[")
     assert "odradek" not in found["pyspark"].remedy  # it is in no registry
     del there["fastcrc"]
     (absent,) = [one for one in doctor.packages() if one.subject == "fastcrc"]
     assert (absent.well, absent.remedy) == (False, f"{install}'fastcrc>=0.3'")
-    assert "does not start" in absent.what
+    assert "does not start" in absent.state
 
 
 def test_doctor_recommends_only_what_is_imported() -> None:

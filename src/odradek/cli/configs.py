@@ -295,11 +295,11 @@ def _alter(admin: Admin, entities: Entities, added: Mapping[str, str], deleted: 
         click.echo(f"Completed updating default config for {kind} in the cluster.")
 
 
-def _only(known: frozenset[str], what: str, done: str, kind: str, names: Iterable[str]) -> None:
+def _only(known: frozenset[str], category: str, done: str, kind: str, names: Iterable[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise OdradekError(
-            f"Only {what} configs can be {done} for '{kind}' using --bootstrap-server. "
+            f"Only {category} configs can be {done} for '{kind}' using --bootstrap-server. "
             f"Unexpected config names: {', '.join(unknown)}"
         )
 

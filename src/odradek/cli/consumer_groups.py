@@ -143,13 +143,15 @@ def _validate_regex(text: str) -> None:
     click.echo("The regular expression is valid.")
 
 
-def _filter(what: str, text: str | None, valid: tuple[str, ...]) -> list[str]:
+def _filter(category: str, text: str | None, valid: tuple[str, ...]) -> list[str]:
     """`stable,empty` → `["Stable", "Empty"]`."""
     by_lowered = {name.lower(): name for name in valid}
     words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
     if any(word not in by_lowered for word in words):
         names = ", ".join(valid)
-        raise click.UsageError(f"Invalid {what} list '{text}'. Valid {what.rstrip('s')}s are: {names}")
+        raise click.UsageError(
+            f"Invalid {category} list '{text}'. Valid {category.rstrip('s')}s are: {names}"
+        )
     return [by_lowered[word] for word in words]
 
 

@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
     subject: str
     well: bool
-    what: str
+    state: str
     remedy: str = ""
 
 
@@ -180,9 +180,9 @@ def kernel() -> Iterable[Finding]:
         # `util.compiled.choose` takes the twin in both cases.
         is_stale = stale.is_stale(f"{part.replace('.', '/')}.pyx")
         if is_stale or not _is_extension(path):
-            what, cost = PARTS.get(part, ("a part of the kernel", "slower"))
+            purpose, cost = PARTS.get(part, ("a part of the kernel", "slower"))
             why = "changed since it was compiled" if is_stale else "not compiled"
-            yield Finding(f"kernel {part}", False, f"{why}: {what}: {cost}", compile_remedy())
+            yield Finding(f"kernel {part}", False, f"{why}: {purpose}: {cost}", compile_remedy())
         elif wish == "python":
             yield Finding(f"kernel {part}", True, "compiled, and not used: ODRADEK_KERNEL=python")
         else:
@@ -278,7 +278,7 @@ def command(as_json: bool) -> None:
         mark = click.style("-- ", fg="yellow")
         if finding.well:
             mark = "·  " if finding.remedy else click.style("ok ", fg="green")
-        click.echo(f"{mark} {finding.subject:<12} {finding.what}")
+        click.echo(f"{mark} {finding.subject:<12} {finding.state}")
         if finding.remedy:
             click.echo(f"   {'':<12} → {finding.remedy}")
     sys.exit(0 if all(finding.well for finding in findings) else 1)

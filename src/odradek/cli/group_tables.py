@@ -120,14 +120,14 @@ def offset_rows(
             ]
         )
 
-    taken: set[TopicPartition] = set()
+    assigned: set[TopicPartition] = set()
     for member in sorted(group.members, key=lambda m: -len(m.assignment)):
         for partition in sorted(member.assignment):
             add(partition, member)
         if not member.assignment:
             rows.append([group.group_id, *[MISSING] * (len(head) - 4), *_who(member)])
-        taken |= set(member.assignment)
-    for partition in sorted(set(committed) - taken):
+        assigned |= set(member.assignment)
+    for partition in sorted(set(committed) - assigned):
         add(partition, None)
     if len(rows) == 1:
         return []

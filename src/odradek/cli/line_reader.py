@@ -116,13 +116,15 @@ class LineReader:
             "headers": headers,
         }
 
-    def _cut(self, line: bytes, by: bytes, number: int, what: str) -> tuple[bytes | None, bytes]:
+    def _cut(self, line: bytes, by: bytes, number: int, separator_name: str) -> tuple[bytes | None, bytes]:
         before, separator, after = line.partition(by)
         if separator:
             return before, after
         if self.ignore_error:
             return None, line
-        raise LineError(f"No {what} found on line number {number}: '{line[:1000].decode(errors='replace')}'")
+        raise LineError(
+            f"No {separator_name} found on line number {number}: '{line[:1000].decode(errors='replace')}'"
+        )
 
     def _header(self, pair: bytes, number: int) -> tuple[str, bytes | None]:
         name, value = self._cut(pair, self.headers_key_separator, number, "header key separator")

@@ -318,7 +318,7 @@ def _cancel(admin: Admin, plan: work.Plan, patience_s: float, *, keep_throttles:
 
 def _each(error: KafkaError) -> str:
     errors = getattr(error, "errors", None) or {"all": error}
-    return "\n".join(f"{what}: {problem}" for what, problem in sorted(errors.items()))
+    return "\n".join(f"{partition}: {problem}" for partition, problem in sorted(errors.items()))
 
 
 def _check_brokers(admin: Admin, brokers: set[int]) -> None:

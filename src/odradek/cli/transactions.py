@@ -101,8 +101,8 @@ def list_(ctx: click.Context, longer_than_ms: int, pattern: str | None) -> None:
 @click.pass_context
 def describe(ctx: click.Context, transactional_id: str) -> None:
     """Describe the state of a transactional id."""
-    what = f"Failed to describe transaction state of transactional-id `{transactional_id}`"
-    with _admin(ctx) as admin, _told_as(what):
+    failure = f"Failed to describe transaction state of transactional-id `{transactional_id}`"
+    with _admin(ctx) as admin, _told_as(failure):
         transaction = admin.describe_transactions([transactional_id])[transactional_id]
     # None while nothing is open; Kafka's tool prints that word.
     began = transaction.start_time_ms
@@ -359,12 +359,12 @@ def pretty(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
 
 
 @contextmanager
-def _told_as(what: str) -> Iterator[None]:
-    """Errors within are told with `what` in front."""
+def _told_as(failure: str) -> Iterator[None]:
+    """Errors within are told with `failure` in front."""
     try:
         yield
     except OdradekError as error:
-        raise OdradekError(f"{what}: {error}") from error
+        raise OdradekError(f"{failure}: {error}") from error
 
 
 def _admin(ctx: click.Context) -> Admin:

@@ -147,15 +147,15 @@ class Run:
         return offsets
 
     def _commit(self, consumer: Consumer, offsets: dict[TopicPartition, int]) -> None:
-        told = {"offsets": [{**_json(tp), "offset": offset} for tp, offset in offsets.items()]}
+        event = {"offsets": [{**_json(tp), "offset": offset} for tp, offset in offsets.items()]}
         try:
             consumer.commit(offsets)
         except FencedInstanceIdError:
             raise
         except KafkaError as error:
-            self._events.emit("offsets_committed", **told, error=str(error), success=False)
+            self._events.emit("offsets_committed", **event, error=str(error), success=False)
         else:
-            self._events.emit("offsets_committed", **told, success=True)
+            self._events.emit("offsets_committed", **event, success=True)
 
 
 def _listener(events: Events) -> Any:

@@ -277,8 +277,10 @@ def _check_file(path: Path) -> tuple[int, list[str]]:
             count += 1
             differing = check_line(line)
             if differing:
-                what = f"{line['name']} {line['kind']} v{line['version']} {line.get('case', '')}".rstrip()
-                differences.append(f"line {count}, {what}: {'; '.join(differing)}")
+                message_name = (
+                    f"{line['name']} {line['kind']} v{line['version']} {line.get('case', '')}".rstrip()
+                )
+                differences.append(f"line {count}, {message_name}: {'; '.join(differing)}")
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise click.ClickException(f"{path}, line {count + 1}: not a golden file ({reason})") from None
