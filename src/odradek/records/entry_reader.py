@@ -28,14 +28,14 @@ def read_entries(
     wanted = max(block_bytes, HEADER_BYTES)
     while position < size:
         block = pread(min(wanted, size - position), position)
-        taken = 0
+        consumed = 0
         for header, entry in iter_entries(block):
             yield header, entry
-            taken += len(entry)
-        if taken:
+            consumed += len(entry)
+        if consumed:
             wanted = max(block_bytes, HEADER_BYTES)
         elif position + len(block) >= size or len(block) < min(wanted, size - position):
             return
         else:
             wanted = max(INT32.unpack_from(block, 8)[0] + LOG_OVERHEAD, 2 * wanted)
-        position += taken
+        position += consumed

@@ -89,13 +89,13 @@ class SignedAssertion:
         password = None if self._passphrase is None else self._passphrase.encode()
         try:
             key = load_pem_private_key(pem, password)
-            made: str = jwt.encode(claims, key, algorithm=self._algorithm, headers=self._header)
+            assertion: str = jwt.encode(claims, key, algorithm=self._algorithm, headers=self._header)
         except (ValueError, TypeError, jwt.PyJWTError) as error:
             raise SaslError(
                 f"no access token: {self._key_file} cannot sign by {self._algorithm}: is it a private key of "
                 f"that kind, and {PREFIX}private.key.passphrase right?"
             ) from error
-        return made
+        return assertion
 
 
 def assertion_of(configs: Mapping[str, Any]) -> Assertion:

@@ -57,12 +57,12 @@ def read_keys(content: Any) -> list[Key]:
         if entry.get("use", "sig") != "sig" or "d" in entry:
             continue
         try:
-            made = jwt.PyJWK(entry)
+            jwk = jwt.PyJWK(entry)
         except Exception as error:
             logger.warning("a key of the JWK set cannot be used: %s", type(error).__name__)
             continue
         key_id = entry.get("kid")
-        keys.append(Key(key_id if isinstance(key_id, str) else None, entry["kty"], made.key))
+        keys.append(Key(key_id if isinstance(key_id, str) else None, entry["kty"], jwk.key))
     if not keys:
         raise SaslError("the JWK set has no public key for signatures")
     return keys

@@ -91,8 +91,8 @@ class OAuthBearerServer(ServerMechanism):
         try:
             accepted = self._validate(token)
         except TokenRefused as refused:
-            told = {"status": refused.status} | ({"scope": refused.scope} if refused.scope else {})
-            self._refusal = json.dumps(told, separators=(",", ":"))
+            refusal = {"status": refused.status} | ({"scope": refused.scope} if refused.scope else {})
+            self._refusal = json.dumps(refusal, separators=(",", ":"))
             self.why = str(refused)
             return self._refusal.encode()
         if authzid and authzid != accepted.user:

@@ -78,15 +78,15 @@ def decoy(key: bytes, mechanism: str, name: str, shapes: Mapping[Shape, int]) ->
 
 
 def _draw(key: bytes, mechanism: str, name: str, shape: Shape, count: int) -> float:
-    told = f"shape {shape.iterations} {shape.salt_bytes} {shape.is_text} {mechanism} {name}"
-    number = int.from_bytes(hmac.digest(key, told.encode(), "sha256")[:7], "big")
+    seed = f"shape {shape.iterations} {shape.salt_bytes} {shape.is_text} {mechanism} {name}"
+    number = int.from_bytes(hmac.digest(key, seed.encode(), "sha256")[:7], "big")
     return count / -math.log((number + 1) / (2**56 + 1))
 
 
-def _stream(key: bytes, told: bytes, size: int) -> bytes:
+def _stream(key: bytes, seed: bytes, size: int) -> bytes:
     stream = b""
     while len(stream) < size:
-        stream += hmac.digest(key, len(stream).to_bytes(4, "big") + told, "sha256")
+        stream += hmac.digest(key, len(stream).to_bytes(4, "big") + seed, "sha256")
     return stream[:size]
 
 

@@ -122,10 +122,10 @@ def encoded(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def _match(pattern: re.Pattern[str], message: bytes, what: str) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], message: bytes, stage: str) -> re.Match[str]:
     if len(message) > MAX_MESSAGE_BYTES:
         raise SaslError(
-            f"Invalid SCRAM {what} message format: {len(message)} bytes, more than {MAX_MESSAGE_BYTES}"
+            f"Invalid SCRAM {stage} message format: {len(message)} bytes, more than {MAX_MESSAGE_BYTES}"
         )
     try:
         match = pattern.fullmatch(message.decode())
@@ -133,12 +133,12 @@ def _match(pattern: re.Pattern[str], message: bytes, what: str) -> re.Match[str]
         match = None
     if match is None:
         # Not shown: it may hold anything.
-        raise SaslError(f"Invalid SCRAM {what} message format")
+        raise SaslError(f"Invalid SCRAM {stage} message format")
     return match
 
 
-def _decoded(text: str, what: str) -> bytes:
+def _decoded(text: str, stage: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except ValueError:
-        raise SaslError(f"Invalid SCRAM {what} message format: no base64") from None
+        raise SaslError(f"Invalid SCRAM {stage} message format: no base64") from None

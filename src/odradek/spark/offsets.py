@@ -170,14 +170,14 @@ def from_spark(nested: Mapping[str, Mapping[str, int]]) -> SourceOffset:
     topic_ids: dict[str, str] = {}
     began: Offsets = {}
     for name, partitions in nested.items():
-        topic, mark, said = name.partition(_ID_MARK)
-        if said.startswith(_BEGAN):
-            for pair in said.removeprefix(_BEGAN).split(","):
+        topic, mark, suffix = name.partition(_ID_MARK)
+        if suffix.startswith(_BEGAN):
+            for pair in suffix.removeprefix(_BEGAN).split(","):
                 partition, _, offset = pair.partition("=")
                 began[TopicPartition(topic, int(partition))] = int(offset)
         elif mark:
-            uuid_from_text(said)
-            topic_ids[topic] = said
+            uuid_from_text(suffix)
+            topic_ids[topic] = suffix
         for number, next_offset in partitions.items():
             offsets[TopicPartition(topic, int(number))] = int(next_offset)
     return SourceOffset(offsets, topic_ids, began)

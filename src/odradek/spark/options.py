@@ -393,7 +393,7 @@ def _limit(given: Given, side: str, default: Limit) -> Limit:
     return AtOffsets(parsed)
 
 
-def _time_ms(what: str, time_ms: int) -> int:
+def _time_ms(option: str, time_ms: int) -> int:
     """Return a time that a broker can be asked for.
 
     Raises:
@@ -401,7 +401,7 @@ def _time_ms(what: str, time_ms: int) -> int:
     """
     # Negative times ask ListOffsets for the end, the beginning, the newest record, and more.
     if not 0 <= time_ms <= MOST_OFFSET:
-        raise ValueError(f"{what} is {time_ms}; it is milliseconds since 1970, from 0 to {MOST_OFFSET}")
+        raise ValueError(f"{option} is {time_ms}; it is milliseconds since 1970, from 0 to {MOST_OFFSET}")
     return time_ms
 
 
@@ -433,11 +433,11 @@ def _check_batch_limits(start: Limit, end: Limit) -> None:
         _check_order(start.timestamps, end.timestamps, "timestamp")
 
 
-def _check_order(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], what: str) -> None:
+def _check_order(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], kind: str) -> None:
     if starts.keys() != ends.keys():
         raise ValueError(
-            f"The specified start {what} and end {what} should have the same topic-partitions. "
-            f"Topic-partitions for start {what}: {show(starts)}, topic-partitions for end {what}: "
+            f"The specified start {kind} and end {kind} should have the same topic-partitions. "
+            f"Topic-partitions for start {kind}: {show(starts)}, topic-partitions for end {kind}: "
             f"{show(ends)}."
         )
     for tp, start in starts.items():
@@ -445,6 +445,6 @@ def _check_order(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartit
         # -1 and -2 stand for offsets that are not known yet.
         if start >= 0 and end >= 0 and start > end:
             raise ValueError(
-                f"The specified start {what} {start} is greater than the end {what} {end} for topic "
+                f"The specified start {kind} {start} is greater than the end {kind} {end} for topic "
                 f"{tp.topic} partition {tp.partition}."
             )

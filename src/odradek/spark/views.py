@@ -58,13 +58,13 @@ def tables(
     base = _base_table(spark, given, names[0])
     views = []
     for topic in names:
-        said = ", ".join(
+        option_list = ", ".join(
             f"{_quoted(name)} = {_quoted(text_of(value))}"
             for name, value in {**given, "subscribe": topic}.items()
         )
         views.append(prefix + topic)
         name = views[-1].replace("`", "``")
-        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS SELECT * FROM {base} WITH ({said})")
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS SELECT * FROM {base} WITH ({option_list})")
     return views
 
 

@@ -168,8 +168,8 @@ class CertificateAuthority:
             builder = builder.add_revoked_certificate(
                 x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - _DAY).build()
             )
-        made = builder.sign(self._key, hashes.SHA256())
-        return made.public_bytes(serialization.Encoding.PEM).decode()
+        revocation_list = builder.sign(self._key, hashes.SHA256())
+        return revocation_list.public_bytes(serialization.Encoding.PEM).decode()
 
     def trust(self) -> dict[str, str]:
         """Return `ssl.truststore.*` configs that trust this authority, PEM inline."""

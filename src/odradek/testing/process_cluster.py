@@ -378,12 +378,12 @@ class _Process:
 
     def _read(self, output: IO[bytes]) -> None:
         # To the end: a pipe that nobody reads fills, and then the process waits.
-        said = self._said
+        announcements = self._said
         for line in output:
             text = line.decode(errors="replace").strip()
             if text.startswith(READY):
-                said.put(text.removeprefix(READY))
-        said.put(None)
+                announcements.put(text.removeprefix(READY))
+        announcements.put(None)
 
     def await_ready(self) -> None:
         try:

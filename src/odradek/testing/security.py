@@ -259,11 +259,11 @@ def write_security(store: MetadataStore, security: Security) -> None:
     users: dict[str, dict[str, str]] = defaultdict(dict)
     for user in security.scram_users():
         users[user.name][user.mechanism] = user.credential.to_text()
-    for name, made in users.items():
+    for name, credentials in users.items():
         path = entity_config(f"users/{sanitize(name)}")
         ensure_path(store, path)
         present = _configs(store, path)
-        store.set(path, encode_config(made | present))
+        store.set(path, encode_config(credentials | present))
     entries: dict[ResourcePattern, set[AccessControlEntry]] = defaultdict(set)
     for binding in security.acls:
         entries[binding.pattern].add(binding.entry)

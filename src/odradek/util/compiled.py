@@ -29,10 +29,10 @@ def choose(compiled: str, twin: str) -> tuple[ModuleType, bool]:
         raise ValueError(f"ODRADEK_KERNEL={wish!r}: must be 'python' or 'native'")
     source = f"{compiled.removeprefix('odradek.').replace('.', '/')}.pyx"
     if wish != "python" and is_stale(source):
-        told = f"{source} has changed since it was compiled: pip install -e . compiles it again"
+        reason = f"{source} has changed since it was compiled: pip install -e . compiles it again"
         if wish == "native":
-            raise ImportError(told)
-        logger.warning("%s; its twin in Python serves until then", told)
+            raise ImportError(reason)
+        logger.warning("%s; its twin in Python serves until then", reason)
     elif wish != "python":
         try:
             return importlib.import_module(compiled), True

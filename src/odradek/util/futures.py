@@ -87,7 +87,7 @@ def error_of(done: Awaited[Any]) -> BaseException | None:
 def _end_as(function: Callable[[], Any], after: asyncio.Future[Any]) -> None:
     """Let a future end as a call does, or as the future that the call returns."""
     try:
-        made = function()
+        outcome = function()
     except asyncio.CancelledError:
         after.cancel()
     except Exception as error:
@@ -100,10 +100,10 @@ def _end_as(function: Callable[[], Any], after: asyncio.Future[Any]) -> None:
             error = wrapped
         after.set_exception(error)
     else:
-        if isinstance(made, asyncio.Future) or asyncio.isfuture(made):
-            pass_on(made, after)
+        if isinstance(outcome, asyncio.Future) or asyncio.isfuture(outcome):
+            pass_on(outcome, after)
         elif not after.done():
-            after.set_result(made)
+            after.set_result(outcome)
 
 
 def pass_on(first: Any, after: Any) -> None:

@@ -350,19 +350,19 @@ class LinearPattern:
         if self._steps > 2 * MAX_STATES:
             # Empty pieces, repeated again and again, have no states.
             raise PatternError("the pattern is too large")
-        kind, what = tree
+        kind, operand = tree
         if kind == "char":
-            return self._add(_Node("char", [then], test=what))
+            return self._add(_Node("char", [then], test=operand))
         if kind == "look":
-            return self._add(_Node("look", [then], look=what))
+            return self._add(_Node("look", [then], look=operand))
         if kind == "and":
             # From behind: a piece has to know where it goes on.
-            for part in reversed(what):
+            for part in reversed(operand):
                 then = self._build(part, then)
             return then
         if kind == "or":
-            return self._add(_Node("split", [self._build(branch, then) for branch in what]))
-        inner, least, most = what
+            return self._add(_Node("split", [self._build(branch, then) for branch in operand]))
+        inner, least, most = operand
         if most is None:
             loop = self._add(_Node("split", [then]))
             self._nodes[loop].to.append(self._build(inner, loop))

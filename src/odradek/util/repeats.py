@@ -72,20 +72,20 @@ class Repeats:
             return
         now_s = self._clock()
         key: tuple[str, object] = (message, kind)
-        told = self.kinds.get(key)
-        if told is None and len(self.kinds) >= MOST_KINDS:
+        kept = self.kinds.get(key)
+        if kept is None and len(self.kinds) >= MOST_KINDS:
             self._forget(now_s)
             if len(self.kinds) >= MOST_KINDS:
                 key = (message, None)
-                told = self.kinds.get(key)
-        if told is None or now_s - told.seen_s >= FORGOTTEN_AFTER_S:
+                kept = self.kinds.get(key)
+        if kept is None or now_s - kept.seen_s >= FORGOTTEN_AFTER_S:
             self.kinds[key] = _Kind(level, message, args, now_s)
             self._log.log(level, message, *args, exc_info=exc_info, stacklevel=2)
             return
-        told.count += 1
-        told.seen_s, told.args = now_s, args
-        if now_s - told.told_s >= INTERVAL_S:
-            self._tell(told, now_s)
+        kept.count += 1
+        kept.seen_s, kept.args = now_s, args
+        if now_s - kept.told_s >= INTERVAL_S:
+            self._tell(kept, now_s)
 
     def tell_counts(self, *, at_once: bool = False) -> None:
         """Write the counts of a minute and more ago, or all of them."""

@@ -133,8 +133,8 @@ def codec_of(cls: type[VersionedStruct], version: int) -> Codec:
     if _codec is None:
         return generated
     program = programs.program_of(_codec, cls, version)
-    made: Codec = _codec.Codec(program, generated, programs.has_records(cls, version))
-    return made
+    codec: Codec = _codec.Codec(program, generated, programs.has_records(cls, version))
+    return codec
 
 
 def set_constructor(cls: type[Struct]) -> None:

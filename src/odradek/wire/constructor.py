@@ -31,10 +31,10 @@ def compile_constructor(cls: type[Struct]) -> None:
     source.emit("self.unknown_tagged_fields = None")
     star = "*, " if parameters else ""
     source.lines.insert(0, f"def __init__(self, {star}{', '.join(parameters)}):")
-    made: Any = source.function("__init__", f"<constructor of {cls.__name__}>")
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    made.__module__ = cls.__module__
-    cls.__init__ = made  # type: ignore[method-assign]
+    constructor: Any = source.function("__init__", f"<constructor of {cls.__name__}>")
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+    constructor.__module__ = cls.__module__
+    cls.__init__ = constructor  # type: ignore[method-assign]
 
 
 def put_default(source: Source, field: Field, target: str) -> None:
@@ -54,9 +54,9 @@ def put_default(source: Source, field: Field, target: str) -> None:
         source.emit(f"{target} = []")
     else:
         assert field.struct is not None
-        made = source.local("made")
-        source.emit(f"{made} = new({source.constant(field.struct.__name__, field.struct)})")
+        inner_struct = source.local("made")
+        source.emit(f"{inner_struct} = new({source.constant(field.struct.__name__, field.struct)})")
         for inner in field.struct.FIELDS:
-            put_default(source, inner, f"{made}.{inner.name}")
-        source.emit(f"{made}.unknown_tagged_fields = None")
-        source.emit(f"{target} = {made}")
+            put_default(source, inner, f"{inner_struct}.{inner.name}")
+        source.emit(f"{inner_struct}.unknown_tagged_fields = None")
+        source.emit(f"{target} = {inner_struct}")

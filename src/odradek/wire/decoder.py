@@ -71,9 +71,9 @@ def _compile(cls: type[VersionedStruct], version: int, manner: str) -> Any:
 
     # Made upon the first view that comes: most decoders never meet a view, and to compile takes long.
     def decode_view(*arguments: Any) -> Any:
-        made = _DecoderSource(cls, version, flexible, of_views=True, manner=manner).compile()
-        source.namespace["decode_view"] = made  # the global that the decoder of bytes looks up
-        return made(*arguments)
+        decoder = _DecoderSource(cls, version, flexible, of_views=True, manner=manner).compile()
+        source.namespace["decode_view"] = decoder  # the global that the decoder of bytes looks up
+        return decoder(*arguments)
 
     source.namespace["decode_view"] = decode_view
     return source.compile()
@@ -82,14 +82,14 @@ def _compile(cls: type[VersionedStruct], version: int, manner: str) -> Any:
 def compile_decoder_in_steps(cls: type[VersionedStruct], version: int) -> SteppedDecoder:
     """Make the decoder of one version that pauses: a generator that returns what `compile_decoder`'s does."""
     flexible = cls.is_flexible(version)
-    made: dict[bool, SteppedDecoder] = {}
+    decoders: dict[bool, SteppedDecoder] = {}
 
     def decode(buffer: Buffer, position: int) -> Any:
         of_views = buffer.__class__ is not bytes
-        if of_views not in made:
+        if of_views not in decoders:
             source = _DecoderSource(cls, version, flexible, of_views=of_views, manner=PAUSING)
-            made[of_views] = source.compile()
-        return made[of_views](buffer, position)
+            decoders[of_views] = source.compile()
+        return decoders[of_views](buffer, position)
 
     return decode
 

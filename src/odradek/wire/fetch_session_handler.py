@@ -264,6 +264,6 @@ def _topics(named: Iterable[tuple[str, SessionPartition]], by_id: bool) -> list[
 def _forgotten(gone: Iterable[tuple[TopicPartition, bytes]], by_id: bool) -> list[ForgottenTopic]:
     topics: dict[Any, ForgottenTopic] = {}
     for (name, index), topic_id in gone:
-        made = ForgottenTopic(topic_id=topic_id) if by_id else ForgottenTopic(topic=name)
-        topics.setdefault(topic_id if by_id else name, made).partitions.append(index)
+        topic = ForgottenTopic(topic_id=topic_id) if by_id else ForgottenTopic(topic=name)
+        topics.setdefault(topic_id if by_id else name, topic).partitions.append(index)
     return list(topics.values())

@@ -246,8 +246,8 @@ class _PerVersion(dict[int, "Any"]):
             known = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}" if cls.VERSIONS else "none"
             raise ValueError(f"{cls.__name__} has no version {version} (known: {known})")
         # Not at import: a process uses few messages, and of these one or two versions.
-        made = self[version] = self._make(cls, version)
-        return made
+        codec = self[version] = self._make(cls, version)
+        return codec
 
 
 def _codec_of(cls: type[Message], version: int) -> Codec:
@@ -276,9 +276,9 @@ def _construct_first(self: Struct, **values: Any) -> None:
     # Made on first use: most of a program's messages are never constructed, and generating them all at import
     # would cost each start.
     set_constructor(cls)
-    made = cls(**values)  # by the one just set
+    first = cls(**values)  # by the one just set
     for field in cls.FIELDS:
-        setattr(self, field.name, getattr(made, field.name))
+        setattr(self, field.name, getattr(first, field.name))
     self.unknown_tagged_fields = None
 
 
@@ -298,9 +298,9 @@ def _slotted(cls: type[T], **attributes: Any) -> type[T]:
     namespace["FIELDS"] = tuple(fields)
     namespace["__init__"] = _construct_first
     namespace.update(attributes)
-    made: Any = type(cls.__name__, cls.__bases__, namespace)
-    made.__qualname__ = cls.__qualname__
-    result: type[T] = made
+    slotted: Any = type(cls.__name__, cls.__bases__, namespace)
+    slotted.__qualname__ = cls.__qualname__
+    result: type[T] = slotted
     return result
 
 
@@ -312,17 +312,17 @@ def struct(cls: type[T]) -> type[T]:
 
 def _message(cls: type[M], kind: str, versions: str, flexible: str, **attributes: Any) -> type[M]:
     valid = parse_versions(versions)
-    made = _slotted(
+    message_class = _slotted(
         cls,
         VERSIONS=range(valid.lowest, valid.highest + 1),
         FLEXIBLE_FROM=parse_versions(flexible).lowest if flexible != "none" else None,
         KIND=kind,
         **attributes,
     )
-    made._codecs = _PerVersion(made, _codec_of)
-    made._decoders_in_steps = _PerVersion(made, _decoder_in_steps)
-    made._encoders_in_steps = _PerVersion(made, _encoder_in_steps)
-    return made
+    message_class._codecs = _PerVersion(message_class, _codec_of)
+    message_class._decoders_in_steps = _PerVersion(message_class, _decoder_in_steps)
+    message_class._encoders_in_steps = _PerVersion(message_class, _encoder_in_steps)
+    return message_class
 
 
 @dataclass_transform(kw_only_default=True)

@@ -35,8 +35,8 @@ class Mechanism(IntEnum):
             salted_password: what came of it; it is not kept.
             iterations: how often it was hashed for that.
         """
-        made = ScramCredential.of_salted(HASHES[self.config], salt, salted_password, iterations)
-        return made.to_text()
+        credential = ScramCredential.of_salted(HASHES[self.config], salt, salted_password, iterations)
+        return credential.to_text()
 
 
 def mechanism_of(number: int) -> Mechanism | None:

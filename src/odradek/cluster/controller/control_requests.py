@@ -111,15 +111,15 @@ class ControlRequests:
                 led = _all_led(image, broker)
                 stops = _deletions(image, image.marked, broker)
                 # Of a new controller most brokers know who leads, and those who are to lead hear it first.
-                told = full if is_takeover else []
+                updates_due = full if is_takeover else []
             else:
                 led = _led_by_change(image, changes, broker)
                 stops = _deletions(image, fresh_marks, broker)
                 stops += _stops(image, changes, broker, broker in shutting_down)
-                told = updates
+                updates_due = updates
             requests += self._forms.leader_and_isr(image, broker, led)
-            if told or (brokers_changed and not newcomers):
-                requests += self._forms.update_metadata(image, broker, told, live)
+            if updates_due or (brokers_changed and not newcomers):
+                requests += self._forms.update_metadata(image, broker, updates_due, live)
             requests += self._forms.stop_replica(image, broker, stops)
             if requests:
                 out[broker] = requests

@@ -122,15 +122,15 @@ class TopicManager:
         self._context.check_active()
         results: list[PlannedTopic | KafkaError] = []
         # The image does not have them yet, and two of them may collide.
-        taken: set[str] = set()
+        new_names: set[str] = set()
         new_partitions = 0
         for topic in wanted:
             try:
-                plan = self._plan(topic, taken, new_partitions, unknown_brokers)
+                plan = self._plan(topic, new_names, new_partitions, unknown_brokers)
                 if admit is not None and not validate_only:
                     admit(len(plan.assignment))
                 # Only what was admitted counts: a refused topic takes no name and no room from the next.
-                taken.add(topic.name)
+                new_names.add(topic.name)
                 new_partitions += len(plan.assignment)
                 results.append(plan)
             except KafkaError as error:
@@ -156,7 +156,7 @@ class TopicManager:
         return failed
 
     def _plan(
-        self, topic: NewTopic, taken: set[str], new_partitions: int, unknown_brokers: bool
+        self, topic: NewTopic, new_names: set[str], new_partitions: int, unknown_brokers: bool
     ) -> PlannedTopic:
         image, config, name = self._context.image, self._context.config, topic.name
         # In the order of Kafka's `ZkAdminManager.createTopics`: of several errors the first is told.
@@ -183,7 +183,7 @@ class TopicManager:
             assignment = assign_replicas(self._racks(), count, factor, rng=self._context.rng)
         # After the placement, as Kafka's `AdminZkClient.validateTopicCreate` is.
         topics.check_name(name)
-        topics.check_collision(name, image.topics.keys() | taken)
+        topics.check_collision(name, image.topics.keys() | new_names)
         if topic.assignment and unknown_brokers:
             topics.check_new_assignment(assignment)
         elif topic.assignment:

@@ -266,10 +266,10 @@ def error_message(request: int, error: StoreError) -> list[Any]:
 
 def error_from_message(message: list[Any]) -> StoreError:
     """Return the refusal that an answer says."""
-    _, _, kind, path, said, op_index = _fields(message, 6)
+    _, _, kind, path, reason, op_index = _fields(message, 6)
     # The server may be newer, and know an error that the client does not.
     make: Callable[[str, str], StoreError] = _ERRORS.get(text(kind), StoreError)
-    error = make(text(path), text(said))
+    error = make(text(path), text(reason))
     error.op_index = None if op_index is None else number(op_index)
     return error
 

@@ -255,9 +255,9 @@ def _rejoin(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt, member: Me
     # A request sent twice: the first is owed an answer too, and its client no longer waits for one.
     env.answer(group.take_join(member), join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     group.park_join(member, attempt.reply)
-    what = "leader" if leads else "member"
+    role = "leader" if leads else "member"
     return begin_or_complete(
-        env, group, f"{what} {member.member_id} joins again; client reason: {attempt.reason}"
+        env, group, f"{role} {member.member_id} joins again; client reason: {attempt.reason}"
     )
 
 

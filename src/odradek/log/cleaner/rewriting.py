@@ -225,16 +225,16 @@ def read_batches(
             wanted = min(io_bytes, size - position)
             on_read(wanted)
             block = file.pread(wanted, position)
-            taken = 0
+            consumed = 0
             for header, batch in iter_entries(block):
                 check_entry(header, batch)
                 yield header, batch
-                taken += header.size
-            if not taken:
+                consumed += header.size
+            if not consumed:
                 header, batch = _large_batch(file.pread, path, position, size, block, on_read)
                 yield header, batch
-                taken = header.size
-            position += taken
+                consumed = header.size
+            position += consumed
     finally:
         file.close()
 

@@ -105,11 +105,11 @@ def outcome(line: str, exit_code: int) -> CleanResult:
         CleanFailedError: it says that the job failed, or nothing that can be understood.
     """
     try:
-        said = json.loads(line)
+        report = json.loads(line)
     except ValueError:
         raise CleanFailedError(f"the worker ended with exit code {exit_code}", for_good=False) from None
-    if "failed" in said:
-        raise CleanFailedError(said["failed"], for_good=said["for_good"])
+    if "failed" in report:
+        raise CleanFailedError(report["failed"], for_good=report["for_good"])
     return CleanResult.from_json(line)
 
 

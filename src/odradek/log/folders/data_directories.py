@@ -104,10 +104,10 @@ class DataDirectories:
 
     # At a start.
 
-    def in_each(self, what: str, work: Callable[[DataDirectory], None]) -> None:
+    def in_each(self, failure: str, work: Callable[[DataDirectory], None]) -> None:
         """Do something in each folder that has not failed, and give up those in which that fails.
 
-        Args: `what`: says it of the folder, at `{}`, that it fails.
+        Args: `failure`: says of the folder, at `{}`, what has failed.
 
         Raises:
             DataDirectoryError: none is left.
@@ -118,9 +118,9 @@ class DataDirectories:
                 try:
                     work(directory)
                 except OSError as error:
-                    self._fail_at_start(directory, what.format(directory.path), error)
+                    self._fail_at_start(directory, failure.format(directory.path), error)
 
-    def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
+    def _fail_at_start(self, directory: DataDirectory, failure: str, error: OSError) -> None:
         """Go on without a folder, while there is another.
 
         Raises:
@@ -131,8 +131,8 @@ class DataDirectories:
         directory.unlock()
         self._tell(directory.path, str(error))
         if not self.online:
-            raise DataDirectoryError(f"{what}: {error}") from error
-        logger.error("%s: %s. It is offline until the next start", what, error)
+            raise DataDirectoryError(f"{failure}: {error}") from error
+        logger.error("%s: %s. It is offline until the next start", failure, error)
 
     # Later.
 

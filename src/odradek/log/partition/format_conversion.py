@@ -93,12 +93,14 @@ def prepare(
                 return Prepared(
                     rules, records, produce_version, accepted=accepted, unpacked_bytes=unpacked_bytes
                 )
-            made, headers = rules.recoded(records, [accepted.header(records)])
-            return Prepared(rules, records, produce_version, made, headers, unpacked_bytes=unpacked_bytes)
-        made, headers = rules.validated(
+            converted, headers = rules.recoded(records, [accepted.header(records)])
+            return Prepared(
+                rules, records, produce_version, converted, headers, unpacked_bytes=unpacked_bytes
+            )
+        converted, headers = rules.validated(
             records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
         )
-        return Prepared(rules, records, produce_version, made, headers)
+        return Prepared(rules, records, produce_version, converted, headers)
     else:
         headers = rules.checked(
             records, from_client=from_client, now_ms=now_ms, produce_version=produce_version

@@ -327,10 +327,10 @@ class Segment(SegmentFiles):
         return holds_time(step, entry)
 
     def _distrust(self, path: Path, entry: object) -> None:
-        what = f"it is not as {path.name} has it: {entry}"
+        mismatch = f"it is not as {path.name} has it: {entry}"
         if self.looks_only:
-            raise CorruptIndexError(what)
-        logger.warning("building the indexes of %s again: %s", self.path, what)
+            raise CorruptIndexError(mismatch)
+        logger.warning("building the indexes of %s again: %s", self.path, mismatch)
         self.rebuild_indexes()
         self._indexes_have_room = False
 

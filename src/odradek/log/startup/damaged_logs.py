@@ -120,8 +120,8 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
 
     def is_missed(self, key: TopicPartition) -> bool:
         """Return whether the checkpoints speak of records of a partition whose folder is gone."""
-        said = self._not_there.get(key)
-        return said is not None and said.known_end > 0
+        missing = self._not_there.get(key)
+        return missing is not None and missing.known_end > 0
 
     def require_none(self, key: TopicPartition, *, is_new: bool) -> None:
         """Check that a log may be made.
@@ -129,20 +129,20 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         Raises:
             KafkaStorageError: it may not, as there is one, or was.
         """
-        said = self._not_there.get(key)
+        missing = self._not_there.get(key)
         # A topic of that name that was just made: what the checkpoints say is of a deleted one.
         if is_new:
             self._not_there.pop(key, None)
             if key in self._gone:
                 self._gone.discard(key)
                 self.pop(key, None)
-        elif said is not None and said.known_end:
+        elif missing is not None and missing.known_end:
             del self._not_there[key]
             reason = (
-                f"the folder {said.directory} is gone; the log went on to offset {said.known_end}. "
+                f"the folder {missing.directory} is gone; the log went on to offset {missing.known_end}. "
                 "Restore it, or delete the topic"
             )
-            self[key] = replace(said, reason=reason)
+            self[key] = replace(missing, reason=reason)
             self._gone.add(key)
         if key in self:
             raise KafkaStorageError(self[key].reason)

@@ -108,7 +108,7 @@ class FolderView:
             for item in self.logs
             if item.plan.cuts_tail and (item.plan.end_offset or 0) < item.recovery_point
         }
-        return {key: said.recovery_point for key, said in self.spoken_of.items()} | cut if cut else None
+        return {key: log.recovery_point for key, log in self.spoken_of.items()} | cut if cut else None
 
 
 def find_compacted(files: FileSystem, directories: Iterable[Path]) -> set[TopicPartition]:
@@ -151,26 +151,26 @@ def look(
     directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
     said_of = _read_checkpoints(files, path, view, was_clean=directory.was_clean)
     for key, folder in _partition_folders(files, path, view, superseded):
-        said = view.spoken_of.get(key) or said_of(key)
+        checkpointed = view.spoken_of.get(key) or said_of(key)
         config = LogConfig.from_topic(configs.get(key[0], {}), defaults)
         try:
             plan = plan_recovery(
                 files,
                 folder,
                 config,
-                clean=said.was_clean,
-                recovery_point=said.recovery_point,
-                known=said.known,
+                clean=checkpointed.was_clean,
+                recovery_point=checkpointed.recovery_point,
+                known=checkpointed.known,
                 was_compacted=key in compacted or key[0] in _COMPACTED,
             )
         except (LogDamagedError, OSError) as error:
             # An error of the disk is the data folder's, not the log's: every log would be called damaged.
             if refuses_damage or (isinstance(error, OSError) and not is_of_one_file(files, path, error)):
                 raise
-            view.damaged.append(replace(said, reason=str(error)))
+            view.damaged.append(replace(checkpointed, reason=str(error)))
             continue
-        offsets = said.recovery_point, said.log_start_offset, said.high_watermark
-        view.logs.append(FoundLog(*key, config, plan, *offsets, said.known))
+        offsets = checkpointed.recovery_point, checkpointed.log_start_offset, checkpointed.high_watermark
+        view.logs.append(FoundLog(*key, config, plan, *offsets, checkpointed.known))
     return view
 
 

@@ -107,10 +107,10 @@ def check_gaps(
         if gapless and end < following:
             gapless = not _was_compacted(files, contents, [base, following, *bases])
         if gapless and end < following:
-            what = "it is empty" if end == base else f"it ends at offset {end}"
+            ending = "it is empty" if end == base else f"it ends at offset {end}"
             _refuse(
                 path,
-                f"{what}, and the next segment begins at offset {following}: what was between is gone",
+                f"{ending}, and the next segment begins at offset {following}: what was between is gone",
                 f"create the empty file {contents.directory / OFFSET_GAPS}",
                 position=contents.sizes[path.name],
             )

@@ -284,14 +284,14 @@ def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known: Kn
         return
 
 
-def _say_what_is_cut(scan: SegmentScan, what: str) -> None:
+def _say_what_is_cut(scan: SegmentScan, flush_state: str) -> None:
     logger.warning(
         "cutting %s at position %d, offset %d (%d bytes, %s): %s",
         scan.path,
         scan.valid_bytes,
         scan.next_offset,
         scan.size - scan.valid_bytes,
-        what,
+        flush_state,
         scan.problem,
     )
 

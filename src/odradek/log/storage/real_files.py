@@ -244,8 +244,8 @@ class RealFileSystem:
 
     def space(self, path: Path) -> tuple[int, int]:
         """See `FileSystem.space`."""
-        told = os.statvfs(path)
-        return told.f_frsize * told.f_blocks, told.f_frsize * told.f_bavail
+        stats = os.statvfs(path)
+        return stats.f_frsize * stats.f_blocks, stats.f_frsize * stats.f_bavail
 
     def lock(self, path: Path) -> RealDirectoryLock:
         """See `FileSystem.lock`.

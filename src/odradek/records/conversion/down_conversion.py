@@ -101,20 +101,20 @@ def down_convert(
     `budget` is used up, no more are converted.
     """
     out = bytearray()
-    taken = 0
+    consumed = 0
     for header, entry in entries:
         if budget is not None and budget.left <= 0:
             break
-        if taken and taken + len(entry) > piece_bytes:
+        if consumed and consumed + len(entry) > piece_bytes:
             if out:
                 yield bytes(out)
             out = bytearray()
-            taken = 0
+            consumed = 0
         # The conversion of this entry raises: what is in `out` would be lost with it.
         if header.codec_id == Codec.ZSTD and out:
             yield bytes(out)
             out = bytearray()
-        taken += len(entry)
+        consumed += len(entry)
         count(_convert_entry(header, entry, magic, first_offset, max_size, out, budget))
     if out:
         yield bytes(out)

@@ -192,15 +192,15 @@ def converter(schema: AvroType) -> Convert | None:
 def _converter(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | None:
     """As `converter`. A type is looked at once: it may be used many times, or in itself."""
     if schema not in known:
-        made: list[Convert | None] = []
+        converters: list[Convert | None] = []
 
         def inside(value: Any) -> Any:
-            convert = made[0]
+            convert = converters[0]
             return value if convert is None else convert(value)
 
         known[schema] = inside
-        made.append(_made(schema, known))
-        known[schema] = made[0]
+        converters.append(_made(schema, known))
+        known[schema] = converters[0]
     return known[schema]
 
 
@@ -214,11 +214,11 @@ def _made(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | 
             return None
 
         def record(value: Any) -> Any:
-            made = dict(value)
+            encoded = dict(value)
             for name, convert in needed:
-                if made.get(name) is not None:
-                    made[name] = convert(made[name])
-            return made
+                if encoded.get(name) is not None:
+                    encoded[name] = convert(encoded[name])
+            return encoded
 
         return record
     if schema.type == "array":

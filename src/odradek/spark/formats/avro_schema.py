@@ -151,20 +151,20 @@ class _Reader:
                 return AvroType("map", items=self.read(given["values"], namespace))
             name = _full(given["name"], given.get("namespace", namespace))
             inside = name.rpartition(".")[0]
-            made = AvroType("record" if kind == "error" else kind, name)
-            made.aliases = tuple(_full(alias, inside) for alias in given.get("aliases", ()))
+            schema = AvroType("record" if kind == "error" else kind, name)
+            schema.aliases = tuple(_full(alias, inside) for alias in given.get("aliases", ()))
             if name in self._named:
                 raise SchemaError(f"the Avro schema defines '{name}' twice")
-            self._named[name] = made
+            self._named[name] = schema
             if kind == "enum":
-                made.symbols = tuple(given["symbols"])
-                made.default_symbol = given.get("default")
+                schema.symbols = tuple(given["symbols"])
+                schema.default_symbol = given.get("default")
             elif kind == "fixed":
-                made.size = _size(given["size"], name)
-                return _with_logical(made, given)
+                schema.size = _size(given["size"], name)
+                return _with_logical(schema, given)
             else:
-                made.fields = [self._field(field, inside) for field in given["fields"]]
-            return made
+                schema.fields = [self._field(field, inside) for field in given["fields"]]
+            return schema
         except (KeyError, TypeError) as problem:
             raise SchemaError(f"the Avro {kind} lacks {problem}: {json.dumps(given)[:200]}") from None
 

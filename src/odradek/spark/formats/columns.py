@@ -107,9 +107,9 @@ def typed_read(given: Given, wanted_schema: Any = None) -> TypedRead | None:
     sides = typed_options.source_sides(given)
     topics = _topics(given)
     layouts = {side: layout_of(side_options, topics) for side, side_options in sides.items()}
-    made = _with_layouts(given, sides, layouts)
-    if wanted_schema is None or made.schema == wanted_schema:
-        return made
+    typed = _with_layouts(given, sides, layouts)
+    if wanted_schema is None or typed.schema == wanted_schema:
+        return typed
     for side, side_options in sides.items():
         for older in older_layouts(side_options, topics):
             try:
@@ -118,7 +118,7 @@ def typed_read(given: Given, wanted_schema: Any = None) -> TypedRead | None:
                 continue
             if other.schema == wanted_schema:
                 return other
-    return made
+    return typed
 
 
 def _topics(given: Given) -> tuple[str, ...]:

@@ -219,9 +219,9 @@ class _Parser:
         if self._at == len(self._tokens):
             return False
         kind, value, _ = self._tokens[self._at]
-        taken = kind == "word" and value.lower() == word
-        self._at += taken
-        return taken
+        matches = kind == "word" and value.lower() == word
+        self._at += matches
+        return matches
 
     def _fail(self, wanted: str) -> None:
         if self._at < len(self._tokens):

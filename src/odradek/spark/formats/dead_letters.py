@@ -71,7 +71,7 @@ class DeadLetters(AbstractContextManager["DeadLetters"]):
         self._writer.write_columns(letters, self._topic)
 
     def _reasons(self, offset: int, problems: list[tuple[str, Problem]]) -> list[dict[str, Any]]:
-        told = {
+        reasons = {
             "topic": self._source.topic,
             "partition": str(self._source.partition),
             "offset": str(offset),
@@ -79,7 +79,7 @@ class DeadLetters(AbstractContextManager["DeadLetters"]):
             "exception.class.name": "odradek.spark.formats.errors.MalformedRecordError",
             "exception.message": "; ".join(f"{side}: {problem.reason}" for side, problem in problems),
         }
-        return [{"key": PREFIX + name, "value": text.encode()} for name, text in told.items()]
+        return [{"key": PREFIX + name, "value": text.encode()} for name, text in reasons.items()]
 
     def __exit__(self, *exc: Any) -> None:
         """Wait for the acknowledgements; after a failure give up what was not sent."""

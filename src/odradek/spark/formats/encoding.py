@@ -123,12 +123,12 @@ class TypedWrite:
         """
         import pyarrow as pa
 
-        made = {name: batch.column(name) for name in self.plain}
+        columns = {name: batch.column(name) for name in self.plain}
         if self.headers_map:
-            made["headers"] = _headers(made["headers"])
+            columns["headers"] = _headers(columns["headers"])
         for side in self.sides:
-            made[side.side] = side.encoded(batch)
-        return pa.RecordBatch.from_arrays(list(made.values()), names=list(made))
+            columns[side.side] = side.encoded(batch)
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def typed_write(sides: Mapping[str, SideOptions], schema: Any, topic: str | None) -> TypedWrite:

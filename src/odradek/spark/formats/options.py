@@ -249,8 +249,10 @@ def _registry_ssl(given: Given, side: str, urls: tuple[str, ...]) -> tuple[tuple
     return tuple(configs.items())
 
 
-def _file(side: str, path: str, what: str) -> bytes:
+def _file(side: str, path: str, content: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as problem:
-        raise ValueError(f"{side}.schema must be the path of {what}; '{path}': {problem.strerror}") from None
+        raise ValueError(
+            f"{side}.schema must be the path of {content}; '{path}': {problem.strerror}"
+        ) from None

@@ -80,8 +80,8 @@ class RegistryClient:
         """The schema of an id; `serialized`: a protobuf one as its descriptor, if it can be had."""
         schema = self._known.get(schema_id)
         if schema is None:
-            what = f"the schema with id {schema_id}"
-            answer = self._schema(f"/schemas/ids/{schema_id}", what, serialized)
+            resource = f"the schema with id {schema_id}"
+            answer = self._schema(f"/schemas/ids/{schema_id}", resource, serialized)
             schema = self._known[schema_id] = self._registered(answer, serialized, schema_id)
         return schema
 
@@ -93,8 +93,8 @@ class RegistryClient:
     def version(self, subject: str, version: str | int, *, serialized: bool = False) -> RegisteredSchema:
         """A version of a subject; `latest` is the newest."""
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-        what = f"version {version} of the subject '{subject}'"
-        return self._registered(self._schema(path, what, serialized), serialized)
+        resource = f"version {version} of the subject '{subject}'"
+        return self._registered(self._schema(path, resource, serialized), serialized)
 
     def register(self, subject: str, kind: str, text: str) -> int:
         """Register a schema, which may be there already; return its id."""
@@ -137,37 +137,37 @@ class RegistryClient:
             self._collect(answer.get("references", ()), serialized, texts, depth + 1)
             texts[name] = _text(answer["schema"])
 
-    def _schema(self, path: str, what: str, serialized: bool) -> Any:
+    def _schema(self, path: str, resource: str, serialized: bool) -> Any:
         """The answer about a schema; `serialized`: with the descriptor in base64, if it can be had.
 
         Registries differ: Apicurio 3.3 answers `format=serialized` with the descriptor's bytes as text, which
         loses some, and with HTTP 500 for a schema that was registered as base64. So it is asked only about
         a schema that is text, and text it stays unless the answer is base64.
         """
-        answer = self._ask("GET", path, what)
+        answer = self._ask("GET", path, resource)
         if not serialized or not isinstance(answer, dict) or _is_base64(answer.get("schema")):
             return answer
-        other = self._ask("GET", f"{path}?format=serialized", what)
+        other = self._ask("GET", f"{path}?format=serialized", resource)
         return other if isinstance(other, dict) and _is_base64(other.get("schema")) else answer
 
-    def _ask(self, method: str, path: str, what: str, body: Any = None) -> Any:
+    def _ask(self, method: str, path: str, resource: str, body: Any = None) -> Any:
         """The answer of the first address that gives one."""
         problem: Exception | None = None
         for attempt in range(_TRIES):
             for url in self._options.urls:
                 try:
-                    return self._once(method, url, path, what, body)
+                    return self._once(method, url, path, resource, body)
                 except (OSError, ValueError) as failed:
                     problem = failed
             if attempt < _TRIES - 1:
                 logger.warning("%s did not answer: %s", self._where(), problem)
                 self._sleep(0.2 * 2**attempt)
         raise RegistryError(
-            f"{what} could not be had from {self._where()}: {problem}. Check the option "
+            f"{resource} could not be had from {self._where()}: {problem}. Check the option "
             "value.schema.registry.url or key.schema.registry.url"
         ) from problem
 
-    def _once(self, method: str, url: str, path: str, what: str, body: Any) -> Any:
+    def _once(self, method: str, url: str, path: str, resource: str, body: Any) -> Any:
         # Every worker imports this module, most of them for formats without a registry.
         import urllib.error
         import urllib.request
@@ -189,14 +189,14 @@ class RegistryClient:
                 text = answer.read(_MOST_BYTES + 1)
         except urllib.error.HTTPError as refused:
             with refused:
-                told = _message(refused)
+                reason = _message(refused)
             if refused.code >= 500 or refused.code == 429:
-                raise OSError(f"HTTP {refused.code} {told}") from None
+                raise OSError(f"HTTP {refused.code} {reason}") from None
             if refused.code == 404:
-                raise UnknownSchemaError(f"{self._where()} does not have {what}: {told}") from None
+                raise UnknownSchemaError(f"{self._where()} does not have {resource}: {reason}") from None
             if refused.code in (401, 403):
-                told += _remedy(address, refused.filename)
-            raise RegistryError(f"{self._where()} refused {what}: HTTP {refused.code} {told}") from None
+                reason += _remedy(address, refused.filename)
+            raise RegistryError(f"{self._where()} refused {resource}: HTTP {refused.code} {reason}") from None
         except OSError as failed:
             raise OSError(_told_of_tls(failed) or str(failed)) from failed
         if len(text) > _MOST_BYTES:
@@ -281,8 +281,8 @@ def _told_of_tls(failed: OSError) -> str | None:
 
 def _message(refused: urllib.error.HTTPError) -> str:
     try:
-        told = json.loads(refused.read(65_536))
-        return f"{told['message']} (error_code {told['error_code']})"
+        answer = json.loads(refused.read(65_536))
+        return f"{answer['message']} (error_code {answer['error_code']})"
     except (OSError, ValueError, KeyError, TypeError):
         return str(refused.reason)
 

@@ -81,11 +81,11 @@ class TypedShape(AbstractContextManager["TypedShape"]):
         if problems:
             self._judge(rows, problems)
         arrays = [self._column(column, rows, decoded, problems) for column in self._read.columns]
-        made = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if problems and self._read.malformed.mode == DROPMALFORMED:
             keep = [number not in problems for number in range(rows.num_rows)]
-            return made.filter(pa.array(keep, pa.bool_()))
-        return made
+            return batch.filter(pa.array(keep, pa.bool_()))
+        return batch
 
     def _judge(self, rows: pa.RecordBatch, problems: Problems) -> None:
         first = min(problems)

@@ -75,18 +75,20 @@ class Found:
 class Others:
     """All selected partitions but these: by topic, the numbers of those that have tasks of their own."""
 
-    taken: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    numbers: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def than(cls, partitions: Iterable[TopicPartition]) -> "Others":
-        taken: dict[str, set[int]] = {}
+        numbers: dict[str, set[int]] = {}
         for tp in partitions:
-            taken.setdefault(tp.topic, set()).add(tp.partition)
-        return cls({topic: frozenset(numbers) for topic, numbers in taken.items()})
+            numbers.setdefault(tp.topic, set()).add(tp.partition)
+        return cls({topic: frozenset(of_topic) for topic, of_topic in numbers.items()})
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
-        return frozenset(TopicPartition(topic, n) for topic, numbers in self.taken.items() for n in numbers)
+        return frozenset(
+            TopicPartition(topic, n) for topic, of_topic in self.numbers.items() for n in of_topic
+        )
 
 
 def bindings(

@@ -106,7 +106,7 @@ def _times_are_wanted(options: SourceOptions) -> bool:
 @contextmanager
 def _failures_named(task: RangeToRead, *, fail_on_data_loss: bool) -> Iterator[None]:
     """Raise the client's errors as Spark's user knows them; what may be lost is skipped, with a warning."""
-    what = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
+    span = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
     try:
         yield
     except TopicRecreatedError as error:
@@ -116,8 +116,8 @@ def _failures_named(task: RangeToRead, *, fail_on_data_loss: bool) -> Iterator[N
             ) from error
         if error.rows_in_doubt:
             # They may be the new topic's, which the next batch reads from its beginning.
-            raise ReadError(f"Could not read {what}: while they were read, the {error}") from error
-        logger.warning("skipping %s: %s", what, error)
+            raise ReadError(f"Could not read {span}: while they were read, the {error}") from error
+        logger.warning("skipping %s: %s", span, error)
     except PartitionLostError as error:
         raise DataLossError(
             f"Could not read records in offset [{task.start}, {task.end}) for topic partition "
@@ -125,15 +125,15 @@ def _failures_named(task: RangeToRead, *, fail_on_data_loss: bool) -> Iterator[N
         ) from error
     except TimestampRangeError as error:
         raise ReadError(
-            f"Could not read {what}: {error}. Spark's timestamps are microseconds. The option columns, "
+            f"Could not read {span}: {error}. Spark's timestamps are microseconds. The option columns, "
             "without timestamp, reads such records without their times; startingOffsets can begin behind it."
         ) from error
     except KafkaError as error:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise ReadError(f"Could not read {what}: {error}") from error
+            raise ReadError(f"Could not read {span}: {error}") from error
         if fail_on_data_loss:
-            raise DataLossError(f"Could not read {what}: the topic or partition is gone") from error
-        logger.warning("skipping %s: the topic or partition is gone", what)
+            raise DataLossError(f"Could not read {span}: the topic or partition is gone") from error
+        logger.warning("skipping %s: the topic or partition is gone", span)
 
 
 def shape_of(options: SourceOptions, tp: TopicPartition) -> "AbstractContextManager[Shape | TypedShape]":

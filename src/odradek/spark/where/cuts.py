@@ -132,7 +132,7 @@ def _first_offsets(
 def _topic_by_topic(
     ask: Callable[[list[TopicPartition]], dict[TopicPartition, T]],
     partitions: Iterable[TopicPartition],
-    what: str,
+    offsets: str,
 ) -> dict[TopicPartition, T]:
     """Return the answers about `partitions`; topics that brokers cannot tell it of are left out."""
     wanted = list(partitions)
@@ -145,10 +145,10 @@ def _topic_by_topic(
         if len(topics) > 1:
             answers: dict[TopicPartition, T] = {}
             for topic in topics:
-                answers |= _topic_by_topic(ask, [tp for tp in wanted if tp.topic == topic], what)
+                answers |= _topic_by_topic(ask, [tp for tp in wanted if tp.topic == topic], offsets)
             return answers
         if not problem.retriable:
-            logger.info("%s are not known of %s: %s", what, topics[0], problem)
+            logger.info("%s are not known of %s: %s", offsets, topics[0], problem)
             return {}
         raise
 

@@ -322,14 +322,14 @@ class _Parser:
         return token
 
     def _takes_sign(self, sign: str) -> bool:
-        taken = self._peek().kind == "sign" and self._peek().text == sign
-        self._next += taken
-        return taken
+        matches = self._peek().kind == "sign" and self._peek().text == sign
+        self._next += matches
+        return matches
 
     def _takes_word(self, word: str) -> bool:
-        taken = self._peek().kind == "word" and self._peek().text.lower() == word
-        self._next += taken
-        return taken
+        matches = self._peek().kind == "word" and self._peek().text.lower() == word
+        self._next += matches
+        return matches
 
     def _expect_sign(self, sign: str) -> None:
         if not self._takes_sign(sign):
@@ -348,18 +348,18 @@ class _Parser:
                 blanks = len(self._text[position:]) - len(self._text[position:].lstrip())
                 where = position + blanks
                 unknown = _Token("unknown", self._text[where], where)
-                what = "the text has no closing quote" if unknown.text in "'\"" else "what is this?"
-                raise self._wrong(unknown, what)
+                complaint = "the text has no closing quote" if unknown.text in "'\"" else "what is this?"
+                raise self._wrong(unknown, complaint)
             kind = str(match.lastgroup)
             tokens.append(_Token(kind, match[kind], match.start(kind)))
             position = match.end()
         tokens.append(_Token("end", "", len(self._text)))
         return tokens
 
-    def _wrong(self, token: _Token, what: str) -> ValueError:
+    def _wrong(self, token: _Token, complaint: str) -> ValueError:
         here = f"at '{token.text}'" if token.kind != "end" else "at the end"
         return ValueError(
-            f"where: {what} ({here}, position {token.position + 1}). An example of all that is possible: "
-            "topic in ('a', 'b') and partition = 0 and offset between 10 and 99 and "
+            f"where: {complaint} ({here}, position {token.position + 1}). An example of all that is "
+            "possible: topic in ('a', 'b') and partition = 0 and offset between 10 and 99 and "
             f"timestamp >= now() - interval 1 hour. Given was: {self._text}"
         )

@@ -158,9 +158,9 @@ def _again(decision: Decision, run: str, reports: Sequence[Report]) -> Plan:
         if report.replaces is not None and report.transaction is not None
     }
     parts = tuple(new.get(part.transaction, part) for part in decision.participants)
-    taken = {part.transaction for part in parts}
+    kept = {part.transaction for part in parts}
     wrote = tuple(report.transaction for report in reports if report.transaction is not None)
-    rest = tuple(transaction for transaction in wrote if transaction not in taken)
+    rest = tuple(transaction for transaction in wrote if transaction not in kept)
     if parts == decision.participants:
         return Plan(commit=_transactions(parts), abort=rest)
     # Those of the decision that are left are committed whatever happens: nothing else may become of them.
@@ -177,18 +177,22 @@ def _changed(
     decision: Decision, new: Mapping[Transaction, Participant], reports: Sequence[Report]
 ) -> str | None:
     """Return why the rows of this run's tasks cannot stand for those of the decision; None if they can."""
-    what = None
+    difference = None
     if len(reports) != decision.tasks:
-        what = f"{len(reports)} tasks instead of {decision.tasks}"
+        difference = f"{len(reports)} tasks instead of {decision.tasks}"
     for part in decision.participants:
         stand_in = new.get(part.transaction)
-        if stand_in is not None and what is None and (stand_in.task, stand_in.rows) != (part.task, part.rows):
-            what = f"{stand_in.rows} rows in task {part.task} instead of {part.rows}"
-    if what is None:
+        if (
+            stand_in is not None
+            and difference is None
+            and (stand_in.task, stand_in.rows) != (part.task, part.rows)
+        ):
+            difference = f"{stand_in.rows} rows in task {part.task} instead of {part.rows}"
+    if difference is None:
         return None
     return (
         f"batch {decision.batch} is partly committed and partly timed out, and what is run again is not the "
-        f"same: {what}. Run it with the same number of partitions as before"
+        f"same: {difference}. Run it with the same number of partitions as before"
     )
 
 

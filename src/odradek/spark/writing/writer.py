@@ -153,10 +153,10 @@ def _chosen(
         yield chosen
 
 
-def _failed(options: SinkOptions, what: str, error: Exception) -> WriteError:
+def _failed(options: SinkOptions, progress: str, error: Exception) -> WriteError:
     where = f"topic '{options.topic}'" if options.topic else "the topics of the rows"
     servers = options.client[BOOTSTRAP_SERVERS]
-    return WriteError(f"writing to {where} at {servers} failed {what} ({type(error).__name__}): {error}")
+    return WriteError(f"writing to {where} at {servers} failed {progress} ({type(error).__name__}): {error}")
 
 
 def _meet_brokers(options: SinkOptions) -> None:

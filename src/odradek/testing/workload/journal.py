@@ -27,7 +27,7 @@ class Journal(Protocol):
     def lost(self, process: str) -> None:
         """The process is gone; what it did had no end."""
 
-    def count(self, what: str) -> None:
+    def count(self, name: str) -> None:
         """Something happened that the round's numbers are to show."""
 
 
@@ -96,9 +96,9 @@ class LocalJournal:
             del self._open[process]
         self.recorder.control(process, "crash")
 
-    def count(self, what: str) -> None:
+    def count(self, name: str) -> None:
         """See `Journal`."""
-        self.counts[what] += 1
+        self.counts[name] += 1
 
     def all_lost(self, processes: Iterable[str]) -> None:
         """The process that hosted these is gone."""
@@ -116,8 +116,8 @@ class RemoteJournal:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
-    def _write(self, word: str, what: Any) -> None:
-        self._stream.write(json.dumps([word, what]) + "\n")
+    def _write(self, word: str, value: Any) -> None:
+        self._stream.write(json.dumps([word, value]) + "\n")
         self._stream.flush()
 
     def event(self, event: Event) -> None:
@@ -132,17 +132,17 @@ class RemoteJournal:
         """See `Journal`."""
         self._write("lost", process)
 
-    def count(self, what: str) -> None:
+    def count(self, name: str) -> None:
         """See `Journal`."""
-        self._write("count", what)
+        self._write("count", name)
 
 
 def apply(line: str, journal: LocalJournal) -> str:
     """Write down a line of a `RemoteJournal`; the process it speaks of, "" if none."""
-    word, what = json.loads(line)
+    word, value = json.loads(line)
     if word == "event":
-        event = Event.from_json(what)
+        event = Event.from_json(value)
         journal.event(event)
         return event.process
-    getattr(journal, word)(what)
-    return "" if word == "count" else str(what)
+    getattr(journal, word)(value)
+    return "" if word == "count" else str(value)

@@ -55,12 +55,12 @@ class Verdict:
     @property
     def crashes(self) -> int:
         """Clients, processes of clients and brokers that were killed."""
-        return sum(n for what, n in self.counts.items() if what.startswith(("crash", "kill")))
+        return sum(n for name, n in self.counts.items() if name.startswith(("crash", "kill")))
 
     def summary(self) -> str:
         """For people."""
         lines = [f"seed {self.seed}: {self.crashes} crashes"]
-        lines += [f"  {n:>6} {what}" for what, n in sorted(self.counts.items())]
+        lines += [f"  {n:>6} {name}" for name, n in sorted(self.counts.items())]
         # Of what is allowed (G0) the number is enough.
         lines += [self.report.summary(0 if self.report.valid else 3)]
         lines += [f"not copied exactly once: {copy}" for copy in self.copies[:_MOST_TOLD]]
@@ -169,9 +169,9 @@ async def _kill_now_and_then(plan: Plan, server: Brokers, host: Host, journal: L
     hosted = plan.host_kills if plan.hosted else 0
     whens = rng.sample(range(plan.transactions // 20, plan.transactions), plan.broker_kills + hosted)
     kills = sorted(zip(whens, ["broker"] * plan.broker_kills + ["host"] * hosted, strict=True))
-    for when, what in kills:
+    for when, victim in kills:
         await _reached(journal, when)
-        if what == "host":
+        if victim == "host":
             journal.count("kill -9: host")
             host.kill()
         else:
