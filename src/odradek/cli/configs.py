@@ -295,8 +295,8 @@ def _alter(admin: Admin, entities: Entities, added: Mapping[str, str], deleted: 
         click.echo(f"Completed updating default config for {kind} in the cluster.")
 
 
-def _only(known: frozenset[str], category: str, done: str, kind: str, names: Iterable[str]) -> None:
-    unknown = [name for name in names if name not in known]
+def _only(allowed: frozenset[str], category: str, done: str, kind: str, names: Iterable[str]) -> None:
+    unknown = [name for name in names if name not in allowed]
     if unknown:
         raise OdradekError(
             f"Only {category} configs can be {done} for '{kind}' using --bootstrap-server. "
@@ -305,9 +305,9 @@ def _only(known: frozenset[str], category: str, done: str, kind: str, names: Ite
 
 
 def _alter_user(admin: Admin, entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> None:
-    known = CLIENT_QUOTAS | MECHANISMS
-    _only(known, "quota and SCRAM credential", "added", USERS, added)
-    _only(known, "quota and SCRAM credential", "deleted", USERS, deleted)
+    allowed = CLIENT_QUOTAS | MECHANISMS
+    _only(allowed, "quota and SCRAM credential", "added", USERS, added)
+    _only(allowed, "quota and SCRAM credential", "deleted", USERS, deleted)
     names = {*added, *deleted}
     if not names & MECHANISMS:
         _alter_quotas(admin, entities, added, deleted)
@@ -363,8 +363,8 @@ def _alter_quotas(admin: Admin, entities: Entities, added: Mapping[str, str], de
 
 
 def _require_present(deleted: Iterable[str], present: Iterable[str]) -> None:
-    known = set(present)
-    absent = [name for name in deleted if name not in known]
+    present_names = set(present)
+    absent = [name for name in deleted if name not in present_names]
     if absent:
         raise OdradekError(f"Invalid config(s): {','.join(absent)}")
 

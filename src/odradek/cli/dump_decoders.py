@@ -116,9 +116,9 @@ def _unfold(member: dict[str, Any], field: str, schema: str) -> None:
         content = base64.b64decode(member[field] or "")
         version = int.from_bytes(content[:2], "big", signed=True)
         # A newer client may say more than is known: as in Kafka the newest known version is read then.
-        known = min(version, cls.VERSIONS[-1])
-        message, _ = cls.decode_from(content, known, 2)
-        member[field] = message.to_json(known)
+        known_version = min(version, cls.VERSIONS[-1])
+        message, _ = cls.decode_from(content, known_version, 2)
+        member[field] = message.to_json(known_version)
     except (ProtocolError, binascii.Error, ValueError, KeyError):
         return
 

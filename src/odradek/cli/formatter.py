@@ -71,9 +71,9 @@ def deserializer(name: str, option: str) -> Deserialize:
     try:
         return DESERIALIZERS[name.rpartition(".")[2].removesuffix("Deserializer")]
     except KeyError:
-        known = ", ".join(word + "Deserializer" for word in DESERIALIZERS)
+        names = ", ".join(word + "Deserializer" for word in DESERIALIZERS)
         raise click.BadParameter(
-            f"{name!r}: Java classes cannot be loaded; built in are {known}", param_hint=option
+            f"{name!r}: Java classes cannot be loaded; built in are {names}", param_hint=option
         ) from None
 
 
@@ -112,8 +112,8 @@ class Formatter:
             elif name.startswith(tuple(slot + "." for slot in SLOTS)):
                 continue  # a config of the deserializer; those here have none
             elif attribute not in cls.__dataclass_fields__:
-                known = ", ".join(f.replace("_", ".") for f in cls.__dataclass_fields__)
-                raise click.BadParameter(f"{name!r} is not one of {known}", param_hint="--formatter-property")
+                names = ", ".join(f.replace("_", ".") for f in cls.__dataclass_fields__)
+                raise click.BadParameter(f"{name!r} is not one of {names}", param_hint="--formatter-property")
             elif attribute.startswith("print_"):
                 settings[attribute] = text.strip().lower() == "true"
             else:
@@ -137,8 +137,8 @@ class Formatter:
         if self.print_delivery:
             parts.append(b"Delivery:NOT_PRESENT")
         if self.print_epoch:
-            known = record.leader_epoch >= 0
-            parts.append(b"Epoch:%d" % record.leader_epoch if known else b"Epoch:NOT_PRESENT")
+            has_epoch = record.leader_epoch >= 0
+            parts.append(b"Epoch:%d" % record.leader_epoch if has_epoch else b"Epoch:NOT_PRESENT")
         if self.print_headers:
             pairs = [
                 b"%s:%s" % (k.encode(), self._text(v, self.headers_deserializer)) for k, v in record.headers

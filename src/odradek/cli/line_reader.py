@@ -65,8 +65,8 @@ class LineReader:
         for name, text in properties.items():
             attribute = name.replace(".", "_")
             if attribute not in cls.__dataclass_fields__:
-                known = ", ".join(field.replace("_", ".") for field in cls.__dataclass_fields__)
-                raise click.BadParameter(f"{name!r} is not one of {known}", param_hint="--reader-property")
+                names = ", ".join(field.replace("_", ".") for field in cls.__dataclass_fields__)
+                raise click.BadParameter(f"{name!r} is not one of {names}", param_hint="--reader-property")
             flag = attribute in FLAGS
             settings[attribute] = text.strip().lower() == "true" if flag else text.encode()
         reader = cls(**settings)

@@ -31,7 +31,7 @@ def command(
     """Print the data folders of brokers, with the sizes of the partitions in them, as JSON."""
     topics = {word for word in topic_list.split(",") if word}
     try:
-        asked = {int(word) for word in broker_list.split(",") if word}
+        broker_ids = {int(word) for word in broker_list.split(",") if word}
     except ValueError as error:
         raise click.BadParameter(
             f"{broker_list!r} is no list of broker ids", param_hint="--broker-list"
@@ -40,13 +40,13 @@ def command(
 
     with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-log-dirs")) as admin:
         present = [node.id for node in admin.describe_cluster().nodes]
-        absent = sorted(asked.difference(present))
+        absent = sorted(broker_ids.difference(present))
         if absent:
             raise OdradekError(
                 f"ERROR: The given brokers do not exist from --broker-list: {_ids(absent)}. "
                 f"Current existent brokers: {_ids(present)}"
             )
-        chosen = sorted(asked) or present
+        chosen = sorted(broker_ids) or present
         click.echo("Querying brokers for log directories information")
         described = admin.describe_log_dirs(chosen)
     click.echo(f"Received log directory information from brokers {_ids(chosen)}")

@@ -146,11 +146,11 @@ def _rate(word: int | None) -> int | None:
 
 def _action(words: dict[str, Any]) -> str:
     """The one action that is asked for, its options complete and no others given."""
-    asked = [action for action in _ACTIONS if words[action]]
-    if len(asked) != 1:
+    chosen = [action for action in _ACTIONS if words[action]]
+    if len(chosen) != 1:
         actions = ", ".join(f"--{action}" for action in _ACTIONS)
         raise click.UsageError(f"Command must include exactly one action: {actions}")
-    (action,) = asked
+    (action,) = chosen
     required, permitted = _TAKES[action]
     for name in required:
         if words[name] is None:

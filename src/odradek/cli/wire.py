@@ -73,9 +73,9 @@ def pick_version(cls: type[Message], version: int | None) -> int:
     if version is None:
         return cls.VERSIONS[-1]
     if version not in cls.VERSIONS:
-        known = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}"
+        versions = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}"
         raise click.BadParameter(
-            f"{cls.__name__} has no version {version} (known: {known})", param_hint="--version"
+            f"{cls.__name__} has no version {version} (known: {versions})", param_hint="--version"
         )
     return version
 

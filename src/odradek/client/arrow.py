@@ -149,15 +149,15 @@ class ArrowPlan:
                 yield from self._chunk(topic, table.slice(start, _CHUNK_ROWS))
 
     def _chunk(self, topic: str, table: pa.Table) -> Iterator[Built]:
-        known = self._engine.topic(topic)
-        assert known is not None, "the plan's topics are looked up first"
-        ids = _partition_column(table, topic, len(known.numbers))
+        known_topic = self._engine.topic(topic)
+        assert known_topic is not None, "the plan's topics are looked up first"
+        ids = _partition_column(table, topic, len(known_topic.numbers))
         free = pc.equal(ids, scalars.int32(-1))
         if pc.any(free).as_py():
-            yield from self._spread(topic, table.filter(free), known.available)
+            yield from self._spread(topic, table.filter(free), known_topic.available)
             keep = pc.invert(free)
             table, ids = table.filter(keep), pc.filter(ids, keep)
-        for partition, rows in split_by_partition(table, _one(ids), len(known.numbers)):
+        for partition, rows in split_by_partition(table, _one(ids), len(known_topic.numbers)):
             yield from self._encode(TopicPartition(topic, partition), rows)
 
     def _spread(self, topic: str, table: pa.Table, choice: list[int]) -> Iterator[Built]:

@@ -37,8 +37,8 @@ def _with_place(columns: pa.Schema) -> pa.Schema:
 
 def empty_table(with_headers: bool, options: dict[str, Any]) -> pa.Table:
     """No rows, the same columns."""
-    known = {name: options[name] for name in ("timestamp_unit", "as_timestamp") if name in options}
-    return _with_place(schema(with_headers=with_headers, **known)).empty_table()
+    schema_options = {name: options[name] for name in ("timestamp_unit", "as_timestamp") if name in options}
+    return _with_place(schema(with_headers=with_headers, **schema_options)).empty_table()
 
 
 def to_table(parts: list[tuple[Position, pa.RecordBatch]]) -> pa.Table:

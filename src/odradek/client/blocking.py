@@ -148,7 +148,7 @@ class BlockingConnection:
         host: str,
         port: int,
         config: CommonConfig,
-        known: KnownBrokers | None = None,
+        brokers: KnownBrokers | None = None,
         is_dead: Callable[[], bool] | None = None,
         patience_ms: float = SILENCE_MS,
         outages: Outages | None = None,
@@ -156,15 +156,15 @@ class BlockingConnection:
         """Connect and shake hands.
 
         Args:
-            known: what is known of brokers that do not know ApiVersions; is added to.
+            brokers: what is known of brokers that do not know ApiVersions; is added to.
             is_dead, patience_ms, outages: see the class.
 
         Raises:
             ConnectionFailedError: it does not come about.
             KafkaError: the broker refuses.
         """
-        known = known or KnownBrokers()
-        approach: Approach | None = known.approach(f"{host}:{port}")
+        brokers = brokers or KnownBrokers()
+        approach: Approach | None = brokers.approach(f"{host}:{port}")
         failed: ConnectionFailedError | None = None
         while approach is not None:
             connection = None
@@ -179,9 +179,9 @@ class BlockingConnection:
                     approach = connection.state.after_hang_up()
                 continue
             assert connection.state.versions is not None
-            known.learned(connection.address, connection.state.versions)
+            brokers.learned(connection.address, connection.state.versions)
             return connection
-        known.lost(f"{host}:{port}")
+        brokers.lost(f"{host}:{port}")
         assert failed is not None
         raise failed
 
@@ -250,12 +250,12 @@ class BlockingConnection:
     def receive(self) -> tuple[Any, Any]:
         """Wait for the oldest request's answer. Returns (its token, the message)."""
         try:
-            asked, message = self.state.receive(self._read_frame())
+            request, message = self.state.receive(self._read_frame())
             self.state.note_throttle(message, now_ms())
         except ProtocolError as problem:
             self.close()
             raise ConnectionFailedError(f"{self.address}: {problem}") from problem
-        return asked.token, message
+        return request.token, message
 
     def readable(self, timeout_ms: float) -> bool:
         """Return whether an answer begins to come in within that time."""
@@ -562,8 +562,8 @@ class BlockingCluster:
                 except OdradekError as problem:
                     problems.append(problem)
         for index, (host, port) in enumerate(self.config.bootstrap_servers):
-            known = self._connections.get(-1 - index)
-            if known is not None and not known.closed:
+            bootstrap = self._connections.get(-1 - index)
+            if bootstrap is not None and not bootstrap.closed:
                 continue  # it owes an answer
             try:
                 connection = self._connections[-1 - index] = self.open(host, port)

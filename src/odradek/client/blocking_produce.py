@@ -243,15 +243,15 @@ class PipelinedProduce:
 
     def _receive(self, until_ms: float) -> None:
         """Take answers, when some are here."""
-        asked = {node: requests.connection for node, requests in self._requests.items()}
+        connections = {node: requests.connection for node, requests in self._requests.items()}
         deadline = min(requests.deadline_ms for requests in self._requests.values())
-        if len(asked) == 1 and deadline <= until_ms:
-            self._take_answer(next(iter(asked)))
+        if len(connections) == 1 and deadline <= until_ms:
+            self._take_answer(next(iter(connections)))
             return
         try:
-            nodes = answering(self._cluster, asked, min(deadline, until_ms) - now_ms())
+            nodes = answering(self._cluster, connections, min(deadline, until_ms) - now_ms())
         except ConnectionFailedError:
-            nodes = [node for node, connection in asked.items() if connection.closed]
+            nodes = [node for node, connection in connections.items() if connection.closed]
         if not nodes:
             # Who is overdue is asked for the answer nevertheless, which says so.
             nodes = [node for node, requests in self._requests.items() if requests.deadline_ms <= now_ms()]

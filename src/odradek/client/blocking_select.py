@@ -12,21 +12,21 @@ from odradek.client.errors import ConnectionFailedError
 
 
 def await_any(
-    cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
+    cluster: BlockingCluster, connections: Mapping[int, BlockingConnection], timeout_ms: float
 ) -> list[int]:
     """As `answering`.
 
     Raises:
         ConnectionFailedError: as `answering`, and if none does in time.
     """
-    ready = answering(cluster, asked, timeout_ms)
+    ready = answering(cluster, connections, timeout_ms)
     if not ready:
         raise ConnectionFailedError("no broker has answered in time")
     return ready
 
 
 def answering(
-    cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
+    cluster: BlockingCluster, connections: Mapping[int, BlockingConnection], timeout_ms: float
 ) -> list[int]:
     """Return which of the brokers answer, by their ids; none if none does in time.
 
@@ -34,22 +34,22 @@ def answering(
         ConnectionFailedError: a connection is closed, or one of the brokers is dead while all are silent; its
             connection is then closed.
     """
-    for connection in asked.values():
+    for connection in connections.values():
         if connection.closed:
             raise ConnectionFailedError(f"the connection to {connection.address} is closed")
-    ready = [node for node, connection in asked.items() if connection.has_bytes]
+    ready = [node for node, connection in connections.items() if connection.has_bytes]
     if ready:
         return ready
     with ExitStack() as using:
-        for connection in asked.values():
+        for connection in connections.values():
             using.enter_context(connection.in_use())
-        return _select(cluster, asked, timeout_ms)
+        return _select(cluster, connections, timeout_ms)
 
 
 def _select(
-    cluster: BlockingCluster, asked: Mapping[int, BlockingConnection], timeout_ms: float
+    cluster: BlockingCluster, connections: Mapping[int, BlockingConnection], timeout_ms: float
 ) -> list[int]:
-    nodes = {connection.fileno(): node for node, connection in asked.items()}
+    nodes = {connection.fileno(): node for node, connection in connections.items()}
     began = now_ms()
     pause_ms = cluster.patience_ms
     while True:
@@ -60,10 +60,10 @@ def _select(
         if left_ms <= pause_ms:
             return []
         silent_ms = now_ms() - began
-        for connection in asked.values():
+        for connection in connections.values():
             connection.tell_of_silence(silent_ms)
-        if dead := cluster.dead_of(asked):
+        if dead := cluster.dead_of(connections):
             for node in dead:
-                asked[node].close()
+                connections[node].close()
             raise ConnectionFailedError(silent_and_dead(f"broker {dead[0]}", silent_ms))
         pause_ms = next_look_ms(silent_ms)

@@ -405,7 +405,7 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
         ConfigError: a value out of its bounds, a combination that cannot work, or a security key that is not
             known (leaving it out silently would be worse than stopping).
     """
-    known = {f.name: f for f in fields(config_class) if f.name not in _NO_KEYS}
+    fields_by_name = {f.name: f for f in fields(config_class) if f.name not in _NO_KEYS}
     values: dict[str, Any] = {}
     security: dict[str, Any] = {}
     for given_name, as_given in options.items():
@@ -417,7 +417,7 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
             if raw is not None:
                 security[name.replace("_", ".")] = raw
             continue
-        spec = known.get(name)
+        spec = fields_by_name.get(name)
         if spec is None:
             _refuse_or_warn(given_name, name, config_class)
             continue

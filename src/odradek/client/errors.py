@@ -86,14 +86,14 @@ def nobody_reached(problems: Sequence[OdradekError]) -> OdradekError:
     return NoBrokersAvailableError(f"no broker could be reached: {'; '.join(map(str, problems))}")
 
 
-def left_out(asked: Iterable[K], answered: Collection[K]) -> dict[K, KafkaError]:
+def left_out(expected: Iterable[K], answered: Collection[K]) -> dict[K, KafkaError]:
     """Return errors for what an answer says nothing of: nobody has said that it is done, or what it is
     (Kafka's KafkaAdminClient.completeUnrealizedFutures).
     """
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     return {
         key: error_for(code, f"{key}: the broker did not answer for it")
-        for key in asked
+        for key in expected
         if key not in answered
     }
 

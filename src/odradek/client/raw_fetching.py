@@ -162,7 +162,7 @@ class Fetching:
 
     def _ask(self) -> None:
         """Send a request to every leader to which none is on its way."""
-        busy = {reading.tp for asked in self._asked.values() for reading in asked.readings}
+        busy = {reading.tp for fetch in self._asked.values() for reading in fetch.readings}
         metadata = self._cluster.metadata
         by_node: dict[int, list[Reading]] = {}
         epochs: dict[TopicPartition, int] = {}
@@ -213,8 +213,8 @@ class Fetching:
 
     def _id_of(self, topic: str) -> bytes:
         """Return the id that the caller wants, else the topic's; zeros with a broker that has no ids."""
-        known = self._cluster.metadata.topic_id(topic)
-        return self._topic_ids.get(topic, known) if known != ZERO_UUID else known
+        topic_id = self._cluster.metadata.topic_id(topic)
+        return self._topic_ids.get(topic, topic_id) if topic_id != ZERO_UUID else topic_id
 
     def _about_to_name(self, readings: Iterable[Reading]) -> None:
         """Compare the topics' ids before the first Fetch that names topics: its broker does not compare them.
@@ -241,7 +241,7 @@ class Fetching:
         """Wait for at least one broker. Returns what its answers say, range by range."""
         if not self._asked:
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-        connections = {node: asked.connection for node, asked in self._asked.items()}
+        connections = {node: fetch.connection for node, fetch in self._asked.items()}
         out: list[_Answer] = []
         for node in await_any(self._cluster, connections, self._config.request_timeout_ms):
             connection, session, readings = self._asked.pop(node)
@@ -425,6 +425,6 @@ class Fetching:
 
     def _drop_connections(self) -> None:
         """Forget what was asked; a connection that owes an answer cannot be used for anything else."""
-        for asked in self._asked.values():
-            asked.connection.close()
+        for fetch in self._asked.values():
+            fetch.connection.close()
         self._asked.clear()

@@ -241,8 +241,8 @@ class RawReader:
         def newest(answer: Any) -> int | None:
             return None if answer.offset < 0 else int(answer.timestamp)
 
-        asked = dict.fromkeys(partitions, MAX_TIMESTAMP)
-        return look_up_offsets(self._cluster, self._config.isolation, asked, newest)
+        timestamps = dict.fromkeys(partitions, MAX_TIMESTAMP)
+        return look_up_offsets(self._cluster, self._config.isolation, timestamps, newest)
 
     @one_at_a_time
     def topic_configs(self, topics: Iterable[str], name: str) -> dict[str, str | None]:

@@ -48,11 +48,11 @@ def resolve(value: Any, method: str, key: str) -> Serialize | None:
     if value is None:
         return None
     if isinstance(value, str):
-        known = _SERIALIZERS if method == "serialize" else _DESERIALIZERS
+        classes = _SERIALIZERS if method == "serialize" else _DESERIALIZERS
         name = value.removeprefix(_PREFIX)
-        if name not in known:
-            raise ConfigError(f"{key}={value!r}: give a callable, or one of {', '.join(known)}")
-        value = known[name]
+        if name not in classes:
+            raise ConfigError(f"{key}={value!r}: give a callable, or one of {', '.join(classes)}")
+        value = classes[name]
         if value is None:
             return None
     if isinstance(value, type):

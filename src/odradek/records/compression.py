@@ -53,8 +53,8 @@ class Codec(IntEnum):
         try:
             return cls[key]
         except KeyError:
-            known = ", ".join(codec.name.lower() for codec in cls)
-            raise ValueError(f"unknown compression {name!r}: one of {known}") from None
+            names = ", ".join(codec.name.lower() for codec in cls)
+            raise ValueError(f"unknown compression {name!r}: one of {names}") from None
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:

@@ -153,13 +153,13 @@ class Leadership:
             # A wish that is under way may still be granted in the state that is known already.
             self._note_isr(committed(tuple(isr)))
         self.partition_epoch = partition_epoch
-        known = self._followers
+        followers = self._followers
         # A replica outside of the ISR may be dead: to wait for it would hold up every commit after an
         # election.
         self._followers = {
             broker_id: Follower(last_caught_up_ms=now_ms if broker_id in self.isr else NEVER)
-            if is_new or broker_id not in known
-            else known[broker_id]
+            if is_new or broker_id not in followers
+            else followers[broker_id]
             for broker_id in self.replicas
             if broker_id != self.broker_id
         }

@@ -176,10 +176,10 @@ class ReplicaFetcher:
 
     def add(self, replica: Replica, leader_epoch: int, topic_id: bytes = ZERO_UUID) -> None:
         """Follow a partition from now on. In an epoch in which it is followed already nothing changes."""
-        known = self._followed.get(replica.key)
-        if known is not None and known.leader_epoch == leader_epoch and known.replica is replica:
+        followed = self._followed.get(replica.key)
+        if followed is not None and followed.leader_epoch == leader_epoch and followed.replica is replica:
             # A topic of before Kafka 2.8 gets its id while it is followed, as by `maybeUpdateTopicIds`.
-            known.topic_id = topic_id
+            followed.topic_id = topic_id
             return
         # A log of old messages knows no epoch that a fetch could name, so nothing would tell it where to cut:
         # it has to be cut to its high watermark first, as by Kafka's `AbstractFetcherThread`.
@@ -222,9 +222,9 @@ class ReplicaFetcher:
         if others:
             # Before records, as in `AbstractFetcherThread.doWork`: such an answer comes at once, and a fetch
             # that left these partitions out might be held for its whole wait.
-            asked = self._ask_about_logs(ready, now_ms)
-            if asked is not None:
-                return asked
+            request = self._ask_about_logs(ready, now_ms)
+            if request is not None:
+                return request
         fetching = self._within_quota(ready, now_ms)
         if len(fetching) < len(ready):
             wait_max_ms = min(wait_max_ms, self._throttled_ms())
@@ -406,10 +406,10 @@ class ReplicaFetcher:
         """Return the replica that an answer is about; None where it was removed, added anew or cut since the
         request, so that the answer is about another log.
         """
-        asked = self._asked.pop(key, None)
-        if asked is None or self._followed.get(key) is not asked.fetched:
+        request = self._asked.pop(key, None)
+        if request is None or self._followed.get(key) is not request.fetched:
             return None
-        return asked.fetched if asked.fetched.replica.log_end_offset == asked.offset else None
+        return request.fetched if request.fetched.replica.log_end_offset == request.offset else None
 
     def _take_epochs(
         self, response: OffsetForLeaderEpochResponse, monotonic_ms: float

@@ -104,28 +104,28 @@ class ScramServer(ServerMechanism):
     def _take_first(self, response: bytes) -> bytes:
         first = messages.read_client_first(response)
         self.is_token = first.extensions.get(_TOKEN_AUTH, "").lower() == "true"
-        known = self._find(first.username, self.is_token)
+        account = self._find(first.username, self.is_token)
         if first.authorization_id and first.authorization_id != first.username:
             raise SaslRefusal(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        if known is not None and known.credential.iterations < MIN_ITERATIONS:
+        if account is not None and account.credential.iterations < MIN_ITERATIONS:
             raise SaslError(
-                f"Iterations {known.credential.iterations} is less than the minimum {MIN_ITERATIONS} "
+                f"Iterations {account.credential.iterations} is less than the minimum {MIN_ITERATIONS} "
                 f"for {self.name}"
             )
         # Made in any case: the time must not tell, either.
         salt, iterations = self._make_decoy(first.username, self.is_token)
-        if known is not None:
-            salt, iterations = known.credential.salt, known.credential.iterations
-        self._known, self._client_first = known, first
+        if account is not None:
+            salt, iterations = account.credential.salt, account.credential.iterations
+        self._known, self._client_first = account, first
         self._nonce = first.nonce + self._make_nonce()
         self._server_first = f"r={self._nonce},s={messages.encoded(salt)},i={iterations}"
         return self._server_first.encode()
 
     def _take_final(self, response: bytes) -> bytes:
         final = messages.read_client_final(response)
-        first, known = self._client_first, self._known
+        first, account = self._client_first, self._known
         assert first is not None
         if not hmac.compare_digest(final.nonce.encode(), self._nonce.encode()):
             raise SaslError("Invalid client nonce in the final client message.")
@@ -133,20 +133,20 @@ class ScramServer(ServerMechanism):
             raise SaslError("the header of the final client message is not that of the first")
         auth = f"{first.bare},{self._server_first},{final.unproved}".encode()
         # A name that is not known takes the same way: the time must not tell which ones there are.
-        stored_key = _decoys[self._hash] if known is None else known.credential.stored_key
+        stored_key = _decoys[self._hash] if account is None else account.credential.stored_key
         signature = hmac.digest(stored_key, auth, self._hash)
         if len(final.proof) != len(signature):
             raise SaslError("Authentication failed: Invalid client final message")
         client_key = bytes(a ^ b for a, b in zip(final.proof, signature, strict=True))
         is_proved = hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), stored_key)
-        if known is None:
+        if account is None:
             kind = "token" if self.is_token else "user"
             raise SaslError(f"Authentication failed: no such {kind}")
         if not is_proved:
             raise SaslError("Invalid client credentials")
-        self.user, self.expires_at_ms = known.user, known.expires_at_ms
+        self.user, self.expires_at_ms = account.user, account.expires_at_ms
         self.is_complete = True
-        proof = hmac.digest(known.credential.server_key, auth, self._hash)
+        proof = hmac.digest(account.credential.server_key, auth, self._hash)
         return f"v={messages.encoded(proof)}".encode()
 
 

@@ -30,9 +30,9 @@ def explain(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is not accepted: {error.verify_message or error.reason}"
     reason = str(getattr(error, "reason", None) or "")
-    known = _REASONS.get(reason)
-    if known is not None:
-        return f"{known} ({reason})"
+    explanation = _REASONS.get(reason)
+    if explanation is not None:
+        return f"{explanation} ({reason})"
     if isinstance(error, ssl.SSLError) and reason:
         return f"{reason.lower().replace('_', ' ')}"
     return str(error) or type(error).__name__

@@ -59,13 +59,13 @@ def server_context(configs: Mapping[str, Any]) -> ssl.SSLContext:
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_protocols(context, configs)
-    asked = (text_of(configs, "ssl.client.auth") or "none").strip().lower()
-    if asked not in _CLIENT_AUTH:
-        raise TlsConfigError("ssl.client.auth", f"{asked} is not required, requested or none")
-    context.verify_mode = _CLIENT_AUTH[asked]
+    client_auth = (text_of(configs, "ssl.client.auth") or "none").strip().lower()
+    if client_auth not in _CLIENT_AUTH:
+        raise TlsConfigError("ssl.client.auth", f"{client_auth} is not required, requested or none")
+    context.verify_mode = _CLIENT_AUTH[client_auth]
     context.options |= ssl.OP_NO_RENEGOTIATION
     # Who shows a certificate shows it each time: a session that goes on would outlive it.
-    if asked == "none":
+    if client_auth == "none":
         context.num_tickets = 1
     else:
         context.num_tickets = 0

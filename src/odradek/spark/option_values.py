@@ -76,13 +76,13 @@ class Given:
         prefix = "kafka."
         return {name[len(prefix) :]: value for name, value in self._values.items() if name.startswith(prefix)}
 
-    def refuse_unknown(self, known: Iterable[str], ignored: Iterable[str]) -> None:
+    def refuse_unknown(self, known_options: Iterable[str], ignored: Iterable[str]) -> None:
         """Check that every option is known, or `kafka.*`.
 
         Raises:
             ValueError: one is neither; names the nearest one.
         """
-        names = {name.lower(): name for name in known}
+        names = {name.lower(): name for name in known_options}
         allowed = set(names) | {name.lower() for name in ignored}
         for name in sorted(self._values):
             if name in allowed or name.startswith(("kafka.", "__")):

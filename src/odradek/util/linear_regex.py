@@ -244,9 +244,9 @@ class _Parser:
 
     def escaped(self, char: str) -> _Test:
         """Read an escape that stands for one character, or a class of them."""
-        known = _CLASSES.get(char)
-        if known is not None:
-            return known
+        char_class = _CLASSES.get(char)
+        if char_class is not None:
+            return char_class
         opposite = _CLASSES.get(char.lower())
         if opposite is not None:
             return _negated(opposite)
@@ -387,9 +387,9 @@ class LinearPattern:
 
     def _next(self, states: _States, char: str, text: str, at: int) -> _States:
         if not self._looks:
-            known = self._known.get((states, char))
-            if known is not None:
-                return known
+            known_states = self._known.get((states, char))
+            if known_states is not None:
+                return known_states
         following = []
         for state in states:
             test = self._nodes[state].test

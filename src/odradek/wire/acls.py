@@ -115,19 +115,19 @@ def delete_acls_filter(wanted: AclBindingFilter) -> DeleteAclsFilter:
     return _set_filter(DeleteAclsFilter(), wanted)
 
 
-def binding_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclBindingFilter:
+def binding_filter(message: DescribeAclsRequest | DeleteAclsFilter) -> AclBindingFilter:
     """The filter that DescribeAcls asks with, or one of those that DeleteAcls does."""
     return AclBindingFilter(
         ResourcePatternFilter(
-            ResourceType.of_number(asked.resource_type_filter),
-            asked.resource_name_filter,
-            PatternType.of_number(asked.pattern_type_filter),
+            ResourceType.of_number(message.resource_type_filter),
+            message.resource_name_filter,
+            PatternType.of_number(message.pattern_type_filter),
         ),
         AccessControlEntryFilter(
-            asked.principal_filter,
-            asked.host_filter,
-            AclOperation.of_number(asked.operation),
-            AclPermissionType.of_number(asked.permission_type),
+            message.principal_filter,
+            message.host_filter,
+            AclOperation.of_number(message.operation),
+            AclPermissionType.of_number(message.permission_type),
         ),
     )
 

@@ -268,7 +268,7 @@ class _DecoderSource(Source):
                     self.emit("refuse(f'more than {count - 1} elements', pos)")
                 self.emit("yield")
 
-    def tags(self, name: str, tagged: list[Field], known: list[Field]) -> None:
+    def tags(self, name: str, tagged: list[Field], known_fields: list[Field]) -> None:
         """Decode the tagged fields of a struct that declares some."""
         count, tag, limit, unknown = (self.local(part) for part in ("count", "tag", "limit", "unknown"))
         self.emit(f"{unknown} = None")
@@ -295,7 +295,7 @@ class _DecoderSource(Source):
                             self.emit(f"refuse('{field.name}: tag {field.tag} claims another size', pos)")
                     word = "elif"
                 # A declared tag that this version does not have is refused, as by Kafka's generated readers.
-                elsewhere = tuple(field.tag for field in known if field not in tagged)
+                elsewhere = tuple(field.tag for field in known_fields if field not in tagged)
                 if elsewhere:
                     with self.block(f"{word} {tag} in {elsewhere!r}:"):
                         self.emit(f"refuse(f'tag {{{tag}}} is not known to version {self.version}', pos)")

@@ -80,9 +80,9 @@ def parse_versions(text: str) -> Versions:
     Raises:
         ValueError: the text is none of these.
     """
-    known = _parsed.get(text)
-    if known is not None:
-        return known
+    versions = _parsed.get(text)
+    if versions is not None:
+        return versions
     low, dash, high = text.partition("-")
     if dash:
         result = Versions(int(low), int(high))

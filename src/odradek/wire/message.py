@@ -243,8 +243,8 @@ class _PerVersion(dict[int, "Any"]):
     def __missing__(self, version: int) -> Any:
         cls = self._cls
         if version not in cls.VERSIONS:
-            known = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}" if cls.VERSIONS else "none"
-            raise ValueError(f"{cls.__name__} has no version {version} (known: {known})")
+            versions = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}" if cls.VERSIONS else "none"
+            raise ValueError(f"{cls.__name__} has no version {version} (known: {versions})")
         # Not at import: a process uses few messages, and of these one or two versions.
         codec = self[version] = self._make(cls, version)
         return codec

@@ -42,9 +42,9 @@ class Source:
 
     def constant(self, name: str, value: Any) -> str:
         """Bind an object to a name; the same object gets the same name again."""
-        for known, bound in self.namespace.items():
-            if bound is value and known.startswith(name):
-                return known
+        for existing, bound in self.namespace.items():
+            if bound is value and existing.startswith(name):
+                return existing
         unique = name
         while unique in self.namespace:
             unique = self.local(name)

@@ -266,8 +266,8 @@ class Handlers:
         """Return whether the release leaves an unknown API, or version of a known one, without an answer."""
         if self.release is None or not self.release.is_silent:
             return False
-        known = self.release.answered.get(api_key)
-        return known is None or (version is not None and version not in known)
+        answered_versions = self.release.answered.get(api_key)
+        return answered_versions is None or (version is not None and version not in answered_versions)
 
     def load_all(self) -> None:
         """Import what has not been yet."""

@@ -205,8 +205,8 @@ class AclKeeper:
     def _change(self, changes: Sequence[AclChange]) -> dict[ResourcePattern, KafkaError]:
         failed: dict[ResourcePattern, KafkaError] = {}
         store = self._access.store
-        known: Mapping[ResourcePattern, VersionedAcls] = self._versions
-        for pattern, result in acls.change_acls(store, changes, known, old_names=self._old_names).items():
+        versions: Mapping[ResourcePattern, VersionedAcls] = self._versions
+        for pattern, result in acls.change_acls(store, changes, versions, old_names=self._old_names).items():
             if isinstance(result, VersionedAcls):
                 self._take(pattern, result)
             else:

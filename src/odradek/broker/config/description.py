@@ -43,8 +43,10 @@ def listed_broker_configs(config: BrokerConfig, wanted: Collection[str] | None =
     """
     release = release_of(config)
     given = (*config.given, *config.dynamic_names())
-    known = (*BROKER_CONFIGS, *GONE_CONFIGS)
-    names = dict.fromkeys((*(name for name in known if name in given or _is_shown(name, release)), *given))
+    config_names = (*BROKER_CONFIGS, *GONE_CONFIGS)
+    names = dict.fromkeys(
+        (*(name for name in config_names if name in given or _is_shown(name, release)), *given)
+    )
     return in_kafkas_order(list(names), release, wanted)
 
 
@@ -57,9 +59,9 @@ def listed_topic_configs(
 ) -> list[str]:
     """The names of a topic's configs, in order; `overrides` are its own."""
     release = release_of(config)
-    known = (name for name in TOPIC_CONFIGS if knows_topic_config(release, name))
+    config_names = (name for name in TOPIC_CONFIGS if knows_topic_config(release, name))
     own = (name for name in overrides if name in TOPIC_CONFIGS)
-    return in_kafkas_order(list(dict.fromkeys((*known, *own))), release, wanted)
+    return in_kafkas_order(list(dict.fromkeys((*config_names, *own))), release, wanted)
 
 
 def in_kafkas_order(names: Sequence[str], release: Release, wanted: Collection[str] | None) -> list[str]:
@@ -70,14 +72,14 @@ def in_kafkas_order(names: Sequence[str], release: Release, wanted: Collection[s
         release: the release.
         wanted: those that are asked for; None for all.
     """
-    asked = names if wanted is None else [name for name in names if name in wanted]
+    listed = names if wanted is None else [name for name in names if name in wanted]
     if release.at_least("4.2"):
         place = _places(len(names))
-        return sorted(asked, key=lambda name: place(_hash(name)))
-    place = _places(len(asked))
+        return sorted(listed, key=lambda name: place(_hash(name)))
+    place = _places(len(listed))
     if not release.at_least("2.6"):
-        return sorted(asked, key=lambda name: place(_hash(name)))
-    return sorted(asked, key=lambda name: (place(_hash(name)), _signed(_hash(name))))
+        return sorted(listed, key=lambda name: place(_hash(name)))
+    return sorted(listed, key=lambda name: (place(_hash(name)), _signed(_hash(name))))
 
 
 def _places(count: int) -> Callable[[int], int]:

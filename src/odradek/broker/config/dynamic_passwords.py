@@ -54,9 +54,9 @@ class DynamicPasswords:
         return decoded
 
     def _decode(self, text: str) -> str:
-        known = self._known.get(text)
-        if known is not None:
-            return known
+        decoded = self._known.get(text)
+        if decoded is not None:
+            return decoded
         failure = PasswordNotDecoded("there is no password.encoder.secret to decode it with")
         for encoder in self._decoders:
             try:

@@ -278,10 +278,10 @@ EFFECTIVE_FOR_LISTENERS = frozenset(
 def brokers_without_effect(names: Iterable[str]) -> list[str]:
     """Return those of a broker's configs that Kafka knows and that change nothing here, sorted."""
     # Names that Kafka does not know are told of elsewhere (`BrokerConfig.unknown`).
-    known = (name for name in names if find_key(name) is not None)
+    known_names = (name for name in names if find_key(name) is not None)
     return sorted(
         name
-        for name in known
+        for name in known_names
         if name not in EFFECTIVE_BROKER_CONFIGS
         and not (base_name(name) != name and base_name(name) in EFFECTIVE_FOR_LISTENERS)
     )

@@ -167,9 +167,9 @@ class FetchSession:
         partitions = self._partitions
         for named in wanted:
             # What the last response said stays with the partition: only what is wanted of it changes.
-            known = partitions.setdefault(self._key(named), named)
+            partition = partitions.setdefault(self._key(named), named)
             # A request may name a partition to say a new offset, which makes nothing of it news.
-            known.wanted = named.wanted
+            partition.wanted = named.wanted
         for key in forgotten:
             partitions.pop(key, None)
 

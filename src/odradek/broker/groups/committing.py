@@ -94,8 +94,8 @@ def _look(context: RequestContext, topic: Any, by_id: bool) -> tuple[ErrorCode, 
             return ErrorCode.UNKNOWN_TOPIC_ID, ()
     if not context.authorize(Operation.READ, topic_resource(topic.name)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
-    known = image.topic(topic.name)
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, known.partitions if known is not None else ()
+    topic_image = image.topic(topic.name)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic_image.partitions if topic_image is not None else ()
 
 
 def commit_in_pieces(

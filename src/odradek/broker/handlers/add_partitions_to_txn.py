@@ -58,14 +58,14 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps
     from_client = version < FIRST_VERSION_OF_BROKERS
     if not from_client and not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
-    asked: list[tuple[Added, PartitionErrors | Promise[PartitionErrors]]] = []
+    transactions: list[tuple[Added, PartitionErrors | Promise[PartitionErrors]]] = []
     for added in (yield from _wanted(request, from_client)).values():
         errors = yield from _refusals(context, added, from_client)
         # All of them before the first is waited for: each may have to be committed to the log.
-        asked.append((added, _ask(context, added) if errors is None else errors))
+        transactions.append((added, _ask(context, added) if errors is None else errors))
         yield
     results: list[AddPartitionsToTxnResult] = []
-    for added, answer in asked:
+    for added, answer in transactions:
         errors = yield from wait(answer)
         results.append(
             AddPartitionsToTxnResult(

@@ -67,8 +67,8 @@ def leader_and_isr(
 
 def _partition_error(context: RequestContext, topic: LeaderAndIsrTopicState, index: int) -> ErrorCode:
     image = context.broker.image
-    known = image.partition(topic.topic_name, index)
-    if known is None or context.broker.broker_id not in known.replicas:
+    partition = image.partition(topic.topic_name, index)
+    if partition is None or context.broker.broker_id not in partition.replicas:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     known_id = image.topic_id(topic.topic_name)
     if ZERO_UUID not in (topic.topic_id, known_id) and topic.topic_id != known_id:
@@ -94,8 +94,8 @@ def stop_replica(
     image, own = context.broker.image, context.broker.broker_id
 
     def fenced(name: str, index: int) -> ErrorCode:
-        known = image.partition(name, index)
-        assigned = known is not None and own in known.replicas
+        partition = image.partition(name, index)
+        assigned = partition is not None and own in partition.replicas
         return ErrorCode.FENCED_LEADER_EPOCH if assigned else ErrorCode.NONE
 
     return _stopped(context, request, ErrorCode.NONE, fenced)

@@ -104,9 +104,9 @@ def _admit(
     context: RequestContext, results: Iterable[DeletableTopicResult], quota: ControllerMutationQuota
 ) -> None:
     """Refuse, of the topics that could be deleted, those that the client's quota has no room for."""
-    known = context.broker.controller.image.topics
+    topics = context.broker.controller.image.topics
     for result in results:
-        topic = known.get(result.name or "")
+        topic = topics.get(result.name or "")
         if result.error_code != ErrorCode.NONE or topic is None:
             continue
         try:

@@ -56,9 +56,11 @@ def _answer(context: RequestContext, request: DescribeClusterRequest) -> Steps[D
         for broker in image.brokers.values()
         if (endpoint := broker.endpoint(context.listener_name)) is not None
     ]
-    known = any(broker.broker_id == image.controller_id for broker in brokers)
+    is_controller_known = any(broker.broker_id == image.controller_id for broker in brokers)
     response = DescribeClusterResponse(
-        cluster_id=image.cluster_id, controller_id=image.controller_id if known else -1, brokers=brokers
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id if is_controller_known else -1,
+        brokers=brokers,
     )
     if request.include_cluster_authorized_operations:
         allowed = context.authorize(Operation.DESCRIBE, CLUSTER)

@@ -42,12 +42,12 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQ
     if not context.authorize(Operation.DESCRIBE, CLUSTER):
         raise ClusterAuthorizationError
     context.broker.controller.check_active()
-    asked = [
+    partitions = [
         (topic.topic_name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     ]
-    if asked != [(CLUSTER_METADATA_TOPIC, 0)] or len(request.topics) > 1:
+    if partitions != [(CLUSTER_METADATA_TOPIC, 0)] or len(request.topics) > 1:
         return _unknown(request)
     topic = DescribedQuorumTopic(topic_name=CLUSTER_METADATA_TOPIC, partitions=[_partition(context)])
     response = DescribeQuorumResponse(error_message="", topics=[topic])

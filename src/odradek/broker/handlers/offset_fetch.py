@@ -324,10 +324,10 @@ def _stored(
     for start in range(0, len(indexes), PARTITIONS_AT_ONCE):
         some = indexes[start : start + PARTITIONS_AT_ONCE]
         image = context.broker.image
-        known = [index for index in some if image.partition(topic, index) is not None]
-        read = yield from wait(queue.run(partial(_read, offsets, group_id, topic, known)))
+        known_indexes = [index for index in some if image.partition(topic, index) is not None]
+        read = yield from wait(queue.run(partial(_read, offsets, group_id, topic, known_indexes)))
         if isinstance(read, ErrorCode):
-            by_index = {index: _partition(index, read) for index in known}
+            by_index = {index: _partition(index, read) for index in known_indexes}
         else:
             by_index = {index: _partition(index, ErrorCode.NONE, offset) for index, offset in read.items()}
         # Version 0 knows no other way to say that there is none.

@@ -365,7 +365,7 @@ class _Appends:
         replicas = broker.replicas
         here: dict[int, Partition] = replicas.by_topic.get(name) or {}
         answers: list[PartitionProduceResponse] = []
-        asked = messages = size = converted = failed = rejected_bytes = 0
+        attempts = messages = size = converted = failed = rejected_bytes = 0
         for data in partitions:
             index: int = data.index
             records = data.records
@@ -382,13 +382,13 @@ class _Appends:
                 answers.append(_failed_append(index, error))
                 self.failed = True
                 if self._log_was_asked(name, index, error):
-                    asked += 1
+                    attempts += 1
                     if isinstance(error, RecordTooLargeError):
                         rejected_bytes += len(records)
                     elif not isinstance(error, _FORESEEN):
                         failed += 1
             else:
-                asked += 1
+                attempts += 1
                 # A batch that was sent again was counted the first time; an empty message set has no offset.
                 if not info.duplicate and info.first_offset >= 0:
                     count = info.last_offset - info.first_offset + 1
@@ -396,11 +396,11 @@ class _Appends:
                     size += len(records)
                     if info.converted:
                         converted += count
-        if asked:
+        if attempts:
             topics = broker.metrics.topics
             of_topic = topics.of(name)
-            of_topic.count_produced(asked, messages, size, converted)
-            topics.all.count_produced(asked, messages, size, converted)
+            of_topic.count_produced(attempts, messages, size, converted)
+            topics.all.count_produced(attempts, messages, size, converted)
             if failed or rejected_bytes:
                 of_topic.count_refused(failed, rejected_bytes)
                 topics.all.count_refused(failed, rejected_bytes)

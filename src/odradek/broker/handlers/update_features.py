@@ -54,12 +54,12 @@ def handle(
         raise ClusterAuthorizationError
     broker, version = context.broker, context.api_version
     broker.controller.check_active()
-    known = {feature.name: feature for feature in broker.features.known()}
+    features = {feature.name: feature for feature in broker.features.known()}
     with_zookeeper = broker.handlers.with_zookeeper
     results = {
         update.feature: _why_not_with_zookeeper(update, version)
         if with_zookeeper
-        else _why_not(context, update, known.get(update.feature))
+        else _why_not(context, update, features.get(update.feature))
         for update in request.feature_updates
     }
     response = _response(context, results)

@@ -33,8 +33,8 @@ def watch_id(broker_id: int) -> str:
 
 def watcher(client_id: str) -> int | None:
     """The broker that watches another by a connection with this client id; None for anybody else."""
-    asked = purpose_of(client_id)
-    return asked[0] if asked is not None and asked[1] == WATCH else None
+    purpose = purpose_of(client_id)
+    return purpose[0] if purpose is not None and purpose[1] == WATCH else None
 
 
 def pause_ms(doubts: int) -> int:

@@ -338,8 +338,8 @@ class _Wire(asyncio.BufferedProtocol):
             ChannelBroken: the connection broke.
             ProtocolError: an answer cannot be read.
         """
-        asked = encode_request(ApiKey.API_VERSIONS, 0, 0, client_id, ApiVersionsRequest())
-        _, served = decode_response(await self._exchange(asked), ApiKey.API_VERSIONS, 0)
+        versions_request = encode_request(ApiKey.API_VERSIONS, 0, 0, client_id, ApiVersionsRequest())
+        _, served = decode_response(await self._exchange(versions_request), ApiKey.API_VERSIONS, 0)
         self.versions = _versions_in(cast(ApiVersionsResponse, served), broker_id)
         authenticator = SaslClientAuthenticator(mechanism, client_id, self.versions)
         parts = authenticator.begin()
@@ -359,12 +359,12 @@ class _Wire(asyncio.BufferedProtocol):
         finally:
             self._awaited = None
 
-    def write(self, parts: list[Any], asked: _Asked) -> None:
+    def write(self, parts: list[Any], request: _Asked) -> None:
         """Send a request whose answer is awaited behind those of the others."""
-        self._under_way.append(asked)
+        self._under_way.append(request)
         self._writelines(parts)
         if self._timer is None:
-            self._timer = self._loop.call_at(asked.deadline, self._check_deadline)
+            self._timer = self._loop.call_at(request.deadline, self._check_deadline)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """See `asyncio.BufferedProtocol`."""
@@ -388,16 +388,16 @@ class _Wire(asyncio.BufferedProtocol):
             return
         if not self._under_way:
             raise ProtocolError("an answer to a request that was not sent")
-        asked = self._under_way[0]
+        request = self._under_way[0]
         # Likewise; of all answers only a fetch's has views into the frame, its records.
-        kept = self._receiver.own(frame) if asked.key == ApiKey.FETCH else frame
-        correlation_id, message = decode_response(kept, asked.key, asked.version)
-        if correlation_id != asked.correlation_id:
-            raise ProtocolError(f"an answer to request {correlation_id}, not to {asked.correlation_id}")
+        kept = self._receiver.own(frame) if request.key == ApiKey.FETCH else frame
+        correlation_id, message = decode_response(kept, request.key, request.version)
+        if correlation_id != request.correlation_id:
+            raise ProtocolError(f"an answer to request {correlation_id}, not to {request.correlation_id}")
         # Only now: where the answer cannot be read, its request is among those that are told so.
         self._under_way.popleft()
-        if not asked.answer.done():
-            asked.answer.set_result(message)
+        if not request.answer.done():
+            request.answer.set_result(message)
 
     def _check_deadline(self) -> None:
         self._timer = None

@@ -42,8 +42,8 @@ _ASKED = re.compile(r"asks-about-([0-9]{1,10})")
 
 def asked_about(client_id: str) -> int | None:
     """The broker about which another one asks by this client id; None for anybody else's."""
-    asked = purpose_of(client_id)
-    match = None if asked is None else _ASKED.fullmatch(asked[1])
+    purpose = purpose_of(client_id)
+    match = None if purpose is None else _ASKED.fullmatch(purpose[1])
     return None if match is None else int(match[1])
 
 

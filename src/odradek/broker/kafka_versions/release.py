@@ -145,12 +145,16 @@ def find(text: str) -> Release:
     kraft = name.endswith(KRAFT_SUFFIX)
     name = name.removesuffix(KRAFT_SUFFIX)
     parts = name.split(".")
-    known = next((n for n in (".".join(parts[:3]), ".".join(parts[:2])) if n in RELEASES), None)
-    if known is None or len(parts) > known.count(".") + 3 or not all(part.isdecimal() for part in parts):
+    release_name = next((n for n in (".".join(parts[:3]), ".".join(parts[:2])) if n in RELEASES), None)
+    if (
+        release_name is None
+        or len(parts) > release_name.count(".") + 3
+        or not all(part.isdecimal() for part in parts)
+    ):
         raise UnknownReleaseError(f"{text!r} is none of Kafka's releases {', '.join(RELEASES)}")
-    if kraft and _ORDER[known] < _ORDER[_FIRST_KRAFT]:
+    if kraft and _ORDER[release_name] < _ORDER[_FIRST_KRAFT]:
         raise UnknownReleaseError(f"{text!r}: Kafka has KRaft from {_FIRST_KRAFT} on")
-    return Release(known, RELEASES[known], kraft or _ORDER[known] >= _ORDER[_ONLY_KRAFT])
+    return Release(release_name, RELEASES[release_name], kraft or _ORDER[release_name] >= _ORDER[_ONLY_KRAFT])
 
 
 def names() -> list[str]:

@@ -161,8 +161,8 @@ class LoneMembership:
             self._on_leadership(topics)
 
     def _topic_id(self, topic: str) -> bytes | None:
-        known = self._controller.image.topics.get(topic)
-        return None if known is None else known.topic_id
+        topic_image = self._controller.image.topics.get(topic)
+        return None if topic_image is None else topic_image.topic_id
 
     async def until_told(self) -> None:
         """Wait until this broker has followed all that its controller has said so far."""

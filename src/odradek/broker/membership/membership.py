@@ -492,7 +492,7 @@ class Membership:
             # that has taken its id: that one's leaderships would be moved away.
             if broker_epoch == NO_EPOCH or not self._has_to_move():
                 return
-            asked = self._metadata.image.controller_id
+            controller_id = self._metadata.image.controller_id
             try:
                 response = await self.channels.to_controller(
                     # Of this life: the controller refuses an earlier one's (KIP-380).
@@ -513,13 +513,13 @@ class Membership:
             if all_stop():
                 return
             if left:
-                await self._rest(asked, self._config.controlled_shutdown_retry_backoff_ms / 1000)
+                await self._rest(controller_id, self._config.controlled_shutdown_retry_backoff_ms / 1000)
 
-    async def _rest(self, asked: int, seconds: float) -> None:
+    async def _rest(self, controller_id: int, seconds: float) -> None:
         """Wait to ask again; no longer when nobody else is left, or there is another controller to ask."""
         deadline = self._loop.time() + seconds
         while self._has_to_move():
-            if self._metadata.image.controller_id != asked:
+            if self._metadata.image.controller_id != controller_id:
                 return
             self._changed.clear()
             try:

@@ -127,21 +127,21 @@ def _topic_ids(store: MetadataStore, keys: Iterable[TopicPartition]) -> dict[str
 
 def _raise_leader_epochs(
     store: MetadataStore,
-    known: Mapping[TopicPartition, KnownEpoch],
+    leader_epochs: Mapping[TopicPartition, KnownEpoch],
     topic_ids: Mapping[str, bytes | None],
 ) -> list[TopicPartition]:
-    asked = [
+    keys = [
         key
-        for key, known_epoch in known.items()
+        for key, known_epoch in leader_epochs.items()
         # A topic that was made anew under its name begins with 0 again.
         if (its_id := topic_ids.get(key[0])) is not None
         and (known_epoch.topic_id is None or its_id in (known_epoch.topic_id, ZERO_UUID))
         and 0 <= known_epoch.leader_epoch < _LAST_EPOCH
     ]
     raised = []
-    states = [paths.partition_state(*key) for key in asked]
-    for key, path, node in zip(asked, states, store.get_many(states), strict=True):
-        if node is not None and _raise_one(store, path, known[key].leader_epoch):
+    states = [paths.partition_state(*key) for key in keys]
+    for key, path, node in zip(keys, states, store.get_many(states), strict=True):
+        if node is not None and _raise_one(store, path, leader_epochs[key].leader_epoch):
             raised.append(key)
     for start in range(0, len(raised), _IN_ONE_NOTICE):
         notice = nodes.encode_isr_change(raised[start : start + _IN_ONE_NOTICE])

@@ -257,8 +257,8 @@ class StateChanges:
             # The notice of a change, or the next start, says them again.
             logger.warning("configs of new topics cannot be read, the broker's defaults hold: %s", error)
             return
-        known = self._metadata.image
-        changed = {entity: config for entity, config in configs.items() if known.config(entity) != config}
+        image = self._metadata.image
+        changed = {entity: config for entity, config in configs.items() if image.config(entity) != config}
         if changed:
             self._metadata.update_configs(changed)
 

@@ -84,14 +84,14 @@ class MetadataCache:
         }
         topics, gone = self._take_over(request, version, brokers.keys())
         controller = (request.controller_id, request.controller_epoch)
-        known = (image.controller_id, image.controller_epoch)
+        known_controller = (image.controller_id, image.controller_epoch)
         self._apply(
             ClusterDelta(
                 brokers={b: new for b, new in brokers.items() if image.brokers.get(b) != new},
                 brokers_gone=frozenset(image.brokers) - brokers.keys(),
                 topics=topics,
                 topics_gone=gone,
-                controller=None if controller == known else controller,
+                controller=None if controller == known_controller else controller,
             )
         )
 

@@ -233,11 +233,11 @@ class Dispatcher:
         # Other brokers are answered as of the newest release: a cluster would not work otherwise.
         if self._handlers.release is not None:
             (key_and_version,) = _unpack_key_and_version(frame)
-            known = self._find_route_between_brokers(frame, key) or self._routes_of_release.get(
+            route_of_release = self._find_route_between_brokers(frame, key) or self._routes_of_release.get(
                 key_and_version
             )
-            if known is not None:
-                return known
+            if route_of_release is not None:
+                return route_of_release
         if self._silent and self._handlers.ignores(key):
             return NO_ANSWER
         header, body = decode_request_header(frame)

@@ -214,11 +214,11 @@ def _error_of(response: Any) -> int:
 def _response_bytes(session: FetchContext, answers: Answers) -> int:
     """The size of the answer: exact in the records, and to a few bytes in what is around them."""
     size, topic = _ANSWER_BYTES, None
-    known = session.session is not None
+    in_session = session.session is not None
     for partition, answer in answers:
         records = len(answer.records or b"")
         if (
-            known
+            in_session
             and not records
             and not answer.error_code
             and partition.high_watermark == answer.high_watermark

@@ -163,8 +163,8 @@ class AccessAdmin(AdminBase):
         raise_first(_problems_of_users(response.results, (user for user, _ in passwords)))
 
 
-def _problems_of_users(results: Iterable[Any], asked: Iterable[str]) -> dict[str, KafkaError]:
-    return problems_in({result.user: result for result in results}, asked, lambda user: f"user {user!r}")
+def _problems_of_users(results: Iterable[Any], users: Iterable[str]) -> dict[str, KafkaError]:
+    return problems_in({result.user: result for result in results}, users, lambda user: f"user {user!r}")
 
 
 def _entity(names: Mapping[str, str | None]) -> QuotaEntity:

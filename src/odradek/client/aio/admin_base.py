@@ -291,8 +291,8 @@ class AdminBase:
         if node not in cluster.metadata.brokers:
             await cluster.wait_update(self._config.request_timeout_ms)
             if node not in cluster.metadata.brokers:
-                known = ", ".join(map(str, sorted(cluster.metadata.brokers)))
+                broker_ids = ", ".join(map(str, sorted(cluster.metadata.brokers)))
                 raise error_for(
-                    ErrorCode.INVALID_REQUEST, f"there is no broker {node}: the cluster has {known}"
+                    ErrorCode.INVALID_REQUEST, f"there is no broker {node}: the cluster has {broker_ids}"
                 )
         return await cluster.connection(node)

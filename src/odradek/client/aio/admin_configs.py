@@ -62,26 +62,28 @@ class ConfigAdmin(AdminBase):
 
         Returns: resource, as it was asked for → config name → entry.
         """
-        asked = {resource_key(resource): resource for resource in resources}
-        wanted = None if names is None else list(names)
+        by_key = {resource_key(resource): resource for resource in resources}
+        config_names = None if names is None else list(names)
         described: dict[Resource, dict[str, ConfigEntry]] = {}
 
         async def ask(node: int | None, part: list[tuple[int, str]]) -> dict[tuple[int, str], KafkaError]:
             async def step() -> Any:
                 connection = await self._connection_to(node)
                 version = connection.pick(ApiKey.DESCRIBE_CONFIGS)
-                request = describe_configs_request(part, wanted, synonyms, documentation, version)
+                request = describe_configs_request(part, config_names, synonyms, documentation, version)
                 return await connection.send(request, version)
 
             response = await self._retry("describe configs", step)
             answers = {(r.resource_type, r.resource_name): r for r in response.results}
-            for key in asked.keys() & answers.keys():
-                described[asked[key]] = {c.name: _entry(c, key[0]) for c in answers[key].configs}
+            for key in by_key.keys() & answers.keys():
+                described[by_key[key]] = {c.name: _entry(c, key[0]) for c in answers[key].configs}
             return _problems(answers) | left_out(part, answers)
 
-        problems = await problems_of((part, ask(node, part)) for node, part in self._by_broker(asked).items())
-        raise_first({asked[key]: problem for key, problem in problems.items() if key in asked})
-        return {resource: described[resource] for resource in asked.values()}
+        problems = await problems_of(
+            (part, ask(node, part)) for node, part in self._by_broker(by_key).items()
+        )
+        raise_first({by_key[key]: problem for key, problem in problems.items() if key in by_key})
+        return {resource: described[resource] for resource in by_key.values()}
 
     def _by_broker(self, keys: Iterable[tuple[int, str]]) -> dict[int | None, list[tuple[int, str]]]:
         """A broker's own configs are asked of and told to that broker; all else to any."""

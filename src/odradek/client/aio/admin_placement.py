@@ -143,13 +143,15 @@ class PlacementAdmin(AdminBase):
             raise IllegalArgumentError(
                 f"{election_type!r} is no type of election: {', '.join(ELECTION_TYPES)}"
             )
-        asked = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
-        wanted = None
-        if asked is not None:
-            wanted = [TopicPartitions(topic=name, partitions=p) for name, p in _grouped(asked).items()]
+        chosen = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        topic_partitions = None
+        if chosen is not None:
+            topic_partitions = [
+                TopicPartitions(topic=name, partitions=p) for name, p in _grouped(chosen).items()
+            ]
         request = ElectLeadersRequest(
             election_type=ELECTION_TYPES[election_type],
-            topic_partitions=wanted,
+            topic_partitions=topic_partitions,
             timeout_ms=timeout_ms or self._config.request_timeout_ms,
         )
         response = await self._controller(
@@ -166,7 +168,7 @@ class PlacementAdmin(AdminBase):
             for t in response.replica_election_results
             for p in t.partition_result
         }
-        return elected | left_out(asked or (), elected)
+        return elected | left_out(chosen or (), elected)
 
     async def alter_partition_reassignments(
         self, reassignments: Mapping[Any, Sequence[int] | None], *, timeout_ms: int | None = None

@@ -232,8 +232,8 @@ class Cluster:
             self._connecting.pop(key, None)
 
     def _connection_closed(self, connection: Connection) -> None:
-        for key, known in list(self._connections.items()):
-            if known is connection:
+        for key, opened in list(self._connections.items()):
+            if opened is connection:
                 del self._connections[key]
                 # The broker that comes back may be of another release.
                 self._known_brokers.lost(connection.address)
@@ -334,11 +334,11 @@ class Cluster:
         Raises:
             AuthenticationError: no broker can be reached, and TLS or the login failed with one.
         """
-        known = self._questions
-        answered = known
+        questions = self._questions
+        answered = questions
         try:
             async with asyncio.timeout(max(0.0, timeout_ms) / 1000):
-                while answered == known:
+                while answered == questions:
                     waiter: asyncio.Future[int] = self.loop.create_future()
                     self._update_waiters.append(waiter)
                     self.request_update()
@@ -427,8 +427,8 @@ class Cluster:
 
     def _adopt(self, connection: Connection) -> None:
         """Make a bootstrap connection that of the broker with the same address."""
-        for key, known in list(self._connections.items()):
-            if known is not connection or key[0] >= 0:
+        for key, opened in list(self._connections.items()):
+            if opened is not connection or key[0] >= 0:
                 continue
             for node in self.metadata.brokers.values():
                 if (

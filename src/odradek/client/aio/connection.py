@@ -148,11 +148,11 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self._go_on_with_handshake(again)
             return
-        asked, message = self.state.receive(frame)
+        request, message = self.state.receive(frame)
         self.state.note_throttle(message, self._loop.time() * 1000)
         # Done already where the caller was cancelled.
-        if not asked.token.done():
-            asked.token.set_result(message)
+        if not request.token.done():
+            request.token.set_result(message)
 
     def _worked_off(self, working: asyncio.Future[list[Any]]) -> None:
         problem = error_of(working)
@@ -305,9 +305,9 @@ class Connection(asyncio.BufferedProtocol):
         for timer in (self._timer, self._patience, self._renewal, self._listening):
             if timer is not None:
                 timer.cancel()
-        for asked in self.state.abandon():
-            if asked.token is not None and not asked.token.done():
-                asked.token.set_exception(error)
+        for request in self.state.abandon():
+            if request.token is not None and not request.token.done():
+                request.token.set_exception(error)
         if not self._handshake.done():
             self._handshake.set_exception(error)
             # Looked at here, as asyncio complains of errors that nobody fetches, and `connect` may be gone.
@@ -370,22 +370,22 @@ async def connect(
     port: int,
     config: CommonConfig,
     timeout_ms: float,
-    known: KnownBrokers | None = None,
+    known_brokers: KnownBrokers | None = None,
     outages: Outages | None = None,
 ) -> Connection:
     """Connect and shake hands.
 
     Args:
         timeout_ms: for all of it, the further connections included that an old broker takes.
-        known: what is known of brokers that do not know ApiVersions; is added to.
+        known_brokers: what is known of brokers that do not know ApiVersions; is added to.
         outages: is told of a peer that says nothing for `MUTE_MS`, which may be long before `timeout_ms`.
 
     Raises:
         ConnectionFailedError: it did not come about; names the address and the reason.
     """
     address = f"{host}:{port}"
-    known = known or KnownBrokers()
-    approach: Approach | None = known.approach(address)
+    known_brokers = known_brokers or KnownBrokers()
+    approach: Approach | None = known_brokers.approach(address)
     deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
     failed: ConnectionFailedError | None = None
     while approach is not None:
@@ -399,9 +399,9 @@ async def connect(
             approach = connection.state.after_hang_up() if connection.hung_up else None
             continue
         assert connection.state.versions is not None
-        known.learned(address, connection.state.versions)
+        known_brokers.learned(address, connection.state.versions)
         return connection
-    known.lost(address)
+    known_brokers.lost(address)
     assert failed is not None
     raise failed
 

@@ -255,9 +255,9 @@ class ConsumerCoordinator:
         if not self._positions.is_group_managed:
             return
         if self._positions.pattern is not None:
-            known = self._cluster.metadata.topics
+            topics = self._cluster.metadata.topics
             self._positions.matching(
-                known, lambda t: known[t].is_internal, self._config.exclude_internal_topics
+                topics, lambda t: topics[t].is_internal, self._config.exclude_internal_topics
             )
         # A topic has got more partitions, or was made, or is gone.
         if self._joining.out_of_date():

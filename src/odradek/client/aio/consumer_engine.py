@@ -224,12 +224,14 @@ class ConsumerEngine:
     async def _join(self, deadline: float) -> None:
         assert self.group is not None
         if self.group.needs_poll:
-            known = self.cluster.metadata
+            metadata = self.cluster.metadata
             wanted = self.positions.topics
-            if known.version == 0 or any(t not in known.topics and t not in known.errors for t in wanted):
+            if metadata.version == 0 or any(
+                t not in metadata.topics and t not in metadata.errors for t in wanted
+            ):
                 # Joining before the topics are known would only mean to join again.
                 await self.cluster.wait_update(max(0.0, deadline - self.cluster.now_ms()))
-                if known.version == 0:
+                if metadata.version == 0:
                     return
             await self.group.ensure_active(deadline)
 

@@ -203,7 +203,7 @@ class Fetcher:
             metadata = self._cluster.metadata
             ids = {p.tp.topic: metadata.topic_id(p.tp.topic) for p in positions}
             version = connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values()))
-            asked = {p.tp: (p, p.turn, p.fetch_offset) for p in positions}
+            requested = {p.tp: (p, p.turn, p.fetch_offset) for p in positions}
             config = self._config
             request = fetch_request(
                 session,
@@ -236,7 +236,7 @@ class Fetcher:
                 self._fail(problem)
             return
         else:
-            self._answered(session, response, asked)
+            self._answered(session, response, requested)
         finally:
             self._busy.discard(node)
             self.wake()
@@ -245,7 +245,7 @@ class Fetcher:
         self,
         session: FetchSessionHandler,
         response: Any,
-        asked: dict[TopicPartition, tuple[Position, int, int]],
+        requested: dict[TopicPartition, tuple[Position, int, int]],
     ) -> None:
         self.fetches += 1
         answers = session.handle_response(response)
@@ -257,13 +257,13 @@ class Fetcher:
             # A lost session is opened anew at once; any other error of a whole answer is not the session's.
             if code not in SESSION_LOST:
                 not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
-                for position, _, _ in asked.values():
+                for position, _, _ in requested.values():
                     position.not_before_ms = not_before_ms
             return
         came = False
         refused: dict[TopicPartition, str] = {}
         for key, data in answers.items():
-            position, turn, offset = asked[TopicPartition(*key)]
+            position, turn, offset = requested[TopicPartition(*key)]
             # The position has changed meanwhile, by a seek or a reset: these records are not the next.
             if position.turn != turn or position.fetch_offset != offset:
                 continue
@@ -274,7 +274,7 @@ class Fetcher:
         stuck = self._cluster.stuck
         if stuck:
             # An answer within a session names only partitions with news: the others went well, too (KIP-227).
-            stuck.went_well(asked.keys() - refused.keys(), self._cluster.now_ms())
+            stuck.went_well(requested.keys() - refused.keys(), self._cluster.now_ms())
         if refused:
             stuck.failed(refused, self._cluster.now_ms())
         if came:

@@ -43,7 +43,7 @@ class NobodyAnswered(Exception):
 
 def by_promise(
     connections: Mapping[tuple[int, str], bool],
-    known: list[int],
+    brokers: list[int],
     bootstrap_servers: int,
 ) -> list[int]:
     """Brokers in the order in which they are asked for what any of them can tell.
@@ -52,7 +52,7 @@ def by_promise(
 
     Args:
         connections: the open ones, by broker and purpose, and whether each owes an answer for long.
-        known: the brokers that are known to live.
+        brokers: those that are known to live.
         bootstrap_servers: how many there are; they have the ids -1, -2, …
     """
     connected = list({node for node, purpose in connections if purpose == ""})
@@ -60,8 +60,8 @@ def by_promise(
     if silent:
         # Not always the same: it may be one that does not hear of the others itself.
         random.shuffle(connected)
-    random.shuffle(known)
-    nodes = dict.fromkeys([*connected, *known])
+    random.shuffle(brokers)
+    nodes = dict.fromkeys([*connected, *brokers])
     in_order = [*(node for node in nodes if node not in silent), *(node for node in nodes if node in silent)]
     return list(dict.fromkeys([*in_order, *range(-1, -1 - bootstrap_servers, -1)]))
 
@@ -76,14 +76,14 @@ async def first_answer(nodes: Iterable[int], ask: Callable[[int], Coroutine[Any,
     """
     loop = asyncio.get_running_loop()
     waiting = deque(nodes)
-    asked: set[asyncio.Task[T]] = set()
+    tasks: set[asyncio.Task[T]] = set()
     problems: list[OdradekError] = []
     try:
-        while waiting or asked:
+        while waiting or tasks:
             if waiting:
-                asked.add(loop.create_task(ask(waiting.popleft())))
+                tasks.add(loop.create_task(ask(waiting.popleft())))
             patience_s = SILENCE_MS / 1000 if waiting else None
-            done, asked = await asyncio.wait(asked, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            done, tasks = await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
             failed = {task: task.exception() for task in done}
             for task, problem in failed.items():
                 if problem is None:
@@ -94,6 +94,6 @@ async def first_answer(nodes: Iterable[int], ask: Callable[[int], Coroutine[Any,
                     raise problem
                 problems.append(problem)
     finally:
-        for task in asked:
+        for task in tasks:
             task.cancel()
     raise NobodyAnswered(problems)

@@ -235,17 +235,19 @@ class GroupJoin:
         if any(topic not in self._cluster.metadata.topics for topic in topics):
             # The others may know topics that this member has not looked at.
             await self._cluster.wait_update(self._config.request_timeout_ms)
-        known = self._partition_counts(topics)
-        assignment = assignor.assign(known, subscriptions)
-        self._assigned_by = (topics, known)
+        partition_counts = self._partition_counts(topics)
+        assignment = assignor.assign(partition_counts, subscriptions)
+        self._assigned_by = (topics, partition_counts)
         return [
             SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
             for member, partitions in assignment.items()
         ]
 
     def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
-        known = self._cluster.metadata.topics
-        return {topic: len(known[topic].partitions) for topic in sorted(topics) if topic in known}
+        known_topics = self._cluster.metadata.topics
+        return {
+            topic: len(known_topics[topic].partitions) for topic in sorted(topics) if topic in known_topics
+        }
 
 
 class _Again(Exception):

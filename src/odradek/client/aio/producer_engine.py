@@ -269,8 +269,8 @@ class ProducerEngine:
 
     def knows_partition(self, record: SerializedRecord) -> bool:
         """Return whether the record's topic is in the metadata, and the partition if the record names it."""
-        known = self._topics.get(record.topic)
-        return known is not None and (record.partition is None or record.partition in known.tps)
+        known_topic = self._topics.get(record.topic)
+        return known_topic is not None and (record.partition is None or record.partition in known_topic.tps)
 
     def try_append(self, record: SerializedRecord) -> DeliveryFuture | None:
         """Append a record if nothing is to be waited for first.
@@ -289,28 +289,28 @@ class ProducerEngine:
         if self.closed:
             raise ClosedError("the producer is closed")
         accumulator = self.accumulator
-        known = self._topics.get(record.topic)
-        if known is None or not accumulator.has_room(record.size):
+        known_topic = self._topics.get(record.topic)
+        if known_topic is None or not accumulator.has_room(record.size):
             return None
         partition = record.partition
         sticky = False
         if partition is None:
             if self._partitioner is not None:
                 partition = self._partitioner(
-                    record.topic, record.key, record.value, known.numbers, known.available
+                    record.topic, record.key, record.value, known_topic.numbers, known_topic.available
                 )
             elif record.key is not None and not self.config.partitioner_ignore_keys:
-                partition = partition_for_key(record.key, len(known.numbers))
+                partition = partition_for_key(record.key, len(known_topic.numbers))
             else:
                 sticky = True
-                partition = self._sticky.current(record.topic, known.available, self._queue_length)
-        tp = known.tps.get(partition)
+                partition = self._sticky.current(record.topic, known_topic.available, self._queue_length)
+        tp = known_topic.tps.get(partition)
         if tp is None:
             # The application may know of a partition before the metadata; a partitioner chooses from those.
             if record.partition is not None:
                 return None
             raise IllegalArgumentError(
-                f"topic {record.topic!r} has no partition {partition}: it has {len(known.numbers)}"
+                f"topic {record.topic!r} has no partition {partition}: it has {len(known_topic.numbers)}"
             )
         if self.manager is not None:
             self._join_transaction(self.manager, tp)
@@ -324,7 +324,7 @@ class ProducerEngine:
             record.size,
             self.now_ms(),
             about=about,
-            lanes=self._lanes(record.topic, known) if self.appender.enabled else None,
+            lanes=self._lanes(record.topic, known_topic) if self.appender.enabled else None,
         )
         if appended is None:
             return None
@@ -342,13 +342,13 @@ class ProducerEngine:
             # The manager belongs to the loop's thread, which makes requests of what has joined.
             self._in_loop(manager.add_partition, tp)
 
-    def _lanes(self, topic: str, known: KnownTopic) -> TopicLanes | None:
+    def _lanes(self, topic: str, known_topic: KnownTopic) -> TopicLanes | None:
         """Return what is remembered of a topic, so that the next records may take the short way."""
         lanes = self.appender.topics.get(topic)
         # Lanes are a list by partition, so there are none for a topic with gaps in its numbers.
-        if lanes is None and known.numbers[-1] == len(known.numbers) - 1:
+        if lanes is None and known_topic.numbers[-1] == len(known_topic.numbers) - 1:
             lanes = TopicLanes(
-                len(known.numbers), self._sticky.of(topic), self.accumulator.batch_size_of(topic)
+                len(known_topic.numbers), self._sticky.of(topic), self.accumulator.batch_size_of(topic)
             )
         return lanes
 

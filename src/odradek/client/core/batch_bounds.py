@@ -41,9 +41,9 @@ class BatchBounds:
         """
         # A little more than half, so that two parts suffice.
         size = stored // 2 + stored // 64 if count > 1 else stored - 1
-        known = self._bounds.get(topic)
-        if known is not None:
-            size = min(size, known.stored)
+        bound = self._bounds.get(topic)
+        if bound is not None:
+            size = min(size, bound.stored)
         self._bounds[topic] = _Bound(max(1, size), max(1.0, unpacked / max(1, stored)), now_ms)
 
     def bound(self, topic: str, now_ms: float | None = None) -> int | None:
@@ -52,15 +52,15 @@ class BatchBounds:
         Args:
             now_ms: monotonic; with it, a bound that has stood for long is relaxed.
         """
-        known = self._bounds.get(topic)
-        if known is None:
+        bound = self._bounds.get(topic)
+        if bound is None:
             return None
-        if now_ms is not None and now_ms - known.since_ms >= RELAXED_AFTER_MS:
-            known.stored *= 2
-            known.since_ms = now_ms
-        return known.stored
+        if now_ms is not None and now_ms - bound.since_ms >= RELAXED_AFTER_MS:
+            bound.stored *= 2
+            bound.since_ms = now_ms
+        return bound.stored
 
     def unpacked_bound(self, topic: str) -> int | None:
         """As `bound`, before compression, if records compress as those did that were refused."""
-        known = self._bounds.get(topic)
-        return None if known is None else int(known.stored * known.ratio)
+        bound = self._bounds.get(topic)
+        return None if bound is None else int(bound.stored * bound.ratio)

@@ -103,17 +103,17 @@ class ConnectionState:
         """
         if not self.in_flight:
             raise ProtocolError("a response came that nobody asked for")
-        asked = self.in_flight.popleft()
+        request = self.in_flight.popleft()
         if self._login is not None:
             self._before_login -= 1
             self.login_is_next = self._before_login == 0
-        correlation_id, message = decode_response(frame, asked.key, asked.version)
+        correlation_id, message = decode_response(frame, request.key, request.version)
         # 0.8.2 forgets the id where it has no coordinator to tell of.
-        if correlation_id != asked.correlation_id and (
-            correlation_id or asked.key != ApiKey.FIND_COORDINATOR
+        if correlation_id != request.correlation_id and (
+            correlation_id or request.key != ApiKey.FIND_COORDINATOR
         ):
-            raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
-        return asked, message
+            raise ProtocolError(f"response {correlation_id} came where {request.correlation_id} was awaited")
+        return request, message
 
     def note_throttle(self, message: Any, now_ms: float) -> None:
         """Give requests more time where an answer says that none is taken up for a while (KIP-219).
@@ -127,8 +127,8 @@ class ConnectionState:
         throttle_ms = getattr(message, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self._throttled_until_ms = now_ms + throttle_ms
-            for asked in self.in_flight:
-                asked.deadline_ms += throttle_ms
+            for request in self.in_flight:
+                request.deadline_ms += throttle_ms
 
     def deadline_ms(self, now_ms: float, timeout_ms: float) -> float:
         """Return when a request that is sent now is to have been answered; throttling comes on top."""
@@ -138,7 +138,7 @@ class ConnectionState:
         """Return when the first request in flight runs out of time; None when nothing is in flight."""
         if self._login_deadline_ms is not None:
             return self._login_deadline_ms
-        return min((asked.deadline_ms for asked in self.in_flight), default=None)
+        return min((request.deadline_ms for request in self.in_flight), default=None)
 
     def abandon(self) -> list[InFlight]:
         """The connection is gone: everything in flight, to be failed by the shell."""
@@ -168,7 +168,7 @@ class ConnectionState:
         if self._mechanism is not None:
             # A broker with SASL knows ApiVersions, and hangs up at anything else before the login.
             return []
-        if self.versions is not None or [asked.key for asked in self.in_flight] != [ApiKey.API_VERSIONS]:
+        if self.versions is not None or [request.key for request in self.in_flight] != [ApiKey.API_VERSIONS]:
             return []
         return self._ask_groups(self.in_flight[0].deadline_ms)
 
@@ -194,32 +194,32 @@ class ConnectionState:
         if not self.in_flight:
             raise ProtocolError("a response came that nobody asked for")
         self._answered += 1
-        asked = self.in_flight.popleft()
-        if asked.key == ApiKey.API_VERSIONS:
+        request = self.in_flight.popleft()
+        if request.key == ApiKey.API_VERSIONS:
             if self.in_flight and frame[:4] == self.in_flight[0].correlation_id.to_bytes(4, "big"):
                 # It passed over ApiVersions, and answered what was asked behind.
                 self.in_flight.popleft()
                 self.versions = V0_9_0
                 return None
-            retry = handshake_retry_version(frame, asked.version)
+            retry = handshake_retry_version(frame, request.version)
             if retry is not None:
-                return self._ask_versions(retry, asked.deadline_ms)
-        correlation_id, answer = decode_response(frame, asked.key, asked.version)
-        if correlation_id != asked.correlation_id:
-            raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
+                return self._ask_versions(retry, request.deadline_ms)
+        correlation_id, answer = decode_response(frame, request.key, request.version)
+        if correlation_id != request.correlation_id:
+            raise ProtocolError(f"response {correlation_id} came where {request.correlation_id} was awaited")
         message: Any = answer
-        if asked.key == ApiKey.API_VERSIONS:
+        if request.key == ApiKey.API_VERSIONS:
             if message.error_code:
                 raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
             self._found = NodeVersions.from_response(message)
             if self._mechanism is not None:
-                return self._begin_login(self._found, asked.deadline_ms)
-        elif asked.key == ApiKey.LIST_OFFSETS:
-            return self._ask_groups(asked.deadline_ms)
-        elif asked.key == ApiKey.HEARTBEAT and message.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+                return self._begin_login(self._found, request.deadline_ms)
+        elif request.key == ApiKey.LIST_OFFSETS:
+            return self._ask_groups(request.deadline_ms)
+        elif request.key == ApiKey.HEARTBEAT and message.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
             self._found = V0_8_2
         elif self._found is None and not self.in_flight:
-            return self._ask_versions(HANDSHAKE_VERSION, asked.deadline_ms)
+            return self._ask_versions(HANDSHAKE_VERSION, request.deadline_ms)
         if self.in_flight:
             return []
         self.versions = self._found

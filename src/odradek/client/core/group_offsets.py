@@ -110,7 +110,9 @@ def commit_request(
     )
 
 
-def not_committed(answer: Any, asked: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
+def not_committed(
+    answer: Any, partitions: Iterable[TopicPartition]
+) -> Iterator[tuple[TopicPartition, ErrorCode]]:
     """Yield the partitions whose offsets an answer to OffsetCommit refuses, and with UNKNOWN_SERVER_ERROR
     those that it leaves out: nobody has said that they are committed.
     """
@@ -122,5 +124,5 @@ def not_committed(answer: Any, asked: Iterable[TopicPartition]) -> Iterator[tupl
     for tp, code in codes.items():
         if code:
             yield tp, to_code(code)
-    for tp in left_out(asked, codes):
+    for tp in left_out(partitions, codes):
         yield tp, ErrorCode.UNKNOWN_SERVER_ERROR

@@ -88,10 +88,10 @@ class MetadataCache:
 
     def learn(self, node_id: int, host: str, port: int) -> Node:
         """A broker as an answer named it; what is known of it stays if that is the same."""
-        known = self.brokers.get(node_id)
-        if known is None or (known.host, known.port) != (host, port):
-            known = self.brokers[node_id] = Node(node_id, host, port)
-        return known
+        node = self.brokers.get(node_id)
+        if node is None or (node.host, node.port) != (host, port):
+            node = self.brokers[node_id] = Node(node_id, host, port)
+        return node
 
     def update(self, response: Any, *, replace_all: bool, expected: Iterable[str] = ()) -> set[str]:
         """Take a MetadataResponse.
@@ -155,9 +155,9 @@ class MetadataCache:
                 tuple(p.offline_replicas),
             )
             if same_topic and old is not None:
-                known = old.partitions.get(p.partition_index)
-                if known is not None and 0 <= p.leader_epoch < known.leader_epoch:
-                    new = known
+                old_partition = old.partitions.get(p.partition_index)
+                if old_partition is not None and 0 <= p.leader_epoch < old_partition.leader_epoch:
+                    new = old_partition
             leaderless = leaderless or new.leader == NO_LEADER
             state.partitions[p.partition_index] = new
         if old is not None and old.topic_id != state.topic_id:
@@ -199,8 +199,8 @@ class MetadataCache:
         if state.leader != NO_LEADER:
             return f"its leader, broker {state.leader}, is not among the live brokers"
         parts = [("replicas", state.replicas), ("in sync", state.isr), ("offline", state.offline)]
-        known = ", ".join(f"{role} {', '.join(map(str, nodes))}" for role, nodes in parts if nodes)
-        return f"it has no leader ({known})" if known else "it has no leader"
+        replica_sets = ", ".join(f"{role} {', '.join(map(str, nodes))}" for role, nodes in parts if nodes)
+        return f"it has no leader ({replica_sets})" if replica_sets else "it has no leader"
 
     def leader_epoch(self, tp: TopicPartition | tuple[str, int]) -> int:
         """The leader's epoch, -1 if unknown."""
@@ -256,10 +256,10 @@ class KnownTopics:
         state = self._metadata.topics.get(name)
         if state is None or not state.partitions:
             return None
-        known = self._topics.get(name)
-        if known is None or known.state is not state:
+        known_topic = self._topics.get(name)
+        if known_topic is None or known_topic.state is not state:
             numbers = sorted(state.partitions)
             available = [n for n in numbers if state.partitions[n].leader >= 0]
             tps = {n: TopicPartition(name, n) for n in numbers}
-            known = self._topics[name] = KnownTopic(state, numbers, available or numbers, tps)
-        return known
+            known_topic = self._topics[name] = KnownTopic(state, numbers, available or numbers, tps)
+        return known_topic

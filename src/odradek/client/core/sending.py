@@ -281,9 +281,11 @@ class SenderState:
                 self._stuck.went_well([batch.tp], now_ms)
             # DUPLICATE_SEQUENCE_NUMBER: the batch is in the log, but older than those whose offsets the
             # broker remembers, so that its answer has none (Kafka's Sender.completeBatch).
-            known = code == ErrorCode.NONE
+            has_offset = code == ErrorCode.NONE
             self._written(
-                batch, answer.base_offset if known else -1, answer.log_append_time_ms if known else -1
+                batch,
+                answer.base_offset if has_offset else -1,
+                answer.log_append_time_ms if has_offset else -1,
             )
         elif verdict is Verdict.RETRY:
             self.records_retried += batch.count

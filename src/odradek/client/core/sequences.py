@@ -214,8 +214,8 @@ class Sequences:
         # remember the oldest; an id or an epoch changes only when nothing is in flight.
         if not in_flight:
             return True
-        known = entry.introduced and not entry.is_another_topic(topic_id)
-        return known and not entry.at_limit and not self._stale(entry)
+        is_introduced = entry.introduced and not entry.is_another_topic(topic_id)
+        return is_introduced and not entry.at_limit and not self._stale(entry)
 
     def assign(self, batch: ProducerBatch, now_ms: float = 0.0, topic_id: bytes = ZERO_UUID) -> None:
         """Give a batch that leaves its sequence, if it has none yet.
@@ -230,8 +230,10 @@ class Sequences:
         if self._stale(entry):
             # A broker that knows the id in an older epoch takes a newer one from 0 only, so that
             # transactions, each in an epoch of its own, need not wait for their first acknowledgement.
-            known = self._transactional and entry.introduced and entry.producer_id == self.producer_id
-            entry.restart(self.producer_id, self.producer_epoch, introduced=known)
+            stays_introduced = (
+                self._transactional and entry.introduced and entry.producer_id == self.producer_id
+            )
+            entry.restart(self.producer_id, self.producer_epoch, introduced=stays_introduced)
         long_ago = now_ms - entry.last_sent_ms > FORGOTTEN_AFTER_MS and not entry.in_flight
         if long_ago or entry.is_another_topic(topic_id):
             entry.introduced = False

@@ -319,11 +319,11 @@ class SubscriptionState:
         position = self.assigned.get(tp)
         if position is None or epoch <= position.leader_epoch:
             return
-        known = position.leader_epoch
+        known_epoch = position.leader_epoch
         position.leader_epoch = epoch
         # The first epoch that is learnt is no change. And a position without the epoch of the record before
         # it cannot be compared with the log (Kafka's SubscriptionState, validatePosition).
-        if known >= 0 and position.offset is not None and position.offset_epoch >= 0:
+        if known_epoch >= 0 and position.offset is not None and position.offset_epoch >= 0:
             position.validate = True
 
     def topic_seen(self, position: Position, topic_id: bytes) -> None:

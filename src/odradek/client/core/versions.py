@@ -244,8 +244,8 @@ def v2_if_known(brokers: Iterable[NodeVersions | None]) -> bool | None:
 
     The newest word of any of these brokers counts.
     """
-    known = [versions for versions in brokers if versions is not None]
-    newest = max(known, key=lambda versions: versions.features_epoch, default=None)
+    known_versions = [versions for versions in brokers if versions is not None]
+    newest = max(known_versions, key=lambda versions: versions.features_epoch, default=None)
     return None if newest is None else newest.features.get("transaction.version", 0) >= 2
 
 

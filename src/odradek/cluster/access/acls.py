@@ -113,7 +113,7 @@ def load_pattern(store: MetadataStore, pattern: ResourcePattern) -> VersionedAcl
 def change_acls(
     store: MetadataStore,
     changes: Sequence[AclChange],
-    known: Mapping[ResourcePattern, VersionedAcls],
+    known_acls: Mapping[ResourcePattern, VersionedAcls],
     *,
     old_names: bool = False,
 ) -> dict[ResourcePattern, VersionedAcls | StoreError]:
@@ -122,7 +122,7 @@ def change_acls(
     Args:
         store: where they are.
         changes: one for each pattern.
-        known: what they are, as far as is known; what is not known, or not so any more, is read.
+        known_acls: what they are, as far as is known; what is not known, or not so any more, is read.
         old_names: see `acl_nodes.encode_change`.
 
     Returns:
@@ -133,7 +133,7 @@ def change_acls(
         some = changes[start : start + _PATTERNS_AT_ONCE]
         try:
             present = {
-                change.pattern: known.get(change.pattern) or load_pattern(store, change.pattern)
+                change.pattern: known_acls.get(change.pattern) or load_pattern(store, change.pattern)
                 for change in some
             }
             results |= _change_together(store, some, present, old_names)

@@ -81,7 +81,7 @@ def alter_partition(
     ):
         raise InvalidRequestError("the leader is recovering from an unclean election, or is not any more")
     if any(broker not in image.brokers or broker not in partition.replicas for broker in change.isr) or any(
-        image.brokers[broker].epoch != known for broker, known in change.epochs.items()
+        image.brokers[broker].epoch != broker_epoch for broker, broker_epoch in change.epochs.items()
     ):
         raise IneligibleReplicaError
     if any(broker in shutting_down and broker not in partition.isr for broker in change.isr):

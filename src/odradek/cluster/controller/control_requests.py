@@ -194,12 +194,12 @@ def _changes(before: ClusterImage, after: ClusterImage) -> Iterator[_Change]:
         if old is topic:
             continue
         # A topic made anew under its name has other partitions.
-        known: Mapping[int, PartitionImage] = (
+        old_partitions: Mapping[int, PartitionImage] = (
             {} if old is None or old.topic_id != topic.topic_id else old.partitions
         )
         for index, partition in topic.partitions.items():
-            if known.get(index) != partition:
-                yield _Change(topic, index, known.get(index), partition)
+            if old_partitions.get(index) != partition:
+                yield _Change(topic, index, old_partitions.get(index), partition)
 
 
 def _updates_of_gone(before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> list[Updated]:

@@ -128,8 +128,10 @@ class ControllerContext:
         epochs = {broker: image.epoch for broker, image in registered.items()}
         self.refused = {b: e for b, e in self.refused.items() if epochs.get(b) == e}
         self.shutting_down = {b: e for b, e in self.shutting_down.items() if epochs.get(b) == e}
-        known = {b for b, image in self.image.brokers.items() if epochs.get(b) == image.epoch}
-        self.offline_replicas = frozenset(replica for replica in self.offline_replicas if replica[0] in known)
+        known_brokers = {b for b, image in self.image.brokers.items() if epochs.get(b) == image.epoch}
+        self.offline_replicas = frozenset(
+            replica for replica in self.offline_replicas if replica[0] in known_brokers
+        )
         return {broker: image for broker, image in registered.items() if broker not in self.refused}
 
     def electable(self, live: Collection[int], topic: str, index: int) -> Collection[int]:

@@ -95,5 +95,7 @@ class MetadataReader:
     def _with_known_configs(self, image: ClusterImage, bad: Collection[str]) -> ClusterImage:
         if not bad:
             return image
-        known = {e: c for e, c in self._context.image.configs.items() if paths.entity_config(e) in bad}
-        return image._replace(configs={**image.configs, **known})
+        known_configs = {
+            e: c for e, c in self._context.image.configs.items() if paths.entity_config(e) in bad
+        }
+        return image._replace(configs={**image.configs, **known_configs})

@@ -211,8 +211,8 @@ class MetadataWriter:
         self._images.apply(decision.delta)
 
     def _resolve(self, writes: Sequence[Write]) -> list[Op]:
-        asked = [write.path for write in writes if isinstance(write, Put | Remove)]
-        stats = dict(zip(asked, self._context.store.exists_many(asked), strict=True))
+        looked_up = [write.path for write in writes if isinstance(write, Put | Remove)]
+        stats = dict(zip(looked_up, self._context.store.exists_many(looked_up), strict=True))
         ops: list[Op] = []
         for write in writes:
             if isinstance(write, Put):

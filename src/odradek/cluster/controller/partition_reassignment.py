@@ -306,12 +306,12 @@ class PartitionReassignment:
 
     def _forget_ended(self) -> None:
         """Leave in the node only what is under way, and remove it with the last."""
-        asked = self._asked()
-        left = [move for move in asked if self._is_under_way(*move[:2])]
+        moves = self._asked()
+        left = [move for move in moves if self._is_under_way(*move[:2])]
         if not left:
             self._begun.clear()
             self._writer.commit(Decision((Remove(paths.REASSIGN_PARTITIONS),)))
-        elif left != asked:
+        elif left != moves:
             data = nodes.encode_reassignments(left)
             self._writer.commit(Decision((SetData(paths.REASSIGN_PARTITIONS, data),)))
 

@@ -130,8 +130,10 @@ class PartitionStateMachine:
         What they led is led by others first, as if they had been seen: they may have lost what was not on
         their disks.
         """
-        known = self._context.image.brokers
-        stayed = {b: broker for b, broker in live.items() if b not in known or known[b].epoch == broker.epoch}
+        brokers = self._context.image.brokers
+        stayed = {
+            b: broker for b, broker in live.items() if b not in brokers or brokers[b].epoch == broker.epoch
+        }
         if len(stayed) < len(live):
             self._make_leaders_fit_for(stayed)
 

@@ -92,13 +92,13 @@ class PreferredLeaders:
         path = paths.PREFERRED_REPLICA_ELECTION
         try:
             data, _ = self._context.store.get(path)
-            asked = nodes.decode_elections(path, data)
+            partitions = nodes.decode_elections(path, data)
         except NoNode:
             return
         except NodeFormatError as error:
             logger.warning("%s", error)
-            asked = []
-        for topic, index in asked:
+            partitions = []
+        for topic, index in partitions:
             try:
                 self._partitions.elect_leader(topic, index, unclean=False)
             except (NotControllerError, KafkaStorageError):

@@ -211,8 +211,8 @@ class TopicManager:
         self._context.check_active()
         results: dict[str, KafkaError | None] = {}
         for name in names:
-            known = name in self._context.image.topics
-            results[name] = None if known else UnknownTopicOrPartitionError()
+            exists = name in self._context.image.topics
+            results[name] = None if exists else UnknownTopicOrPartitionError()
         known_names = [name for name, error in results.items() if error is None]
         # Those marked already are asked for again: their replicas may be gone by now.
         try:

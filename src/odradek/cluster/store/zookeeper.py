@@ -246,20 +246,22 @@ class ZooKeeperStore:
         self._check_open(paths[0] if paths else "/")
         return self._read_all(paths, [self._full(path) for path in paths], ask)
 
-    def _read_all(self, paths: Sequence[str], asked: Sequence[Any], ask: Callable[[Any], Any]) -> list[Any]:
+    def _read_all(
+        self, paths: Sequence[str], questions: Sequence[Any], ask: Callable[[Any], Any]
+    ) -> list[Any]:
         """The answers to as many questions, None for a node that is not there; `paths` are for errors."""
-        answers: list[Any] = [None] * len(asked)
-        for start in range(0, len(asked), IN_FLIGHT):
-            wanted = list(range(start, min(start + IN_FLIGHT, len(asked))))
+        answers: list[Any] = [None] * len(questions)
+        for start in range(0, len(questions), IN_FLIGHT):
+            wanted = list(range(start, min(start + IN_FLIGHT, len(questions))))
             deadline = time.monotonic() + self._timeout_s
             while wanted:
-                wanted = self._read_some(paths, asked, wanted, ask, answers, deadline)
+                wanted = self._read_some(paths, questions, wanted, ask, answers, deadline)
         return answers
 
     def _read_some(
         self,
         paths: Sequence[str],
-        asked: Sequence[Any],
+        questions: Sequence[Any],
         wanted: Sequence[int],
         ask: Callable[[Any], Any],
         answers: list[Any],
@@ -270,7 +272,7 @@ class ZooKeeperStore:
         path = paths[wanted[0]]
         try:
             self.connection.await_connected(deadline)
-            sent = [ask(asked[index]) for index in wanted]
+            sent = [ask(questions[index]) for index in wanted]
             for index, pending in zip(wanted, sent, strict=True):
                 path = paths[index]
                 try:
@@ -479,12 +481,12 @@ class ZooKeeperStore:
             try:
                 self.connection.await_connected(deadline)
                 # `exists` watches a node that is not there as well; `children` leaves no watch then.
-                asked = self.connection.exists(full, fired), self.connection.children(full, fired)
-                stat = self.connection.result(asked[0], path, deadline)
+                pending = self.connection.exists(full, fired), self.connection.children(full, fired)
+                stat = self.connection.result(pending[0], path, deadline)
                 if stat is None:
                     return None
                 try:
-                    _, stat_of_children = self.connection.result(asked[1], path, deadline)
+                    _, stat_of_children = self.connection.result(pending[1], path, deadline)
                 except NoNode:
                     stat_of_children = stat  # deleted in between: the watch of its data tells
                 return Look(stat.czxid, stat.mzxid, stat_of_children.pzxid)

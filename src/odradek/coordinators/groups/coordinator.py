@@ -324,11 +324,11 @@ class GroupCoordinator:
 
         def command(shard: GroupShard) -> Outcome:
             # No lookup that raises: for a group that nobody knows Kafka too answers -1 for each partition.
-            known = request.group_id in shard.groups
+            group_exists = request.group_id in shard.groups
             return Outcome(
                 response=offset_commands.fetch(
                     shard.offsets,
-                    known,
+                    group_exists,
                     request,
                     require_stable=require_stable,
                     only_committed=only_committed,

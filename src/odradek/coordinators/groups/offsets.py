@@ -203,7 +203,7 @@ def _entry(
 
 def fetch(
     offsets: OffsetStore,
-    known: bool,
+    group_exists: bool,
     request: OffsetFetchRequestGroup,
     *,
     require_stable: bool,
@@ -213,13 +213,13 @@ def fetch(
 
     Args:
         offsets: the shard's offsets.
-        known: whether the group exists; a group that does not has no offsets, which is no error.
+        group_exists: whether the group exists; a group that does not has no offsets, which is no error.
         request: the group and the partitions.
         require_stable: answer UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447).
         only_committed: leave out the partitions, and topics, without a committed offset.
     """
     group_id = request.group_id
-    committed = offsets.of_group(group_id) if known else {}
+    committed = offsets.of_group(group_id) if group_exists else {}
     wanted: Iterable[tuple[str, bytes, Iterable[int]]]
     if request.topics is None:
         wanted = [(topic, ZERO_UUID, partitions) for topic, partitions in committed.items()]
@@ -279,8 +279,8 @@ def delete(offsets: OffsetStore, group: ClassicGroup, request: OffsetDeleteReque
         for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
             results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
             # A tombstone takes out what a transaction has pending there as well.
-            known = offsets.get(group.group_id, topic.name, index) is not None
-            if not in_use and (known or offsets.is_pending(group.group_id, topic.name, index)):
+            is_committed = offsets.get(group.group_id, topic.name, index) is not None
+            if not in_use and (is_committed or offsets.is_pending(group.group_id, topic.name, index)):
                 records.append(offset_record(group.group_id, topic.name, index, None))
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
     return Outcome(records, OffsetDeleteResponse(topics=topics))

@@ -165,12 +165,12 @@ def reset_assignments(env: GroupEnv, group: ClassicGroup, error: ErrorCode) -> N
 
 def hand_out_assignments(env: GroupEnv, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:
     """Answer every SyncGroup that waits."""
-    known = error == ErrorCode.NONE
+    succeeded = error == ErrorCode.NONE
     for member in group.members.values():
         response = SyncGroupResponse(
             error_code=error,
-            protocol_type=group.protocol_type if known else None,
-            protocol_name=group.protocol if known else None,
+            protocol_type=group.protocol_type if succeeded else None,
+            protocol_name=group.protocol if succeeded else None,
             assignment=member.assignment,
         )
         if env.answer(group.take_sync(member), response):

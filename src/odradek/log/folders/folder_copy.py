@@ -253,9 +253,14 @@ class FolderCopy:
         if left:
             files.copy(active.path, target, held.size, left)
         for index in (active.offset_index, active.time_index):
-            known = settled.index_bytes[index.path]
-            if index.size_bytes > known:
-                files.copy(index.path, self.directory / index.path.name, known, index.size_bytes - known)
+            settled_bytes = settled.index_bytes[index.path]
+            if index.size_bytes > settled_bytes:
+                files.copy(
+                    index.path,
+                    self.directory / index.path.name,
+                    settled_bytes,
+                    index.size_bytes - settled_bytes,
+                )
         # What a flush has promised must be as safe in the copy.
         if self._log.recovery_point > settled.up_to:
             files.fsync(target)

@@ -465,8 +465,8 @@ def _read_given(given: Sequence[tuple[Entry, memoryview]], log_end_offset: int) 
             newest_timestamp, newest_offset = header.max_timestamp, last_offset
         if not entries:
             # Where the messages in a wrapper begin is not known without unpacking it.
-            known = isinstance(header, BatchHeader) or not header.is_wrapper
-            first_offset = base_offset if known else next_offset
+            is_start_known = isinstance(header, BatchHeader) or not header.is_wrapper
+            first_offset = base_offset if is_start_known else next_offset
         entries.append((len(entry), last_offset))
         size += len(entry)
         next_offset = last_offset + 1

@@ -206,9 +206,9 @@ class ReadableLog:
         """The first offset, and the epoch it was written in."""
         first = self.epochs.earliest
         # A log that was written without epochs at first has its earliest epoch behind its start.
-        known = first is not None and first.start_offset <= self.log_start_offset
+        covers_start = first is not None and first.start_offset <= self.log_start_offset
         return OffsetForTimestamp(
-            self.log_start_offset, NO_TIMESTAMP, first.epoch if known and first is not None else -1
+            self.log_start_offset, NO_TIMESTAMP, first.epoch if covers_start and first is not None else -1
         )
 
     def latest(self) -> OffsetForTimestamp:

@@ -195,9 +195,9 @@ class Segment(SegmentFiles):
         """Take note of a write: the segment's size, its largest timestamp, an index entry if one is due."""
         if position == 0:
             self.roll_timestamp = timestamp
-        known = self.max_timestamp
+        known_max = self.max_timestamp
         # Of equal timestamps the first stays: a search by time wants the earliest offset.
-        if known is None or timestamp > known.timestamp:
+        if known_max is None or timestamp > known_max.timestamp:
             self.max_timestamp = TimestampOffset(timestamp, timestamp_offset)
         self.size = position + size
         # Before this write is counted, as in Kafka's `append`: a segment's first write never has an entry.
@@ -345,9 +345,9 @@ class Segment(SegmentFiles):
 
     def largest_from(self, offset: int) -> TimestampOffset:
         """The largest timestamp among the batches that reach the offset or come after it."""
-        known = self.known_max_timestamp()
-        if known.offset >= offset or offset <= self.base_offset:
-            return known
+        known_max = self.known_max_timestamp()
+        if known_max.offset >= offset or offset <= self.base_offset:
+            return known_max
         largest = TimestampOffset(NO_TIMESTAMP, offset)
         for step in self.walk(self.seek(offset), self.size):
             if step.last_offset >= offset and step.max_timestamp > largest.timestamp:
@@ -384,11 +384,11 @@ class Segment(SegmentFiles):
             position = positions[slot]
             end = positions[slot + 1] if slot + 1 < len(positions) else self.size
             return SegmentEntry(position, end - position, -1, self._tail_last_offsets[slot], -1)
-        known = self._found_steps.get(offset)
-        if known is None:
-            known = self._older_steps.get(offset)
-        if known is not None:
-            return known
+        kept_step = self._found_steps.get(offset)
+        if kept_step is None:
+            kept_step = self._older_steps.get(offset)
+        if kept_step is not None:
+            return kept_step
         step = walk_to(self.pread, self.path, self.seek(offset), self.size, offset, self.size)
         if step is not None:
             self._keep_step(offset, step)
@@ -401,22 +401,24 @@ class Segment(SegmentFiles):
             self._older_steps, self._found_steps = self._found_steps, {}
         keep(self._found_steps, offset, step)
 
-    def boundary_at_or_below(self, position: int, known: int) -> int:
-        """The last batch boundary at or below the position; `known` is a boundary below it."""
+    def boundary_at_or_below(self, position: int, boundary_below: int) -> int:
+        """The last batch boundary at or below the position; `boundary_below` is a boundary below it."""
         if position >= self.size:
             return self.size
         positions = self._tail_positions
         if positions and position >= positions[0]:
             # Not `bisect_left`: a position that is itself a boundary is its own answer.
             return positions[bisect_right(positions, position) - 1]
-        known_end = self._found_ends.get((known, position))
+        known_end = self._found_ends.get((boundary_below, position))
         if known_end is not None:
             return known_end
-        boundary = known
+        boundary = boundary_below
         # Nearer, the walk reads one block, and no look into the index could save that.
-        if position - known > WALK_BLOCK:
+        if position - boundary_below > WALK_BLOCK:
             entry = self.offset_index.lookup_position(position)
-            if entry.position > known and begins_there(self.pread, entry, self.base_offset, self.size):
+            if entry.position > boundary_below and begins_there(
+                self.pread, entry, self.base_offset, self.size
+            ):
                 boundary = entry.position
         step = walk_to(self.pread, self.path, boundary, self.size, _NO_OFFSET_REACHES, position)
         if step is None:
@@ -427,7 +429,7 @@ class Segment(SegmentFiles):
             boundary = step.position
         if len(self._found_ends) >= FOUND_ENTRIES:
             self._found_ends.clear()
-        keep(self._found_ends, (known, position), boundary)
+        keep(self._found_ends, (boundary_below, position), boundary)
         return boundary
 
     def find(

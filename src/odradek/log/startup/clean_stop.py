@@ -91,8 +91,8 @@ def write_damaged(files: FileSystem, directory: Path, stop: LastStop) -> None:
 
 def _write(files: FileSystem, directory: Path, first: str, stop: LastStop) -> None:
     lines = [first]
-    for (topic, partition), known in stop.segments.items():
-        lines += (f"{topic} {partition} {base} {size} {txn}" for base, (size, txn) in known.items())
+    for (topic, partition), segments in stop.segments.items():
+        lines += (f"{topic} {partition} {base} {size} {txn}" for base, (size, txn) in segments.items())
     lines += (f"{topic} {partition} {_START} {offset}" for (topic, partition), offset in stop.starts.items())
     lines += (f"{topic} {partition} {_UNCLEAN}" for topic, partition in sorted(stop.unclean))
     files.write_atomically(directory / SEGMENTS, encode_lines(lines))

@@ -108,8 +108,8 @@ def read_folder(files: FileSystem, directory: Path) -> FolderContents:
             swaps.append((offset, suffix, directory / name))
     if not swaps:
         contents.segments = {offset: numbered(offset, LOG_SUFFIX) for offset in sorted(bases)}
-        known = set(bases)
-        for offset, suffix in sorted(entry for entry in plain if entry[0] not in known):
+        segment_bases = set(bases)
+        for offset, suffix in sorted(entry for entry in plain if entry[0] not in segment_bases):
             if suffix in _INDEX_SUFFIXES:
                 contents.removals.append(directory / numbered(offset, suffix))
         return contents

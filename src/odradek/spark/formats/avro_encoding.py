@@ -189,26 +189,26 @@ def converter(schema: AvroType) -> Convert | None:
     return _converter(schema, {})
 
 
-def _converter(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | None:
+def _converter(schema: AvroType, by_type: dict[AvroType, Convert | None]) -> Convert | None:
     """As `converter`. A type is looked at once: it may be used many times, or in itself."""
-    if schema not in known:
+    if schema not in by_type:
         converters: list[Convert | None] = []
 
         def inside(value: Any) -> Any:
             convert = converters[0]
             return value if convert is None else convert(value)
 
-        known[schema] = inside
-        converters.append(_made(schema, known))
-        known[schema] = converters[0]
-    return known[schema]
+        by_type[schema] = inside
+        converters.append(_made(schema, by_type))
+        by_type[schema] = converters[0]
+    return by_type[schema]
 
 
-def _made(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | None:
+def _made(schema: AvroType, by_type: dict[AvroType, Convert | None]) -> Convert | None:
     if schema.type == "union":
-        return _of_union(schema, known)
+        return _of_union(schema, by_type)
     if schema.type == "record":
-        inner = [(field.name, _converter(field.type, known)) for field in schema.fields]
+        inner = [(field.name, _converter(field.type, by_type)) for field in schema.fields]
         needed = [(name, convert) for name, convert in inner if convert is not None]
         if not needed:
             return None
@@ -223,13 +223,13 @@ def _made(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | 
         return record
     if schema.type == "array":
         assert schema.items is not None
-        element = _converter(schema.items, known)
+        element = _converter(schema.items, by_type)
         if element is None:
             return None
         return lambda value: [None if item is None else element(item) for item in value]
     if schema.type == "map":
         assert schema.items is not None
-        inner_value = _converter(schema.items, known)
+        inner_value = _converter(schema.items, by_type)
         if inner_value is None:
             return dict
         return lambda value: {
@@ -238,14 +238,14 @@ def _made(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | 
     return None
 
 
-def _of_union(schema: AvroType, known: dict[AvroType, Convert | None]) -> Convert | None:
+def _of_union(schema: AvroType, by_type: dict[AvroType, Convert | None]) -> Convert | None:
     members = union_members(schema)
     if len(members) == 1:
-        return _converter(members[0], known)
+        return _converter(members[0], by_type)
     if widest(members):
         return None
     branches = [
-        (f"member{number}", member.name or member.type, _converter(member, known))
+        (f"member{number}", member.name or member.type, _converter(member, by_type))
         for number, member in enumerate(members)
     ]
 

@@ -105,9 +105,9 @@ class _Planner:
 
     def skip(self, writer: AvroType) -> int:
         """A step that passes what `writer` wrote. Types may contain themselves."""
-        known = self._skips.get(id(writer))
-        if known is not None:
-            return known
+        step = self._skips.get(id(writer))
+        if step is not None:
+            return step
         # Before its parts: a type that contains itself finds its own step there.
         at = self._skips[id(writer)] = self._reserve()
         if writer.type == "record":
@@ -256,17 +256,17 @@ class _Planner:
         for name, child in wanted.items():
             if name in filled:
                 continue
-            known = of_reader.get(name)
-            if known is None:
+            reader_field = of_reader.get(name)
+            if reader_field is None:
                 below.append(self._add(steps.ABSENT, child.number))
-            elif known.default is NO_DEFAULT:
+            elif reader_field.default is NO_DEFAULT:
                 raise ResolutionError(
                     f"field '{name}' has no default, and the writer's record '{writer.name}' lacks it"
                 )
             else:
                 # Encoded once, and decoded for each record like what a writer wrote.
-                value = encode_default(known.type, known.default)
-                inner_step = self.resolve(known.type, known.type, child)
+                value = encode_default(reader_field.type, reader_field.default)
+                inner_step = self.resolve(reader_field.type, reader_field.type, child)
                 below.append(self._add(steps.CONSTANT, child.number, below=(inner_step,), pieces=(value,)))
         return self._add(steps.RECORD, column.number, below=tuple(below), at=at)
 
@@ -313,7 +313,7 @@ def _symbols(writer: AvroType, reader: AvroType | None) -> tuple[bytes | None, .
     kept_symbols: list[bytes | None] = []
     for symbol in writer.symbols:
         # Without a symbol of its own the reader's default counts, since Avro 1.9.
-        known = reader is None or reader.type != "enum" or symbol in reader.symbols
-        kept = symbol if known or reader is None else reader.default_symbol
+        is_known_symbol = reader is None or reader.type != "enum" or symbol in reader.symbols
+        kept = symbol if is_known_symbol or reader is None else reader.default_symbol
         kept_symbols.append(kept.encode() if kept is not None else None)
     return tuple(kept_symbols)

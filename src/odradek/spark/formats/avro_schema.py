@@ -122,10 +122,10 @@ class _Reader:
         if isinstance(given, str):
             if given in PRIMITIVES:
                 return AvroType(given)
-            known = self._named.get(_full(given, namespace)) or self._named.get(given)
-            if known is None:
+            named_type = self._named.get(_full(given, namespace)) or self._named.get(given)
+            if named_type is None:
                 raise SchemaError(f"the Avro schema uses a type '{given}' that it does not define")
-            return known
+            return named_type
         if isinstance(given, list):
             union = AvroType("union")
             union.branches = [self.read(branch, namespace) for branch in given]

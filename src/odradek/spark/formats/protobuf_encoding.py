@@ -226,10 +226,10 @@ def _converter(field: Any) -> Callable[[Any], Any]:
         numbers = {symbol.name: symbol.number for symbol in field.enum_type.values}
 
         def number(value: str) -> int:
-            known = numbers.get(value)
-            if known is None and not value.lstrip("-").isdigit():
+            known_number = numbers.get(value)
+            if known_number is None and not value.lstrip("-").isdigit():
                 raise ValueError(f"the enum of '{field.full_name}' has no '{value}'")
-            return int(value) if known is None else known
+            return int(value) if known_number is None else known_number
 
         return number
     if field.type in (schema.UINT64, schema.FIXED64):

@@ -81,15 +81,15 @@ class Messages:
             waiting = [descriptor_pb2.FileDescriptorProto.FromString(file) for file in files]
         except DecodeError as problem:
             raise SchemaError(f"not a protobuf descriptor: {problem}") from None
-        known = {file.name for file in waiting}
+        file_names = {file.name for file in waiting}
         self.files = [file.name for file in waiting]
-        wanted = {name for file in waiting for name in file.dependency} - known
+        wanted = {name for file in waiting for name in file.dependency} - file_names
         waiting += [_well_known(name) for name in sorted(wanted)]
         added: set[str] = set()
         while waiting:
             ready = [file for file in waiting if set(file.dependency) <= added]
             if not ready:
-                raise SchemaError(f"the protobuf files import each other in a circle: {sorted(known)}")
+                raise SchemaError(f"the protobuf files import each other in a circle: {sorted(file_names)}")
             for file in ready:
                 try:
                     self._pool.Add(file)
@@ -194,7 +194,9 @@ def file_of_registry(schema: str, name: str, references: Iterable[tuple[str, str
     files = [_serialized(text) for _, text in sources]
     if all(file is not None for file in files):
         return [
-            _renamed(file, known) for file, (known, _) in zip(files, sources, strict=True) if file is not None
+            _renamed(file, import_name)
+            for file, (import_name, _) in zip(files, sources, strict=True)
+            if file is not None
         ]
     return compile_text(sources)
 

@@ -45,7 +45,7 @@ def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
             "grpcio-tools. Or give a descriptor file as value.schema"
         ) from None
     own_names = [f"{number}.proto" for number in range(len(sources))]
-    known = {name: own for (name, _), own in zip(sources, own_names, strict=True)}
+    new_names = {name: own for (name, _), own in zip(sources, own_names, strict=True)}
     with tempfile.TemporaryDirectory(prefix="odradek-") as name:
         folder, include = Path(name), Path(protoc.__file__).parent / "_proto"
         if ":" in name:
@@ -54,7 +54,7 @@ def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
             )
         for (called, text), own in zip(sources, own_names, strict=True):
             try:
-                (folder / own).write_bytes(with_imports(text, called, known).encode())
+                (folder / own).write_bytes(with_imports(text, called, new_names).encode())
             except UnicodeEncodeError:
                 raise SchemaError(f"the protobuf schema '{called}' is not text: half a character") from None
         out = folder / "descriptors"
@@ -71,11 +71,11 @@ def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
                 f"the protobuf schema '{sources[-1][0]}' does not compile; protoc has said why on standard "
                 f"error, where it is called {own_names[-1]}"
             )
-        return _under_their_names(out.read_bytes(), {own: called for called, own in known.items()})
+        return _under_their_names(out.read_bytes(), {own: called for called, own in new_names.items()})
 
 
-def with_imports(text: str, name: str, known: Mapping[str, str]) -> str:
-    """Return a schema whose imports are those of `known`.
+def with_imports(text: str, name: str, new_names: Mapping[str, str]) -> str:
+    """Return a schema whose imports are those of `new_names`.
 
     What protoc's own reader takes for an import and this one does not, protoc looks for among our files and
     its own, and finds or refuses it there.
@@ -83,7 +83,7 @@ def with_imports(text: str, name: str, known: Mapping[str, str]) -> str:
     Args:
         text: in protobuf's language.
         name: of the schema, for messages.
-        known: the new name of each that may be imported.
+        new_names: the new name of each that may be imported.
 
     Raises:
         SchemaError: it imports something else.
@@ -95,7 +95,7 @@ def with_imports(text: str, name: str, known: Mapping[str, str]) -> str:
         token = _next(text, at)
         at = token.end()
         if token["blank"] is None and is_start and not depth and token["word"] == "import":
-            whole, at = _import(text, token, name, known)
+            whole, at = _import(text, token, name, new_names)
             parts.append(whole)
             is_start = False
             continue
@@ -112,7 +112,7 @@ def _next(text: str, at: int) -> re.Match[str]:
     return token
 
 
-def _import(text: str, word: re.Match[str], name: str, known: Mapping[str, str]) -> tuple[str, int]:
+def _import(text: str, word: re.Match[str], name: str, new_names: Mapping[str, str]) -> tuple[str, int]:
     """Return an import under its new name, without the blanks in it, and where it ends in the text."""
     head, parts, at = word[0], list[str](), word.end()
     end = at
@@ -134,9 +134,9 @@ def _import(text: str, word: re.Match[str], name: str, known: Mapping[str, str])
         raise SchemaError(
             f"the protobuf schema '{name}' imports '{imported}', which is written with an escape"
         )
-    new = known.get(imported)
+    new = new_names.get(imported)
     if new is None and not imported.startswith(_OWN):
-        those = ", ".join(f"'{other}'" for other in known if other != name) or "none"
+        those = ", ".join(f"'{other}'" for other in new_names if other != name) or "none"
         raise SchemaError(
             f"the protobuf schema '{name}' imports '{imported}', which is not among its references: {those}"
         )

@@ -85,17 +85,17 @@ class OffsetReader:
         # One partition that is gone would be the error of all.
         return self._retried(lambda: self._earliest(wanted & set(self._selected().partitions)))
 
-    def latest(self, known: SourceOffset | None = None) -> SourceOffset:
+    def latest(self, known_ends: SourceOffset | None = None) -> SourceOffset:
         """The end of every selected partition.
 
-        An answer that does not fit what is `known` is asked for again, as brokers learn one after the other:
+        An answer that does not fit the `known_ends` is asked for again, as brokers learn one after the other:
         a broker that has just become leader may not know the newest end yet, another may not have heard of a
         new partition, or of a topic that was made again.
         """
         options = self._options
         ends = self._retried(self._latest_of_selected)
         for _ in range(options.fetch_offset_tries - 1):
-            doubts = _doubts(known, ends) if known is not None else []
+            doubts = _doubts(known_ends, ends) if known_ends is not None else []
             # In the end the last answer counts, and the planner decides what is lost.
             if not doubts:
                 break
@@ -136,8 +136,8 @@ class OffsetReader:
         Raises:
             KafkaError: no try succeeded, or brokers or a topic have no index by time.
         """
-        asked = {(tp.topic, tp.partition): time_ms for tp, time_ms in times_ms.items()}
-        return self._retried(lambda: _typed(self._client().offsets_for_times(asked)))
+        times = {(tp.topic, tp.partition): time_ms for tp, time_ms in times_ms.items()}
+        return self._retried(lambda: _typed(self._client().offsets_for_times(times)))
 
     def newest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """The largest timestamp (epoch ms) of each partition.
@@ -166,9 +166,9 @@ class OffsetReader:
         configs = {**self._options.client, "max.partition.fetch.bytes": "1"}
         types: dict[TopicPartition, int] = {}
         with open_reader(configs) as reader:
-            asked = [(tp.topic, tp.partition, r.start, r.end) for tp, r in wanted.items()]
+            ranges_to_read = [(tp.topic, tp.partition, r.start, r.end) for tp, r in wanted.items()]
             rows_of = reader.fetch_columns_many(
-                asked, batch_rows=1, fail_on_data_loss=False, wait_for_end=False
+                ranges_to_read, batch_rows=1, fail_on_data_loss=False, wait_for_end=False
             )
             for topic, partition, rows in rows_of:
                 types.setdefault(TopicPartition(topic, partition), rows.column("timestampType")[0].as_py())
@@ -216,8 +216,8 @@ class OffsetReader:
         return self._at_times({tp: limit.timestamps[tp] for tp in partitions}, starting)
 
     def _at_times(self, times: Mapping[TopicPartition, int], starting: bool) -> Offsets:
-        asked = {(tp.topic, tp.partition): time_ms for tp, time_ms in times.items()}
-        matches = self._client().offsets_for_times(asked)
+        timestamps = {(tp.topic, tp.partition): time_ms for tp, time_ms in times.items()}
+        matches = self._client().offsets_for_times(timestamps)
         offsets = {}
         for tp, time_ms in times.items():
             offset = matches.get(tp)
@@ -333,11 +333,11 @@ class _Selected(NamedTuple):
     missing: frozenset[TopicPartition]
 
 
-def _doubts(known: SourceOffset, newer: SourceOffset) -> list[str]:
-    """Return the contradictions between the `newer` ends and what was known before."""
-    recreated = known.recreated(newer)
+def _doubts(known_ends: SourceOffset, newer: SourceOffset) -> list[str]:
+    """Return the contradictions between the `newer` ends and the `known_ends`."""
+    recreated = known_ends.recreated(newer)
     doubts = [f"{topic} has another id" for topic in sorted(recreated)]
-    for tp, offset in known.offsets.items():
+    for tp, offset in known_ends.offsets.items():
         if tp.topic in recreated:
             continue
         end = newer.offsets.get(tp)

@@ -54,7 +54,7 @@ class Brokers(Protocol):
 
     def earliest(self, partitions: "list[TopicPartition]") -> Offsets: ...
 
-    def latest(self, known: SourceOffset | None = None) -> SourceOffset: ...
+    def latest(self, known_ends: SourceOffset | None = None) -> SourceOffset: ...
 
     def resolve(self, limit: Limit, *, starting: bool) -> SourceOffset: ...
 
@@ -147,12 +147,12 @@ class StreamPlanner:
 
     def _newest(self, start: SourceOffset) -> SourceOffset:
         """The ends of all partitions, or those that this run aims at."""
-        known = self._present(start)
+        known_ends = self._present(start)
         if self._target is None:
-            return self._brokers.latest(known)
-        if start.recreated(self._target) or known.is_past(self._target):
+            return self._brokers.latest(known_ends)
+        if start.recreated(self._target) or known_ends.is_past(self._target):
             # The brokers that were asked before may have been the last to hear of it.
-            self._target = self._brokers.latest(known)
+            self._target = self._brokers.latest(known_ends)
         return self._target
 
     def end_without_start(self) -> SourceOffset:

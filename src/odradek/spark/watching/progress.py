@@ -59,18 +59,18 @@ def sight_of(progress: Any) -> Sight:
         progress: `query.lastProgress`, one of `query.recentProgress`, `event.progress` of a listener, or
             one's JSON as text or dict.
     """
-    known = _as_dict(progress)
+    report = _as_dict(progress)
     behind: dict[TopicPartition, int] = {}
-    for source in known.get("sources", ()):
+    for source in report.get("sources", ()):
         behind |= lag_by_partition(source)
-    written = known.get("sink", {}).get("numOutputRows", -1)
+    written = report.get("sink", {}).get("numOutputRows", -1)
     return Sight(
-        name=known.get("name") or str(known.get("id")),
-        batch_id=known.get("batchId", -1),
-        rows=known.get("numInputRows", 0),
-        rows_per_second_in=known.get("inputRowsPerSecond") or 0.0,
-        rows_per_second_done=known.get("processedRowsPerSecond") or 0.0,
-        step_ms=dict(known.get("durationMs", {})),
+        name=report.get("name") or str(report.get("id")),
+        batch_id=report.get("batchId", -1),
+        rows=report.get("numInputRows", 0),
+        rows_per_second_in=report.get("inputRowsPerSecond") or 0.0,
+        rows_per_second_done=report.get("processedRowsPerSecond") or 0.0,
+        step_ms=dict(report.get("durationMs", {})),
         behind=behind,
         sink_rows=written if written is not None and written >= 0 else None,
     )
@@ -84,8 +84,8 @@ def lag_by_partition(source_progress: Any) -> dict[TopicPartition, int]:
 
     Returns: nothing ({}) if this source had no part in that trigger, or does not read from Kafka.
     """
-    known = _as_dict(source_progress)
-    consumed, latest = _offset(known.get("endOffset")), _offset(known.get("latestOffset"))
+    report = _as_dict(source_progress)
+    consumed, latest = _offset(report.get("endOffset")), _offset(report.get("latestOffset"))
     if consumed is None or latest is None:
         return {}
     # A partition that no batch has reached yet is behind by all that is in it.

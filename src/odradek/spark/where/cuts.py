@@ -101,8 +101,8 @@ def _end_before(ranges: list[OffsetRange], time_ms: int, times: Times) -> list[O
     if time_ms < 0:
         return ranges
     stamped = _stamped(times, {r.tp.topic for r in ranges})
-    asked = [r.tp for r in ranges if r.tp.topic in stamped]
-    first_offsets = _first_offsets(times, asked, time_ms + CLOCKS_MS)
+    partitions = [r.tp for r in ranges if r.tp.topic in stamped]
+    first_offsets = _first_offsets(times, partitions, time_ms + CLOCKS_MS)
     ends = {r.tp: end for r in ranges if (end := first_offsets.get(r.tp)) is not None and end < r.end}
     # From the first record that is too new on: what comes before may have got its time from producers.
     behind = [replace(r, start=ends[r.tp]) for r in ranges if r.tp in ends]

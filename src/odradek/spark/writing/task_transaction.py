@@ -85,8 +85,10 @@ def _ways(options: SinkOptions, batch: Batch, given: dict[str, str]) -> Sequence
     without_timeout = {name: value for name, value in given.items() if name != _TIMEOUT}
     two_phase = {**without_timeout, _TWO_PHASE: "true"}
     ways: list[dict[str, Any]] = []
-    known = (os.getpid(), options.client[BOOTSTRAP_SERVERS]) in _one_phase
-    if batch.remembered and (options.two_phase_commit or (options.two_phase_commit is None and not known)):
+    is_one_phase = (os.getpid(), options.client[BOOTSTRAP_SERVERS]) in _one_phase
+    if batch.remembered and (
+        options.two_phase_commit or (options.two_phase_commit is None and not is_one_phase)
+    ):
         ways.append(two_phase)
     if not ways or options.two_phase_commit is None:
         if _TIMEOUT not in given:

@@ -79,18 +79,18 @@ def _not_read(
     facts: Facts, partition: str, value: Value, write: Write, writers: tuple[int, ...], highest: int
 ) -> Anomaly:
     """The anomaly of a value that exists and was not polled: lost where consumers were past it."""
-    known = write.acknowledged
-    if known is not None and known <= highest:
+    offset = write.acknowledged
+    if offset is not None and offset <= highest:
         why = "belongs to a transaction of which others were seen"
         if write.fate == "ok":
             why = "was acknowledged"
         return Anomaly(
             "lost-write",
-            f"{value!r} {why} at offset {known} of {partition}; consumers read up to offset {highest} "
+            f"{value!r} {why} at offset {offset} of {partition}; consumers read up to offset {highest} "
             "and none has seen it",
-            (*writers, *_passed(facts, partition, known)),
+            (*writers, *_passed(facts, partition, offset)),
         )
-    where = "an unknown offset" if known is None else f"offset {known}"
+    where = "an unknown offset" if offset is None else f"offset {offset}"
     return Anomaly(
         "unseen",
         f"{value!r} was acknowledged at {where} of {partition}; consumers read up to "

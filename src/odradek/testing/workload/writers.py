@@ -116,7 +116,7 @@ class Writer:
         if fate != "zombie" or rng.random() < 0.5:
             late = []
         notes.invoke(me, "txn", sends + late)
-        asked = False
+        commit_begun = False
         try:
             producer.begin_transaction()
             if fate == "begun":
@@ -143,12 +143,12 @@ class Writer:
                 await self._end(producer.abort_transaction, fate == "aborting")
                 notes.complete(me, "fail", "txn", sends)
                 return
-            asked = True
+            commit_begun = True
             notes.deciding(me)
             await self._end(producer.commit_transaction, fate == "committing")
             notes.complete(me, "ok", "txn", [await told(s, f) for s, f in zip(sends, futures, strict=True)])
         except OdradekError as problem:
-            notes.count(f"{'commit' if asked else 'transaction'}: {type(problem).__name__}")
+            notes.count(f"{'commit' if commit_begun else 'transaction'}: {type(problem).__name__}")
             if problem.fatal:
                 raise
             await again(producer.abort_transaction)

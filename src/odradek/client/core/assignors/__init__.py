@@ -35,8 +35,8 @@ def resolve_assignors(values: Iterable[Any]) -> list[Assignor]:
     for value in values:
         if isinstance(value, str):
             if value not in _BY_NAME:
-                known = ", ".join(name for name in _BY_NAME if not name.startswith(_PREFIX))
-                raise ConfigError(f"partition.assignment.strategy={value!r}: not one of {known}")
+                names = ", ".join(name for name in _BY_NAME if not name.startswith(_PREFIX))
+                raise ConfigError(f"partition.assignment.strategy={value!r}: not one of {names}")
             value = _BY_NAME[value]
         assignors.append(value() if isinstance(value, type) else value)
     if not assignors:

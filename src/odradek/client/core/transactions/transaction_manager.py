@@ -413,15 +413,15 @@ class TransactionManager(TransactionStateMachine):
         else:
             self._ended(request, self._take_identity(response.producer_id, response.producer_epoch))
 
-    def _commit_offsets(self, asked: TxnRequest) -> TxnRequest:
-        assert asked.group is not None
+    def _commit_offsets(self, request: TxnRequest) -> TxnRequest:
+        assert request.group is not None
         return TxnRequest(
             ApiKey.TXN_OFFSET_COMMIT,
             Priority.ADD,
-            asked.call,
-            coordinator=(CoordinatorKind.GROUP, asked.group.group_id),
-            offsets=asked.offsets,
-            group=asked.group,
+            request.call,
+            coordinator=(CoordinatorKind.GROUP, request.group.group_id),
+            offsets=request.offsets,
+            group=request.group,
         )
 
     def _coordinator_found(self, request: TxnRequest, response: Any) -> None:
