@@ -79,7 +79,7 @@ class LeadingBroker:
         context = self.sessions.open(
             request.session_id,
             request.session_epoch,
-            wanted=wanted,
+            named_partitions=wanted,
             forgotten=forgotten,
             uses_topic_ids=by_id,
             privileged=True,
@@ -101,7 +101,7 @@ class LeadingBroker:
         return response
 
     def _read(self, one: FetchedPartition, replica_id: int, version: int, left: int) -> PartitionData:
-        wanted = one.wanted
+        wanted = one.fetch_partition
         try:
             if one.topic is None:
                 raise UnknownTopicIdError("unknown")

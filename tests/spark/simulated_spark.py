@@ -66,8 +66,10 @@ class SimulatedTopic:
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
         return {tp: self.bounds[tp][0] for tp in partitions if tp in self.bounds and not self.hidden}
 
-    def latest(self, known: SourceOffset | None = None) -> SourceOffset:
-        self.waited_for += bool(known is not None and known.offsets.keys() - self._here(self._ends()).offsets)
+    def latest(self, known_ends: SourceOffset | None = None) -> SourceOffset:
+        self.waited_for += bool(
+            known_ends is not None and known_ends.offsets.keys() - self._here(self._ends()).offsets
+        )
         return self._here(self._ends())
 
     def _ends(self) -> Offsets:

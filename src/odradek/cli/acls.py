@@ -43,7 +43,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Acls(Protocol):
     """The holder of the ACLs: the brokers, or their ZooKeeper."""
 
-    def describe_acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
+    def describe_acls(self, acl_filter: AclBindingFilter) -> list[AclBinding]:
         """See `Admin.describe_acls`."""
         ...
 

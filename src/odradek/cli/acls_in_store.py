@@ -40,9 +40,9 @@ class AclsInStore:
         """Close the session."""
         self._store.close()
 
-    def describe_acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
+    def describe_acls(self, acl_filter: AclBindingFilter) -> list[AclBinding]:
         """See `Admin.describe_acls`."""
-        return [binding for binding in self._load() if wanted.matches(binding)]
+        return [binding for binding in self._load() if acl_filter.matches(binding)]
 
     def _load(self) -> list[AclBinding]:
         return [

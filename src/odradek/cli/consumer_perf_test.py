@@ -35,7 +35,7 @@ DATE_LETTERS = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "m
 @bootstrap_option("--broker-list")
 @click.option("--topic", help="The topic to read.")
 @click.option("--include", help="A regular expression for the topics to read.")
-@click.option("--num-records", "--messages", "wanted", type=click.IntRange(0), required=True,
+@click.option("--num-records", "--messages", "record_count", type=click.IntRange(0), required=True,
               help="How many records to read.")  # fmt: skip
 @click.option("--group", help="The group; one of its own if left out.")
 @click.option("--fetch-size", type=int, default=1024 * 1024, show_default=True, help="Bytes per partition.")
@@ -60,7 +60,7 @@ def command(
     bootstrap_server: str,
     topic: str | None,
     include: str | None,
-    wanted: int,
+    record_count: int,
     group: str | None,
     fetch_size: int,
     socket_buffer_size: int,
@@ -98,7 +98,7 @@ def command(
         click.echo(
             HEADER if not show_detailed_stats else HEADER.replace("start.time, end.time", "time, threadId")
         )
-    run = Run(wanted, timeout_ms, reporting_interval if show_detailed_stats else None, date_format)
+    run = Run(record_count, timeout_ms, reporting_interval if show_detailed_stats else None, date_format)
     with Consumer(**configs) as consumer:
         consumer.subscribe([topic] if topic is not None else None, pattern=pattern)
         try:
@@ -115,14 +115,16 @@ class Run:
     """One measurement.
 
     Args:
-        wanted: how many records to read.
+        record_count: how many records to read.
         timeout_ms: milliseconds without a record after which to end.
         reporting_ms: milliseconds between lines; None: one line at the end.
         date_format: how times are written.
     """
 
-    def __init__(self, wanted: int, timeout_ms: int, reporting_ms: int | None, date_format: str) -> None:
-        self.wanted = wanted
+    def __init__(
+        self, record_count: int, timeout_ms: int, reporting_ms: int | None, date_format: str
+    ) -> None:
+        self.record_count = record_count
         self.timeout_ms = timeout_ms
         self.reporting_ms = reporting_ms
         self.date_format = date_format
@@ -135,7 +137,7 @@ class Run:
         """Read until enough has come, or nothing comes any more."""
         self.began = last = shown = time.time()
         before = (0, 0, 0.0)
-        while self.count < self.wanted:
+        while self.count < self.record_count:
             came, size = poll(consumer)
             now = time.time()
             if not self.joined and consumer.assignment():

@@ -360,9 +360,9 @@ def _places(
     return places
 
 
-def _move_between_folders(admin: Admin, wanted: work.LogDirs, patience_s: float) -> None:
+def _move_between_folders(admin: Admin, log_dirs: work.LogDirs, patience_s: float) -> None:
     """Ask until all have begun: a replica that is still to come to its broker cannot be moved there yet."""
-    left = dict(wanted)
+    left = dict(log_dirs)
     deadline = time.monotonic() + patience_s
     while True:
         refused: set[TopicPartitionReplica] = set()

@@ -147,16 +147,16 @@ class Moves(NamedTuple):
 
 
 def moves(
-    wanted: Mapping[TopicPartition, Sequence[int]],
+    assignment: Mapping[TopicPartition, Sequence[int]],
     present: Mapping[TopicPartition, Sequence[int]],
     under_way: Mapping[TopicPartition, PartitionReassignment],
 ) -> Moves:
-    """Return what is copied when `wanted` is executed, and what is being copied already."""
+    """Return what is copied when `assignment` is executed, and what is being copied already."""
     copies = Moves({}, {})
     for tp, moving in under_way.items():
         copies.sources[tp] = set(moving.replicas) - set(moving.adding_replicas)
         copies.targets[tp] = set(moving.adding_replicas)
-    for tp, brokers in wanted.items():
+    for tp, brokers in assignment.items():
         sources = copies.sources.setdefault(tp, set(present[tp]))
         copies.targets[tp] = set(brokers) - sources
     return copies

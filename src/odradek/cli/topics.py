@@ -111,8 +111,8 @@ def _check(options: Mapping[str, Any]) -> str:
         raise click.UsageError(ALTER_CONFIGS)
     for name, where in BELONGS_TO.items():
         if options[name] not in (None, False, ()) and action not in where:
-            given = "config" if name == "configs" else name.replace("_", "-")
-            raise click.UsageError(f'Option "[{given}]" can\'t be used with option "[{action}]"')
+            option_name = "config" if name == "configs" else name.replace("_", "-")
+            raise click.UsageError(f'Option "[{option_name}]" can\'t be used with option "[{action}]"')
     if action == "alter" and options["partitions"] is None:
         raise click.UsageError(f'Missing required argument "[partitions]": {ALTER_CONFIGS}')
     if action == "describe" and options["if_exists"] and not (options["topic"] or options["topic_id"]):

@@ -114,10 +114,10 @@ def refresh(cluster: BlockingCluster, topics: Iterable[str]) -> None:
 
 
 def _missing(
-    cluster: BlockingCluster, wanted: Iterable[TopicPartition], topic_ids: Mapping[str, bytes]
+    cluster: BlockingCluster, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, bytes]
 ) -> OdradekError | None:
     """The error for the first of the partitions that the metadata lacks."""
-    for topic, partition in wanted:
+    for topic, partition in partitions:
         state = cluster.metadata.topics.get(topic)
         if state is None:
             return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")

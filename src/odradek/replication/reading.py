@@ -79,12 +79,12 @@ def visible_end(log: PartitionLog, isolation: int) -> int:
     return log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.log_end_offset
 
 
-def readable_end(partition: Partition, wanted: FetchPartition, reader: Reader) -> int | None:
+def readable_end(partition: Partition, fetch_partition: FetchPartition, reader: Reader) -> int | None:
     """The offset below which a reader may read a partition now; nothing is read.
 
     Args:
         partition: what is read.
-        wanted: from where, and what the reader knows of leader epochs.
+        fetch_partition: from where, and what the reader knows of leader epochs.
         reader: who asks.
 
     Returns:
@@ -96,18 +96,18 @@ def readable_end(partition: Partition, wanted: FetchPartition, reader: Reader) -
         NotLeaderOrFollowerError: this broker does not lead, and the reader asks the leader only.
         FencedLeaderEpochError, UnknownLeaderEpochError: as `Partition.check_leader_epoch`.
     """
-    epoch = wanted.current_leader_epoch
+    epoch = fetch_partition.current_leader_epoch
     if epoch != NO_EPOCH and epoch != partition.leader_epoch:
         partition.check_leader_epoch(epoch)
     if reader.only_leader and partition.leader_id != partition.broker_id:
         partition.require_leader()
     log = partition.log
-    offset = wanted.fetch_offset
+    offset = fetch_partition.fetch_offset
     # Where a reader beyond the end has left this log says more than that it has.
     has_left = (
         offset >= log.log_start_offset
-        and wanted.last_fetched_epoch != NO_EPOCH
-        and _diverging_epoch(partition, wanted) is not None
+        and fetch_partition.last_fetched_epoch != NO_EPOCH
+        and _diverging_epoch(partition, fetch_partition) is not None
     )
     if has_left:
         return None
@@ -121,7 +121,7 @@ def readable_end(partition: Partition, wanted: FetchPartition, reader: Reader) -
 
 def read_partition(
     partition: Partition,
-    wanted: FetchPartition,
+    fetch_partition: FetchPartition,
     reader: Reader,
     max_bytes: int,
     *,
@@ -131,7 +131,7 @@ def read_partition(
     """Read whole batches from the wanted offset on, as far as the reader may see them.
 
     Args:
-        partition, wanted, reader: see `readable_end`.
+        partition, fetch_partition, reader: see `readable_end`.
         max_bytes: how much at most, except that `min_one_batch` lets the first batch be larger.
         min_one_batch: whether a first batch larger than `max_bytes` is returned all the same (KIP-74).
         range_from: from how many bytes on the records are given as a `FileRange`, where that is possible.
@@ -145,7 +145,7 @@ def read_partition(
         KafkaStorageError: the file cannot be read.
         KafkaError: as `readable_end`.
     """
-    end = readable_end(partition, wanted, reader)
+    end = readable_end(partition, fetch_partition, reader)
     log = partition.log
     data = PartitionData(
         partition_index=partition.index,
@@ -155,12 +155,12 @@ def read_partition(
         aborted_transactions=None,
         records=b"",
     )
-    offset = wanted.fetch_offset
+    offset = fetch_partition.fetch_offset
     committed = reader.isolation == 1  # Isolation.READ_COMMITTED, whose name would be looked up each time
     if committed:
         data.aborted_transactions = []
     if end is None:
-        diverging = _diverging_epoch(partition, wanted)
+        diverging = _diverging_epoch(partition, fetch_partition)
         assert diverging is not None
         data.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
     elif offset < end and (max_bytes > 0 or min_one_batch):
@@ -187,7 +187,7 @@ def _within(aborted: list[AbortedTxn], records: Any) -> list[AbortedTransaction]
 
 def note_follower(
     partition: Partition,
-    wanted: FetchPartition,
+    fetch_partition: FetchPartition,
     replica_id: int,
     now_ms: int,
     broker_epoch: int = NO_EPOCH,
@@ -202,32 +202,35 @@ def note_follower(
         NotLeaderOrFollowerError: this broker does not lead, or as `Partition.record_follower_fetch`.
         OffsetOutOfRangeError: nothing is known of the epoch that the follower fetched last.
     """
-    partition.check_leader_epoch(wanted.current_leader_epoch)
+    partition.check_leader_epoch(fetch_partition.current_leader_epoch)
     partition.require_leader()
     # Noted, it would let the high watermark rise over records that this follower does not have.
-    if wanted.fetch_offset > partition.log.log_end_offset:
+    if fetch_partition.fetch_offset > partition.log.log_end_offset:
         return
-    if wanted.last_fetched_epoch != NO_EPOCH and _diverging_epoch(partition, wanted) is not None:
+    if (
+        fetch_partition.last_fetched_epoch != NO_EPOCH
+        and _diverging_epoch(partition, fetch_partition) is not None
+    ):
         return
     partition.record_follower_fetch(
         replica_id,
-        fetch_offset=wanted.fetch_offset,
-        log_start_offset=wanted.log_start_offset,
+        fetch_offset=fetch_partition.fetch_offset,
+        log_start_offset=fetch_partition.log_start_offset,
         now_ms=now_ms,
         broker_epoch=broker_epoch,
     )
 
 
-def _diverging_epoch(partition: Partition, wanted: FetchPartition) -> tuple[int, int] | None:
+def _diverging_epoch(partition: Partition, fetch_partition: FetchPartition) -> tuple[int, int] | None:
     """Return where the reader's log has left this one's, `(epoch, end_offset)`; None if it has not (KIP-595).
 
     Raises:
         OffsetOutOfRangeError: nothing is known of the epoch that the reader fetched last.
     """
-    last_epoch = wanted.last_fetched_epoch
+    last_epoch = fetch_partition.last_fetched_epoch
     epoch, end = partition.end_offset_for_epoch(last_epoch)
     if end < 0 or epoch < 0:
         raise OffsetOutOfRangeError(
             f"{partition.topic}-{partition.index}: nothing is known of leader epoch {last_epoch}"
         )
-    return (epoch, end) if epoch < last_epoch or end < wanted.fetch_offset else None
+    return (epoch, end) if epoch < last_epoch or end < fetch_partition.fetch_offset else None

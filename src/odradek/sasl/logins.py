@@ -92,16 +92,16 @@ def _kerberos_login(options: Mapping[str, str], configs: Mapping[str, str]) -> L
 
 
 def _module_for(mechanism: str, jaas: str) -> LoginModule:
-    wanted = MODULE_OF[mechanism]
+    module_name = MODULE_OF[mechanism]
     try:
         modules = parse_jaas(jaas)
     except JaasError as error:
         raise LoginError(f"sasl.jaas.config: {error}") from error
     for module in modules:
-        if module.short_name == wanted:
+        if module.short_name == module_name:
             return module
     short_names = ", ".join(module.short_name for module in modules)
-    raise LoginError(f"sasl.jaas.config has {short_names}, where {mechanism} wants {wanted}")
+    raise LoginError(f"sasl.jaas.config has {short_names}, where {mechanism} wants {module_name}")
 
 
 def login_of(

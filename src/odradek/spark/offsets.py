@@ -123,12 +123,12 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
     Raises:
         ValueError: `text` is anything else; shows an example.
     """
-    wanted = 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'
-    parsed = _parse(text, wanted)
+    expectation = 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'
+    parsed = _parse(text, expectation)
     partitions: set[TopicPartition] = set()
     for topic, numbers in parsed.items():
         if not isinstance(numbers, list) or not all(_is_count(number) for number in numbers):
-            raise ValueError(f"{wanted}, got {text}")
+            raise ValueError(f"{expectation}, got {text}")
         if any(number > MOST_PARTITION for number in numbers):
             raise ValueError(
                 f"{topic}-{max(numbers)}: partitions are numbers up to {MOST_PARTITION}, got {text}"
@@ -188,15 +188,15 @@ def show(partitions: Iterable[TopicPartition]) -> str:
     return "[" + ", ".join(str(tp) for tp in sorted(partitions)) + "]"
 
 
-def _partition_numbers(text: str, wanted: str) -> dict[TopicPartition, int]:
-    parsed = _parse(text, wanted)
+def _partition_numbers(text: str, expectation: str) -> dict[TopicPartition, int]:
+    parsed = _parse(text, expectation)
     numbers: dict[TopicPartition, int] = {}
     for topic, partitions in parsed.items():
         if not isinstance(partitions, dict):
-            raise ValueError(f"{wanted}, got {text}")
+            raise ValueError(f"{expectation}, got {text}")
         for partition, number in partitions.items():
             if not (partition.isascii() and partition.isdigit()) or not _is_integer(number):
-                raise ValueError(f"{wanted}, got {text}")
+                raise ValueError(f"{expectation}, got {text}")
             if int(partition) > MOST_PARTITION or abs(number) > MOST_OFFSET:
                 raise ValueError(
                     f"{topic}-{partition} at {number}: partitions are numbers up to {MOST_PARTITION}, "
@@ -206,13 +206,13 @@ def _partition_numbers(text: str, wanted: str) -> dict[TopicPartition, int]:
     return numbers
 
 
-def _parse(text: str, wanted: str) -> dict[str, Any]:
+def _parse(text: str, expectation: str) -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except ValueError:
-        raise ValueError(f"{wanted}, got {text}") from None
+        raise ValueError(f"{expectation}, got {text}") from None
     if not isinstance(parsed, dict):
-        raise ValueError(f"{wanted}, got {text}")
+        raise ValueError(f"{expectation}, got {text}")
     return parsed
 
 

@@ -48,11 +48,12 @@ def split(
     """
     tasks = [r for r in ranges if r.size > 0]
     if max_records is not None:
-        wanted = sum(-(-r.size // max_records) for r in tasks)
-        if wanted > max(MOST_TASKS, len(tasks)):
+        task_count = sum(-(-r.size // max_records) for r in tasks)
+        if task_count > max(MOST_TASKS, len(tasks)):
             raise ValueError(
                 f"maxRecordsPerPartition {max_records} would cut {sum(r.size for r in tasks):,} offsets into "
-                f"{wanted:,} tasks; Spark gets through {MOST_TASKS:,} at most: raise it, or read less at once"
+                f"{task_count:,} tasks; Spark gets through {MOST_TASKS:,} at most: raise it, or read less at "
+                "once"
             )
         tasks = [piece for r in tasks for piece in _cut(r, -(-r.size // max_records))]
     if min_partitions is None or len(tasks) >= min(min_partitions, MOST_TASKS):
@@ -83,8 +84,8 @@ def join(
     alone = [[index] for index, r in enumerate(ranges) if r.size >= min_records]
     most_of_one = max(Counter(ranges[index].tp for index in small).values())
     total = sum(ranges[index].size for index in small)
-    wanted = max(total // min_records, (min_tasks or 1) - len(alone), most_of_one)
-    tasks = _dealt_out(ranges, small, min(wanted, len(small)))
+    task_count = max(total // min_records, (min_tasks or 1) - len(alone), most_of_one)
+    tasks = _dealt_out(ranges, small, min(task_count, len(small)))
     return [[ranges[index] for index in task] for task in sorted([*alone, *map(sorted, tasks)])]
 
 
@@ -107,21 +108,21 @@ def _dealt_out(ranges: Sequence[OffsetRange], chosen: Iterable[int], count: int)
     return tasks
 
 
-def _split_in_proportion(ranges: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:
-    """About `wanted` tasks. Ranges too small for a second one take no part in sharing out the rest."""
+def _split_in_proportion(ranges: Sequence[OffsetRange], task_count: int) -> list[OffsetRange]:
+    """About `task_count` tasks. Ranges too small for a second one take no part in sharing out the rest."""
     total = sum(r.size for r in ranges)
-    small = {r for r in ranges if _share(r.size, total, wanted) == 1}
+    small = {r for r in ranges if _share(r.size, total, task_count) == 1}
     large_total = total - sum(r.size for r in small)
-    large_wanted = max(wanted - len(small), 1)
+    large_wanted = max(task_count - len(small), 1)
     tasks: list[OffsetRange] = []
     for r in ranges:
         tasks += _cut(r, 1 if r in small else _share(r.size, large_total, large_wanted))
     return tasks
 
 
-def _share(size: int, total: int, wanted: int) -> int:
-    """Return how many of `wanted` tasks are due to `size` of `total` offsets: rounded, at least one."""
-    return max((2 * size * wanted + total) // (2 * total), 1)
+def _share(size: int, total: int, task_count: int) -> int:
+    """Return how many of `task_count` tasks are due to `size` of `total` offsets: rounded, at least one."""
+    return max((2 * size * task_count + total) // (2 * total), 1)
 
 
 def _cut(r: OffsetRange, parts: int) -> list[OffsetRange]:

@@ -62,19 +62,19 @@ class Security:
     _made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, given: Security | str | None) -> Security | None:
+    def of(cls, security: Security | str | None) -> Security | None:
         """Return the security that a protocol's name stands for.
 
         Raises:
             ValueError: a protocol that takes more than a name, or is none.
         """
-        if given is None or isinstance(given, Security):
-            return given
-        if given.upper() not in ("PLAINTEXT", "SSL"):
+        if security is None or isinstance(security, Security):
+            return security
+        if security.upper() not in ("PLAINTEXT", "SSL"):
             raise ValueError(
-                f"security={given!r}: PLAINTEXT or SSL; for logins say Security(users={{…}}, tls=True)"
+                f"security={security!r}: PLAINTEXT or SSL; for logins say Security(users={{…}}, tls=True)"
             )
-        return cls(tls=given.upper() == "SSL")
+        return cls(tls=security.upper() == "SSL")
 
     @property
     def uses_tls(self) -> bool:
@@ -125,15 +125,15 @@ class Security:
             self._made["broker"] = self.authority.issue("broker", hosts=self.hosts)
         return {**self._made["broker"].configs(), **self.authority.trust()}
 
-    def between_brokers(self, given: Collection[str]) -> dict[str, str]:
+    def between_brokers(self, config_names: Collection[str]) -> dict[str, str]:
         """Return the configs by which brokers speak TLS with each other where that takes no login.
 
         Args:
-            given: the names of configs that say otherwise.
+            config_names: the names of configs that say otherwise.
         """
         if not self.uses_tls or self.users:
             return {}
-        if not {"listeners", "inter.broker.listener.name"}.isdisjoint({*given, *self.configs}):
+        if not {"listeners", "inter.broker.listener.name"}.isdisjoint({*config_names, *self.configs}):
             return {}
         return {"security.inter.broker.protocol": self.protocol}
 

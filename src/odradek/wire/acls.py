@@ -105,14 +105,14 @@ def matching_binding(acl: DeleteAclsMatchingAcl) -> AclBinding:
     return AclBinding(_pattern(acl.resource_type, acl.resource_name, acl.pattern_type), _entry(acl))
 
 
-def describe_acls_request(wanted: AclBindingFilter) -> DescribeAclsRequest:
+def describe_acls_request(acl_filter: AclBindingFilter) -> DescribeAclsRequest:
     """The request for the ACLs that a filter lets through."""
-    return _set_filter(DescribeAclsRequest(), wanted)
+    return _set_filter(DescribeAclsRequest(), acl_filter)
 
 
-def delete_acls_filter(wanted: AclBindingFilter) -> DeleteAclsFilter:
+def delete_acls_filter(acl_filter: AclBindingFilter) -> DeleteAclsFilter:
     """The element of DeleteAcls that removes what a filter lets through."""
-    return _set_filter(DeleteAclsFilter(), wanted)
+    return _set_filter(DeleteAclsFilter(), acl_filter)
 
 
 def binding_filter(message: DescribeAclsRequest | DeleteAclsFilter) -> AclBindingFilter:
@@ -132,8 +132,8 @@ def binding_filter(message: DescribeAclsRequest | DeleteAclsFilter) -> AclBindin
     )
 
 
-def _set_filter(message: _Filtering, wanted: AclBindingFilter) -> _Filtering:
-    pattern, entry = wanted
+def _set_filter(message: _Filtering, acl_filter: AclBindingFilter) -> _Filtering:
+    pattern, entry = acl_filter
     message.resource_type_filter = int(pattern.resource_type)
     message.resource_name_filter = pattern.name
     message.pattern_type_filter = int(pattern.pattern_type)

@@ -47,14 +47,14 @@ class SessionPartition:
 
     Attributes:
         topic_id: of its topic; zeros where it has none.
-        asked: what was asked about it last.
+        fetch_partition: what was asked about it last.
     """
 
-    __slots__ = ("asked", "topic_id")
+    __slots__ = ("fetch_partition", "topic_id")
 
-    def __init__(self, topic_id: bytes, asked: FetchPartition) -> None:
+    def __init__(self, topic_id: bytes, fetch_partition: FetchPartition) -> None:
         self.topic_id = topic_id
-        self.asked = asked
+        self.fetch_partition = fetch_partition
 
 
 @final
@@ -206,13 +206,13 @@ class FetchRequestBuilder:
         """
         before = self._known.get(key)
         if before is not None:
-            asked = before.asked
+            fetch_partition = before.fetch_partition
             if (
-                asked.fetch_offset == offset
-                and asked.log_start_offset == log_start_offset
-                and asked.current_leader_epoch == leader_epoch
-                and asked.last_fetched_epoch == last_epoch
-                and asked.partition_max_bytes == max_bytes
+                fetch_partition.fetch_offset == offset
+                and fetch_partition.log_start_offset == log_start_offset
+                and fetch_partition.current_leader_epoch == leader_epoch
+                and fetch_partition.last_fetched_epoch == last_epoch
+                and fetch_partition.partition_max_bytes == max_bytes
                 and before.topic_id == topic_id
             ):
                 self._next[key] = before
@@ -257,7 +257,7 @@ def _topics(named: Iterable[tuple[str, SessionPartition]], by_id: bool) -> list[
         if last is None or (last.topic_id != topic_id if by_id else last.topic != name):
             last = FetchTopic(topic_id=topic_id) if by_id else FetchTopic(topic=name)
             topics.append(last)
-        last.partitions.append(partition.asked)
+        last.partitions.append(partition.fetch_partition)
     return topics
 
 

@@ -53,12 +53,12 @@ class ReceiveBuffers:
         self.spare: list[bytearray] = []
         """Buffers that nobody uses, the one that was given back last at the end; at most `SPARE_BUFFERS`."""
 
-    def take(self, wanted: int, at_least: int) -> bytearray:
-        """A buffer of `wanted` bytes if there is a spare one, else of `at_least`; both may be exceeded."""
+    def take(self, size: int, at_least: int) -> bytearray:
+        """A buffer of `size` bytes if there is a spare one, else of `at_least`; both may be exceeded."""
         spare = self.spare
         # The last that came back first: its memory is most likely still in the processor's caches.
         for slot in range(len(spare) - 1, -1, -1):
-            if len(spare[slot]) >= wanted:
+            if len(spare[slot]) >= size:
                 return spare.pop(slot)
         return bytearray(at_least)
 

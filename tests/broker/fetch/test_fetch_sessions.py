@@ -31,7 +31,7 @@ def one(topic: str | None, index: int = 0, topic_id: bytes = NO_ID, *, offset: i
 
 
 def keys(context: FetchContext) -> list[tuple[str | None, int]]:
-    return [(one.topic, one.wanted.partition) for one in context.partitions]
+    return [(one.topic, one.fetch_partition.partition) for one in context.partitions]
 
 
 def answer(
@@ -63,7 +63,7 @@ class Client:
         return self.cache.open(
             session_id,
             epoch,
-            wanted=wanted or [],
+            named_partitions=wanted or [],
             forgotten=forgotten or [],
             uses_topic_ids=self.by_id if by_id is None else by_id,
             privileged=follower,
@@ -78,7 +78,9 @@ class Client:
     def full(self, *wanted: FetchedPartition, follower: bool = False) -> int:
         """Open a session and answer it; returns its id."""
         context = self.open(0, 0, list(wanted), follower=follower)
-        error, session_id, _ = self.answer(context, *(answer(one.wanted.partition) for one in wanted))
+        error, session_id, _ = self.answer(
+            context, *(answer(one.fetch_partition.partition) for one in wanted)
+        )
         assert error == ErrorCode.NONE
         return session_id
 
@@ -177,7 +179,7 @@ def test_requests_add_change_and_forget_partitions(client: Client) -> None:
     session_id = client.full(one("t", 0), one("t", 1))
     context = client.open(session_id, 1, [one("t", 1, offset=5), one("u", 0, offset=9)], [("t", 0)])
     assert keys(context) == [("t", 1), ("u", 0)]
-    assert [known.wanted.fetch_offset for known in context.partitions] == [5, 9]
+    assert [known.fetch_partition.fetch_offset for known in context.partitions] == [5, 9]
     assert client.cache.total_partitions == 2
 
 

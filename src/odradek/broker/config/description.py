@@ -34,12 +34,12 @@ def release_of(config: BrokerConfig) -> Release:
     return config.release if config.release is not None else find(TODAY)
 
 
-def listed_broker_configs(config: BrokerConfig, wanted: Collection[str] | None = None) -> list[str]:
+def listed_broker_configs(config: BrokerConfig, wanted_names: Collection[str] | None = None) -> list[str]:
     """The names of a broker's configs, in order: those of its release, and what was given besides.
 
     Args:
         config: the broker's.
-        wanted: those that are asked for; None for all.
+        wanted_names: those that are asked for; None for all.
     """
     release = release_of(config)
     given = (*config.given, *config.dynamic_names())
@@ -47,7 +47,7 @@ def listed_broker_configs(config: BrokerConfig, wanted: Collection[str] | None =
     names = dict.fromkeys(
         (*(name for name in config_names if name in given or _is_shown(name, release)), *given)
     )
-    return in_kafkas_order(list(names), release, wanted)
+    return in_kafkas_order(list(names), release, wanted_names)
 
 
 def _is_shown(name: str, release: Release) -> bool:
@@ -55,24 +55,26 @@ def _is_shown(name: str, release: Release) -> bool:
 
 
 def listed_topic_configs(
-    config: BrokerConfig, overrides: Iterable[str], wanted: Collection[str] | None = None
+    config: BrokerConfig, overrides: Iterable[str], wanted_names: Collection[str] | None = None
 ) -> list[str]:
     """The names of a topic's configs, in order; `overrides` are its own."""
     release = release_of(config)
     config_names = (name for name in TOPIC_CONFIGS if knows_topic_config(release, name))
     own = (name for name in overrides if name in TOPIC_CONFIGS)
-    return in_kafkas_order(list(dict.fromkeys((*config_names, *own))), release, wanted)
+    return in_kafkas_order(list(dict.fromkeys((*config_names, *own))), release, wanted_names)
 
 
-def in_kafkas_order(names: Sequence[str], release: Release, wanted: Collection[str] | None) -> list[str]:
+def in_kafkas_order(
+    names: Sequence[str], release: Release, wanted_names: Collection[str] | None
+) -> list[str]:
     """Names in the order in which a release answers.
 
     Args:
         names: all that there are, in the order in which they come into the map.
         release: the release.
-        wanted: those that are asked for; None for all.
+        wanted_names: those that are asked for; None for all.
     """
-    listed = names if wanted is None else [name for name in names if name in wanted]
+    listed = names if wanted_names is None else [name for name in names if name in wanted_names]
     if release.at_least("4.2"):
         place = _places(len(names))
         return sorted(listed, key=lambda name: place(_hash(name)))

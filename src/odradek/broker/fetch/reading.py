@@ -159,7 +159,7 @@ class FetchReading:
                     if reader.replica_id >= 0:
                         note_follower(
                             replica,
-                            partition.wanted,
+                            partition.fetch_partition,
                             reader.replica_id,
                             self._context.now_ms,
                             self._broker_epoch,
@@ -176,8 +176,8 @@ class FetchReading:
                     and partition.log_start_offset == replica.log.log_start_offset
                 ):
                     # Most of a session's partitions have nothing new: this look is all that they cost.
-                    end = readable_end(replica, partition.wanted, reader)
-                    if end is not None and partition.wanted.fetch_offset >= end:
+                    end = readable_end(replica, partition.fetch_partition, reader)
+                    if end is not None and partition.fetch_partition.fetch_offset >= end:
                         if first:
                             self.watched.append(partition)
                         continue
@@ -187,7 +187,7 @@ class FetchReading:
                     self.watched.append(partition)
             except KafkaError as error:
                 self.is_urgent = self.is_urgent or not isinstance(error, _PATIENT)
-                answer = error_answer(partition.wanted.partition, error.code, self._version)
+                answer = error_answer(partition.fetch_partition.partition, error.code, self._version)
             except Exception as error:
                 self.is_urgent = True
                 answer = self._unforeseen(partition, error)
@@ -201,7 +201,7 @@ class FetchReading:
         Returns:
             The bytes; None where the answer is to go out at once (Kafka's `DelayedFetch.tryComplete`).
         """
-        replica, wanted = partition.replica, partition.wanted
+        replica, fetch_partition = partition.replica, partition.fetch_partition
         # A replica that knows of no leader may still be read by consumers (KIP-392); one that the manager
         # does not know any more is gone.
         if replica is None or (
@@ -209,19 +209,19 @@ class FetchReading:
         ):
             return None
         try:
-            end = readable_end(replica, wanted, self.reader)
+            end = readable_end(replica, fetch_partition, self.reader)
         except Exception:  # whatever it is, reading meets it too, and says so
             return None
         if end is None:
             return None
-        if end <= wanted.fetch_offset or self._is_held_back(replica):
+        if end <= fetch_partition.fetch_offset or self._is_held_back(replica):
             return 0
         if end == partition.seen_end:
             # Nothing more has become visible, whatever was appended.
-            return min(wanted.partition_max_bytes, partition.found_bytes)
+            return min(fetch_partition.partition_max_bytes, partition.found_bytes)
         # By the bytes that were appended, as to find out what of them is visible would take a search.
         return min(
-            wanted.partition_max_bytes,
+            fetch_partition.partition_max_bytes,
             partition.found_bytes + replica.appended_bytes - partition.appended_bytes,
         )
 
@@ -241,22 +241,22 @@ class FetchReading:
         """
         total = 0
         for partition in self.watched[start:]:
-            replica, wanted = partition.replica, partition.wanted
+            replica, fetch_partition = partition.replica, partition.fetch_partition
             assert replica is not None
             partition.seen_end = end = visible_end(replica.log, self.reader.isolation)
-            if wanted.fetch_offset < end and not self._is_held_back(replica):
+            if fetch_partition.fetch_offset < end and not self._is_held_back(replica):
                 self._find_visible(partition, replica, end)
-                total += min(wanted.partition_max_bytes, partition.found_bytes)
+                total += min(fetch_partition.partition_max_bytes, partition.found_bytes)
             if end < replica.log.log_end_offset:
                 # What is here already arrives when it becomes visible, without a byte more: it counts as if
                 # the maximum had been appended.
-                partition.appended_bytes -= wanted.partition_max_bytes
+                partition.appended_bytes -= fetch_partition.partition_max_bytes
         return total
 
     def _find_visible(self, partition: FetchedPartition, replica: Partition, end: int) -> None:
         """Find out how much of a partition is visible, of which the read may have had room for a part."""
         try:
-            visible_bytes = replica.log.bytes_between(partition.wanted.fetch_offset, end)
+            visible_bytes = replica.log.bytes_between(partition.fetch_partition.fetch_offset, end)
         except KafkaError:
             visible_bytes = None  # the next fetch is told
         if visible_bytes is None:
@@ -300,7 +300,7 @@ class FetchReading:
         # Kept only if its topic's id is that of the request: a topic of the same name may be another one.
         partition.replica = None
         replica = self._broker.replicas.get(
-            partition.topic or self._name(partition), partition.wanted.partition
+            partition.topic or self._name(partition), partition.fetch_partition.partition
         )
         if partition.topic_id is not ZERO_UUID:
             replica.require_topic_id(partition.topic_id)
@@ -313,14 +313,14 @@ class FetchReading:
         Raises:
             FencedLeaderEpochError, UnknownLeaderEpochError: as `check_leader_epoch`.
         """
-        offset, context = partition.wanted.fetch_offset, self._context
+        offset, context = partition.fetch_partition.fetch_offset, self._context
         preferred = self._broker.replicas.preferred_read_replica(
             replica, offset, self._rack, context.listener_name, context.now_ms
         )
         if preferred < 0:
             return None
         # With an old epoch the consumer is to look its metadata up first (KIP-320).
-        replica.check_leader_epoch(partition.wanted.current_leader_epoch)
+        replica.check_leader_epoch(partition.fetch_partition.current_leader_epoch)
         # Nothing is read, and to wait for records here would only keep it from going there.
         self.is_urgent = True
         log = replica.log
@@ -345,10 +345,14 @@ class FetchReading:
         version = self._version
         # An answer without records all the same: a follower has to hear of the high watermark.
         is_held_back = self._throttle is not None and self._is_held_back(replica)
-        room = 0 if is_held_back else min(partition.wanted.partition_max_bytes, self._max_bytes - self.total)
+        room = (
+            0
+            if is_held_back
+            else min(partition.fetch_partition.partition_max_bytes, self._max_bytes - self.total)
+        )
         answer = read_partition(
             replica,
-            partition.wanted,
+            partition.fetch_partition,
             self.reader,
             room,
             min_one_batch=not self.total and version > _SET_SIZES_TO and not is_held_back,
@@ -384,14 +388,19 @@ class FetchReading:
         if not answer.records:
             answer.records = self._beginning(partition, replica, room)
         elif converts and not is_as_old(answer.records, magic):
-            self.converting.append(ToConvert(answer, replica, partition.wanted.fetch_offset, magic))
+            self.converting.append(ToConvert(answer, replica, partition.fetch_partition.fetch_offset, magic))
 
     def _beginning(self, partition: FetchedPartition, replica: Partition, room: int) -> Any:
         """The beginning of a first batch that is too large, for versions 0 to 2; nothing if there is none."""
         if self._version > _SET_SIZES_TO or room <= 0:
             return b""
         records: Any = read_partition(
-            replica, partition.wanted, self.reader, 0, min_one_batch=True, range_from=RANGE_FROM_BYTES
+            replica,
+            partition.fetch_partition,
+            self.reader,
+            0,
+            min_one_batch=True,
+            range_from=RANGE_FROM_BYTES,
         ).records
         if len(records) <= room:
             return b""
@@ -424,10 +433,10 @@ class FetchReading:
         """Log an exception that nobody expects; the others' answers are not lost by it."""
         repeats.log(
             logging.ERROR,
-            (partition.topic, partition.wanted.partition, type(error)),
+            (partition.topic, partition.fetch_partition.partition, type(error)),
             "fetch failed topic=%s partition=%d",
             partition.topic,
-            partition.wanted.partition,
+            partition.fetch_partition.partition,
             exc_info=error,
         )
         # Alone, as in Kafka's `readFromLog`: what is a `KafkaError` here is foreseen there, too.
@@ -435,7 +444,9 @@ class FetchReading:
         metrics.all.failed_fetch_requests += 1
         if partition.replica is not None:
             metrics.of(partition.replica.topic).failed_fetch_requests += 1
-        return error_answer(partition.wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
+        return error_answer(
+            partition.fetch_partition.partition, ErrorCode.UNKNOWN_SERVER_ERROR, self._version
+        )
 
     def _count(self, partitions: Iterable[FetchedPartition]) -> None:
         """Count what was asked for and is in the cluster, here or not (Kafka's `fetchMessages`); metrics are

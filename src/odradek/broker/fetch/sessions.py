@@ -53,7 +53,7 @@ class FetchedPartition:
     Attributes:
         topic: the topic's name; None while its id is not known here.
         topic_id: 16 bytes, zero when ids are not used.
-        wanted: what the last request that named the partition says of it.
+        fetch_partition: what the last request that named the partition says of it.
         replica: what `topic` means on this broker, kept by whoever has looked it up.
         high_watermark, log_start_offset: what the session's last response said. The former is -1 after an
             error, and when the follower had to cut its log, so that the partition is sent again.
@@ -63,6 +63,7 @@ class FetchedPartition:
 
     __slots__ = (
         "appended_bytes",
+        "fetch_partition",
         "found_bytes",
         "high_watermark",
         "log_start_offset",
@@ -70,13 +71,12 @@ class FetchedPartition:
         "seen_end",
         "topic",
         "topic_id",
-        "wanted",
     )
 
-    def __init__(self, topic: str | None, topic_id: bytes, wanted: FetchPartition) -> None:
+    def __init__(self, topic: str | None, topic_id: bytes, fetch_partition: FetchPartition) -> None:
         self.topic = topic
         self.topic_id = topic_id
-        self.wanted = wanted
+        self.fetch_partition = fetch_partition
         self.replica: Partition | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
@@ -85,7 +85,7 @@ class FetchedPartition:
         self.seen_end = -1
 
     def __repr__(self) -> str:
-        return f"<FetchedPartition {self.topic or self.topic_id.hex()}-{self.wanted.partition}>"
+        return f"<FetchedPartition {self.topic or self.topic_id.hex()}-{self.fetch_partition.partition}>"
 
     def must_send(self, answer: PartitionData) -> bool:
         """Return whether an answer about this partition says anything new; remembers it.
@@ -151,25 +151,25 @@ class FetchSession:
 
     def _key(self, partition: FetchedPartition) -> IdOrName:
         topic = partition.topic_id if self.uses_topic_ids else partition.topic
-        return topic, partition.wanted.partition
+        return topic, partition.fetch_partition.partition
 
     @property
     def partitions(self) -> Mapping[IdOrName, FetchedPartition]:
         """The partitions in serving order."""
         return self._partitions
 
-    def grown_by(self, wanted: Iterable[FetchedPartition]) -> int:
+    def grown_by(self, named_partitions: Iterable[FetchedPartition]) -> int:
         """Return how many partitions it would hold with these, some of which it may hold already."""
-        return len(self._partitions.keys() | set(map(self._key, wanted)))
+        return len(self._partitions.keys() | set(map(self._key, named_partitions)))
 
-    def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[IdOrName]) -> None:
+    def update(self, named_partitions: Iterable[FetchedPartition], forgotten: Iterable[IdOrName]) -> None:
         """Add and change partitions as a request says, then forget some."""
         partitions = self._partitions
-        for named in wanted:
+        for named in named_partitions:
             # What the last response said stays with the partition: only what is wanted of it changes.
             partition = partitions.setdefault(self._key(named), named)
             # A request may name a partition to say a new offset, which makes nothing of it news.
-            partition.wanted = named.wanted
+            partition.fetch_partition = named.fetch_partition
         for key in forgotten:
             partitions.pop(key, None)
 
@@ -297,7 +297,7 @@ class FetchSessionCache:
         session_id: int,
         session_epoch: int,
         *,
-        wanted: list[FetchedPartition],
+        named_partitions: list[FetchedPartition],
         forgotten: list[IdOrName],
         uses_topic_ids: bool,
         privileged: bool,
@@ -307,7 +307,7 @@ class FetchSessionCache:
 
         Args:
             session_id, session_epoch: as in the request.
-            wanted: the partitions that the request names.
+            named_partitions: the partitions that the request names.
             forgotten: those that an incremental request drops.
             uses_topic_ids: whether the request is of version 13 or later.
             privileged: whether a follower asks.
@@ -318,8 +318,9 @@ class FetchSessionCache:
             self._close(session_id)
             return FetchContext(
                 _NONE,
-                wanted,
-                opens_session=session_epoch == INITIAL_EPOCH and len(wanted) <= MAX_SESSION_PARTITIONS,
+                named_partitions,
+                opens_session=session_epoch == INITIAL_EPOCH
+                and len(named_partitions) <= MAX_SESSION_PARTITIONS,
                 privileged=privileged,
                 uses_topic_ids=uses_topic_ids,
             )
@@ -331,21 +332,21 @@ class FetchSessionCache:
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
         # The sum first, as to look which of them are new takes a set of all.
-        too_many = len(session) + len(wanted) > MAX_SESSION_PARTITIONS and session.grown_by(wanted) > (
-            MAX_SESSION_PARTITIONS
-        )
+        too_many = len(session) + len(named_partitions) > MAX_SESSION_PARTITIONS and session.grown_by(
+            named_partitions
+        ) > (MAX_SESSION_PARTITIONS)
         if not too_many:
             before = len(session)
-            session.update(wanted, forgotten)
+            session.update(named_partitions, forgotten)
             self.total_partitions += len(session) - before
         # The client takes this for an eviction, and begins anew with a full fetch (KIP-227).
-        if too_many or (wanted and self.total_partitions > self._max_partitions):
+        if too_many or (named_partitions and self.total_partitions > self._max_partitions):
             self._close(session_id)
             return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         # As in Kafka's `FetchManager.newContext`: a session of nothing is not kept.
         if len(session) == 0:
             self._close(session_id)
-            return FetchContext(_NONE, wanted)
+            return FetchContext(_NONE, named_partitions)
         self._touch(session, now_ms)
         return FetchContext(
             _NONE,

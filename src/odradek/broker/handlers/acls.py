@@ -60,13 +60,13 @@ def describe(context: RequestContext, request: DescribeAclsRequest) -> Steps[Des
     if refusal is not None or acls is None:
         error = refusal or SecurityDisabledError()
         return DescribeAclsResponse(error_code=int(error.code), error_message=error.message, resources=[])
-    wanted = binding_filter(request)
+    acl_filter = binding_filter(request)
     index = acls.authorizer.index
     resources: list[DescribeAclsResource] = []
     count = 0
     for pattern in index.patterns():
-        if wanted.pattern.matches(pattern):
-            entries = [entry for entry in index.entries(pattern) if wanted.entry.matches(entry)]
+        if acl_filter.pattern.matches(pattern):
+            entries = [entry for entry in index.entries(pattern) if acl_filter.entry.matches(entry)]
             if entries:
                 resources.append(described_resource(pattern, entries))
             count += len(entries)

@@ -66,11 +66,13 @@ def handle(
     for topic in request.topics:
         allowed = context.authorize(Operation.DELETE, topic_resource(topic.name))
         results = []
-        for wanted in topic.partitions:
+        for partition in topic.partitions:
             if not allowed:
-                results.append(_failed(wanted.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                results.append(_failed(partition.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             else:
-                results.append(_delete(context, topic.name, wanted.partition_index, wanted.offset, moved))
+                results.append(
+                    _delete(context, topic.name, partition.partition_index, partition.offset, moved)
+                )
             yield
         yield
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))

@@ -117,7 +117,7 @@ def _identity(resource: DescribeConfigsResource) -> tuple[int, str | int]:
 def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iterable[ConfigEntry]:
     kind, name = kind_of(resource.resource_type), resource.resource_name
     # An empty list of names asks for all, as null does.
-    wanted = frozenset(resource.configuration_keys or ()) or None
+    config_names = frozenset(resource.configuration_keys or ()) or None
     if kind is ResourceKind.TOPIC:
         if not context.authorize(Operation.DESCRIBE_CONFIGS, topic_resource(name)):
             raise TopicAuthorizationError
@@ -125,7 +125,7 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
         image = context.broker.image
         if image.topic(name) is None:
             raise unknown_topic(context.broker)
-        return describe_topic_configs(context.broker.config, image.topic_config(name), wanted)
+        return describe_topic_configs(context.broker.config, image.topic_config(name), config_names)
     if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
     if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
@@ -137,12 +137,12 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
         return [
             ConfigEntry(logger, level, ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), None)
             for logger, level in loggers.levels().items()
-            if wanted is None or logger in wanted
+            if config_names is None or logger in config_names
         ]
     if not name:
-        return describe_cluster_defaults(context.broker.config, wanted)
+        return describe_cluster_defaults(context.broker.config, config_names)
     check_broker_name(context, name, " or empty string,")
-    return describe_broker_configs(context.broker.config, wanted)
+    return describe_broker_configs(context.broker.config, config_names)
 
 
 def _result(

@@ -98,7 +98,7 @@ class _Fetch:
     needed at what has come meanwhile. tests/broker/fetch/test_fetch_in_steps.py holds the two alike.
 
     Attributes:
-        wanted, forgotten: what the request names.
+        named_partitions, forgotten: what the request names.
         session: what the request's session fields mean.
         partitions: all that is to be read.
         reading: how, and what has been found.
@@ -113,12 +113,12 @@ class _Fetch:
         "forgotten",
         "max_wait_ms",
         "min_bytes",
+        "named_partitions",
         "partitions",
         "promise",
         "reading",
         "request",
         "session",
-        "wanted",
     )
 
     session: FetchContext
@@ -137,7 +137,7 @@ class _Fetch:
         self.max_wait_ms = request.max_wait_ms
         self.reading = FetchReading(context, request, max_bytes)
         self.by_id = context.api_version >= 13
-        self.wanted: list[FetchedPartition] = []
+        self.named_partitions: list[FetchedPartition] = []
         self.forgotten: list[IdOrName] = []
         self.by_key: dict[Hashable, FetchedPartition] = {}
 
@@ -145,7 +145,7 @@ class _Fetch:
         """Take up some partitions of a topic that the request names."""
         topic_id = topic.topic_id if self.by_id else ZERO_UUID
         name = self.broker.image.topic_name(topic_id) if self.by_id else topic.topic
-        self.wanted += [FetchedPartition(name, topic_id, partition) for partition in partitions]
+        self.named_partitions += [FetchedPartition(name, topic_id, partition) for partition in partitions]
 
     def forget(self, topic: ForgottenTopic, indexes: Sequence[int]) -> None:
         """Take up some partitions that the session is to drop."""
@@ -157,7 +157,7 @@ class _Fetch:
         self.session = self.broker.fetch_sessions.open(
             self.request.session_id,
             self.request.session_epoch,
-            wanted=self.wanted,
+            named_partitions=self.named_partitions,
             forgotten=self.forgotten,
             uses_topic_ids=self.by_id,
             privileged=self.reading.reader.replica_id >= 0,

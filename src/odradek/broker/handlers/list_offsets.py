@@ -192,16 +192,16 @@ def _searched(context: RequestContext, search: Search) -> Steps[OffsetLookup]:
 
 
 def _look_up_segments(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+    context: RequestContext, request: ListOffsetsRequest, topic: str, partition: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
-    index = wanted.partition_index
-    if wanted.timestamp < EARLIEST_TIMESTAMP:
+    index = partition.partition_index
+    if partition.timestamp < EARLIEST_TIMESTAMP:
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
         offsets = look_up_segments(
             context.broker.replicas.get(topic, index),
-            wanted.timestamp,
-            wanted.max_num_offsets,
+            partition.timestamp,
+            partition.max_num_offsets,
             now_ms=context.now_ms,
             replica_id=request.replica_id,
         )

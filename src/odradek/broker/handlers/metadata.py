@@ -71,10 +71,10 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
         return (yield from _untold(context, request))
     image = context.broker.image
     version = context.api_version
-    wanted = request.topics
+    requested_topics = request.topics
     missing: list[str] = []
     topics: list[MetadataResponseTopic] = []
-    if wanted is None or (version == 0 and not wanted):
+    if requested_topics is None or (version == 0 and not requested_topics):
         for number, (name, topic) in enumerate(tuple(image.topics.items()), 1):
             if name not in image.marked and context.authorize(
                 Operation.DESCRIBE, topic_resource(name), log_if_denied=False
@@ -83,7 +83,7 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
             if not number % AT_ONCE:
                 yield
     else:
-        ids, names = yield from _asked_for(wanted, version)
+        ids, names = yield from _asked_for(requested_topics, version)
         for number, topic_id in enumerate(ids, 1):
             topics.append((yield from _by_id(context, image, topic_id)))
             if not number % AT_ONCE:
@@ -150,12 +150,12 @@ def _respond(
 
 
 def _asked_for(
-    wanted: Iterable[MetadataRequestTopic], version: int
+    requested_topics: Iterable[MetadataRequestTopic], version: int
 ) -> Steps[tuple[dict[bytes, None], dict[str, None]]]:
     """The ids and the names of the topics that are asked for, each once."""
     ids: dict[bytes, None] = {}
     names: dict[str, None] = {}
-    for number, topic in enumerate(wanted, 1):
+    for number, topic in enumerate(requested_topics, 1):
         if not number % AT_ONCE:
             yield
         if version < _BY_ID_FROM:

@@ -150,22 +150,22 @@ def _fetch_group(
     if not context.authorize(Operation.DESCRIBE, group_resource(group.group_id)):
         return fetch_error(group.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     refused: list[OffsetFetchResponseTopics] = []
-    wanted: list[OffsetFetchRequestTopics] | None = None
+    requested_topics: list[OffsetFetchRequestTopics] | None = None
     if group.topics is not None:
-        wanted = []
+        requested_topics = []
         for topic in group.topics:
             error = _error_of(context, topic)
             if error is None:
-                wanted.append(topic)
+                requested_topics.append(topic)
             else:
                 refused.append(
                     (yield from _refused(topic.name, topic.topic_id, topic.partition_indexes, error))
                 )
             yield
     # Asked also where no topic may be seen: the group itself may be refused.
-    response = yield from _fetch_in_pieces(context, group, wanted, require_stable)
+    response = yield from _fetch_in_pieces(context, group, requested_topics, require_stable)
     if not response.error_code:
-        if wanted is None:
+        if requested_topics is None:
             response.topics = yield from _visible(context, response.topics)
         response.topics += refused
     return response
@@ -174,7 +174,7 @@ def _fetch_group(
 def _fetch_in_pieces(
     context: RequestContext,
     group: OffsetFetchRequestGroup,
-    wanted: list[OffsetFetchRequestTopics] | None,
+    requested_topics: list[OffsetFetchRequestTopics] | None,
     require_stable: bool,
 ) -> Steps[OffsetFetchResponseGroup]:
     """Ask the coordinator for at most `PARTITIONS_AT_ONCE` partitions at a time.
@@ -185,7 +185,9 @@ def _fetch_in_pieces(
     whole: OffsetFetchResponseGroup | None = None
     coordinator = context.broker.groups.coordinator
     try:
-        pieces = _pieces(_committed(coordinator, group.group_id) if wanted is None else wanted)
+        pieces = _pieces(
+            _committed(coordinator, group.group_id) if requested_topics is None else requested_topics
+        )
     except KafkaError as error:
         return fetch_error(group.group_id, error.code)
     for topics, goes_on in pieces:
@@ -193,7 +195,7 @@ def _fetch_in_pieces(
         piece = copy(group)
         piece.topics = topics
         coordinator.fetch_offsets(
-            piece, answer.deliver, require_stable=require_stable, only_committed=wanted is None
+            piece, answer.deliver, require_stable=require_stable, only_committed=requested_topics is None
         )
         response = yield from wait(answer.result(context.broker.loop))
         if whole is None or response.error_code:
@@ -228,7 +230,7 @@ def _committed(coordinator: GroupCoordinator, group_id: str) -> Iterator[OffsetF
 
 
 def _pieces(
-    wanted: Iterable[OffsetFetchRequestTopics],
+    requested_topics: Iterable[OffsetFetchRequestTopics],
 ) -> Iterator[tuple[list[OffsetFetchRequestTopics], bool]]:
     """Cut topics into pieces of at most `PARTITIONS_AT_ONCE` partitions; a topic counts as one more.
 
@@ -238,7 +240,7 @@ def _pieces(
     any_yet = False
     piece: list[OffsetFetchRequestTopics] = []
     room, goes_on = PARTITIONS_AT_ONCE, False
-    for topic in wanted:
+    for topic in requested_topics:
         indexes, at = topic.partition_indexes, 0
         while True:
             part = indexes if len(indexes) <= room else indexes[at : at + room]

@@ -68,12 +68,12 @@ def handle(
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _look_up(context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _look_up(context: RequestContext, topic: str, partition: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = context.broker.replicas.get(topic, wanted.partition)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        partition.require_leader()
-        epoch, end_offset = partition.end_offset_for_epoch(wanted.leader_epoch)
+        replica = context.broker.replicas.get(topic, partition.partition)
+        replica.check_leader_epoch(partition.current_leader_epoch)
+        replica.require_leader()
+        epoch, end_offset = replica.end_offset_for_epoch(partition.leader_epoch)
     except KafkaError as error:
-        return EpochEndOffset(partition=wanted.partition, error_code=int(error.code))
-    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+        return EpochEndOffset(partition=partition.partition, error_code=int(error.code))
+    return EpochEndOffset(partition=partition.partition, leader_epoch=epoch, end_offset=end_offset)

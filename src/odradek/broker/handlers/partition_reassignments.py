@@ -145,20 +145,20 @@ def _refused(
 
 
 def _reassign(
-    context: RequestContext, topic: str, wanted: ReassignablePartition, allow_change: bool
+    context: RequestContext, topic: str, partition: ReassignablePartition, allow_change: bool
 ) -> ReassignablePartitionResponse:
     try:
         context.broker.controller.reassign(
             topic,
-            wanted.partition_index,
-            wanted.replicas,
+            partition.partition_index,
+            partition.replicas,
             allow_replication_factor_change=allow_change,
             partition_last=context.broker.handlers.with_zookeeper,
         )
     except KafkaError as error:
         return ReassignablePartitionResponse(
-            partition_index=wanted.partition_index, error_code=int(error.code), error_message=error.message
+            partition_index=partition.partition_index, error_code=int(error.code), error_message=error.message
         )
     return ReassignablePartitionResponse(
-        partition_index=wanted.partition_index, error_code=0, error_message=None
+        partition_index=partition.partition_index, error_code=0, error_message=None
     )

@@ -188,13 +188,13 @@ def _raise_limit_of_open_files() -> None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    for wanted in (
+    for limit in (
         _MOST_OPEN_FILES if hard == unlimited else min(hard, _MOST_OPEN_FILES),
         _WHERE_THE_HARD_LIMIT_IS_NONE,
     ):
-        if soft == unlimited or soft >= wanted:
+        if soft == unlimited or soft >= limit:
             return
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            logger.debug("open files: limit raised from=%d to=%d", soft, wanted)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            logger.debug("open files: limit raised from=%d to=%d", soft, limit)
             return

@@ -44,8 +44,8 @@ def read_config(
     """
     given = {**({} if file is None else read_properties(file)), **settings}
     try:
-        wanted = port is not None or host is not None
-        if wanted or not any(name in given for name in _WHERE):
+        has_address = port is not None or host is not None
+        if has_address or not any(name in given for name in _WHERE):
             given = _placed(given, settings, host, port)
         return BrokerConfig(given)
     except ConfigError as error:

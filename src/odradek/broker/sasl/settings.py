@@ -109,7 +109,7 @@ def server_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginM
     """
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
     text = config.text_of(name)
-    wanted = MODULE_OF[mechanism]
+    module_name = MODULE_OF[mechanism]
     if text:
         try:
             modules = parse_jaas(text)
@@ -120,15 +120,15 @@ def server_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginM
         modules = modules_in_file(config, f"{listener.lower()}.KafkaServer", "KafkaServer")
         where = "the JAAS file"
     for module in modules:
-        if module.short_name == wanted:
+        if module.short_name == module_name:
             return module
     if mechanism in HASHES and not modules:
         # Its users are in the metadata store: there is nothing to say of them.
-        return LoginModule(wanted, "required", {})
+        return LoginModule(module_name, "required", {})
     others = f"; {where} has {', '.join(module.short_name for module in modules)}" if modules else ""
     raise ConfigError(
         f"listener {listener}: {mechanism} is enabled and has no login module{others}. Give it one: "
-        f"{name}=org.apache.kafka.common.security.….{wanted} required …;"
+        f"{name}=org.apache.kafka.common.security.….{module_name} required …;"
     )
 
 

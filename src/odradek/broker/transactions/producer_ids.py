@@ -29,14 +29,14 @@ class ProducerIds:
         known: see `__init__`; there may come more.
     """
 
-    def __init__(self, allocator: Allocator, *known: Callable[[], int]) -> None:
+    def __init__(self, allocator: Allocator, *known_ids: Callable[[], int]) -> None:
         """
         Args:
             allocator: gives blocks.
-            known: each tells the largest id that somebody is known to have, -1 for none.
+            known_ids: each tells the largest id that somebody is known to have, -1 for none.
         """
         self._allocator = allocator
-        self.known = list(known)
+        self.known_ids = list(known_ids)
         self._next = 0
         self._last = -1
 
@@ -50,7 +50,7 @@ class ProducerIds:
 
         A call ends with a `KafkaError` where no block could be claimed.
         """
-        above = max((known() for known in self.known), default=-1)
+        above = max((known_id() for known_id in self.known_ids), default=-1)
         return partial(self._allocator.allocate_producer_ids, above)
 
     def use(self, block: ProducerIdBlock) -> None:

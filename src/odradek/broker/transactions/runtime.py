@@ -104,7 +104,7 @@ class TransactionRuntime(CoordinatorShell):
         super().__init__(TRANSACTION_STATE_TOPIC, broker_id, replicas, controller, config)
         self._producer_ids = producer_ids
         # A restored store would give out ids that transactional ids have (docs/cluster.md).
-        producer_ids.known.append(self._known_producer_id)
+        producer_ids.known_ids.append(self._known_producer_id)
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
         self._remote: RemoteCoordinator | None = None

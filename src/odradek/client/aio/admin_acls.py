@@ -27,11 +27,11 @@ EVERYTHING = AclBindingFilter()
 class AclAdmin(AdminBase):
     """The calls about who may do what."""
 
-    async def describe_acls(self, wanted: AclBindingFilter = EVERYTHING) -> list[AclBinding]:
+    async def describe_acls(self, acl_filter: AclBindingFilter = EVERYTHING) -> list[AclBinding]:
         """The ACLs that a filter lets through; all of them without.
 
         Args:
-            wanted: the filter.
+            acl_filter: the filter.
 
         Raises:
             ClusterAuthorizationError: whoever asks may not describe the cluster.
@@ -39,7 +39,7 @@ class AclAdmin(AdminBase):
         """
 
         def message(version: int) -> DescribeAclsRequest:
-            return describe_acls_request(_filter(wanted, version))
+            return describe_acls_request(_filter(acl_filter, version))
 
         response = await self._any("describe ACLs", message, ApiKey.DESCRIBE_ACLS)
         check(response.error_code, "ACLs", response.error_message)
@@ -113,17 +113,17 @@ def _creation(binding: AclBinding, version: int) -> AclCreation:
     return acl_creation(binding)
 
 
-def _filter(wanted: AclBindingFilter, version: int) -> AclBindingFilter:
+def _filter(acl_filter: AclBindingFilter, version: int) -> AclBindingFilter:
     """Return a filter as `version` can say it.
 
     Brokers before 2.0 have literal patterns only, so that ANY is LITERAL.
     """
-    pattern = wanted.pattern
+    pattern = acl_filter.pattern
     if version > 0:
-        return wanted
+        return acl_filter
     if pattern.pattern_type not in (PatternType.ANY, PatternType.LITERAL):
         raise UnsupportedByBrokerError(
             f"pattern type {pattern.pattern_type.name}: the brokers know literal patterns only"
             " (Kafka before 2.0)"
         )
-    return wanted._replace(pattern=pattern._replace(pattern_type=PatternType.LITERAL))
+    return acl_filter._replace(pattern=pattern._replace(pattern_type=PatternType.LITERAL))

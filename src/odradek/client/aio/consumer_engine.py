@@ -648,12 +648,12 @@ def at_least_one(limit: int) -> int:
 class _Listener(ConsumerRebalanceListener):
     # An object with some of the methods is enough; those that it lacks do as the base class says, which has
     # `on_partitions_lost` call `on_partitions_revoked`.
-    def __init__(self, given: Any) -> None:
-        self._given = given
+    def __init__(self, listener: Any) -> None:
+        self._listener = listener
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"):
-            own = getattr(object.__getattribute__(self, "_given"), name, None)
+            own = getattr(object.__getattribute__(self, "_listener"), name, None)
             if own is not None:
                 return own
         return object.__getattribute__(self, name)

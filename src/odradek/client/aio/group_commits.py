@@ -201,24 +201,24 @@ class GroupCommits:
         self, partitions: Iterable[TopicPartition], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets, None where there is none."""
-        wanted = list(partitions)
-        if not wanted:
+        tps = list(partitions)
+        if not tps:
             return {}
         return await retry(
             self._cluster,
             f"group {self.group_id}: committed offsets",
             timeout_ms,
-            lambda: self._committed_once(wanted),
+            lambda: self._committed_once(tps),
             also=frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
         )
 
     async def _committed_once(
-        self, wanted: list[TopicPartition]
+        self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         connection = await self._link.connection()
         try:
             # Offsets of a transaction that is still open are waited for, or its records would be read twice.
-            committed = await fetch_committed(connection, self.group_id, wanted, require_stable=True)
+            committed = await fetch_committed(connection, self.group_id, partitions, require_stable=True)
         except KafkaError as problem:
             if isinstance(problem, ConnectionFailedError) or problem.code in (
                 ErrorCode.NOT_COORDINATOR,
@@ -226,4 +226,4 @@ class GroupCommits:
             ):
                 self._link.forget()
             raise
-        return {tp: committed.get(tp) for tp in wanted}
+        return {tp: committed.get(tp) for tp in partitions}

@@ -29,7 +29,7 @@ async def find_coordinator(cluster: Cluster, group_id: str, key_type: int = 0) -
 
 
 async def fetch_committed(
-    connection: Any, group_id: str, wanted: list[TopicPartition] | None, require_stable: bool
+    connection: Any, group_id: str, partitions: list[TopicPartition] | None, require_stable: bool
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Ask a coordinator for a group's committed offsets (None: all of them).
 
@@ -38,9 +38,9 @@ async def fetch_committed(
     Raises:
         KafkaError: it cannot be asked, or does not say.
     """
-    version = connection.pick(ApiKey.OFFSET_FETCH, at_least=2 if wanted is None else None)
-    request = offset_fetch_request(group_id, wanted, version, require_stable)
-    return committed_in(await connection.send(request, version), version, wanted)
+    version = connection.pick(ApiKey.OFFSET_FETCH, at_least=2 if partitions is None else None)
+    request = offset_fetch_request(group_id, partitions, version, require_stable)
+    return committed_in(await connection.send(request, version), version, partitions)
 
 
 class GroupLink:

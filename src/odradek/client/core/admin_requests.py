@@ -95,7 +95,7 @@ def describe_configs_request(
 
 
 def alter_configs_request(
-    wanted: Mapping[tuple[int, str], Mapping[str, Any]], validate_only: bool
+    configs: Mapping[tuple[int, str], Mapping[str, Any]], validate_only: bool
 ) -> alter_configs.AlterConfigsRequest:
     """See `AsyncAdmin.alter_configs`."""
     return alter_configs.AlterConfigsRequest(
@@ -109,7 +109,7 @@ def alter_configs_request(
                     for key, value in values.items()
                 ],
             )
-            for (kind, name), values in wanted.items()
+            for (kind, name), values in configs.items()
         ],
     )
 

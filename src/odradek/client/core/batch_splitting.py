@@ -44,24 +44,24 @@ def split_batch(data: bytes | bytearray | memoryview, max_bytes: int, level: int
     records = batch_records(header, data)
     unpacked = unpacked_size(data)
     # So that parts pass that compress like the whole; those that do not are split once more.
-    wanted = max_bytes * unpacked // len(data)
+    part_bytes = max_bytes * unpacked // len(data)
     # About as many records in each, rather than a few in the last.
-    number = -(-unpacked // max(1, wanted))
-    wanted = min(wanted, unpacked // number + unpacked // len(records) + HEADER_BYTES)
-    groups = _groups(records, wanted)
+    number = -(-unpacked // max(1, part_bytes))
+    part_bytes = min(part_bytes, unpacked // number + unpacked // len(records) + HEADER_BYTES)
+    groups = _groups(records, part_bytes)
     if len(groups) == 1:
         groups = _halves(records)
     return [part for group in groups for part in _parts(header, group, max_bytes, level)]
 
 
-def _groups(records: list[Record], wanted: int) -> list[list[Record]]:
+def _groups(records: list[Record], part_bytes: int) -> list[list[Record]]:
     groups: list[list[Record]] = []
     batch = bytearray()
     base = 0
     for record in records:
         if groups:
             _append(batch, len(groups[-1]), base, record)
-        if not groups or len(batch) > wanted:
+        if not groups or len(batch) > part_bytes:
             groups.append([])
             batch = bytearray(HEADER_BYTES)
             base = record.timestamp

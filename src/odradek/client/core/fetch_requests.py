@@ -37,7 +37,7 @@ def fetch_ceiling(topic_ids: Iterable[bytes]) -> int:
 def fetch_request(
     session: FetchSessionHandler,
     version: int,
-    wanted: Iterable[FetchAt],
+    positions: Iterable[FetchAt],
     topic_ids: Mapping[str, bytes],
     *,
     max_wait_ms: int,
@@ -51,7 +51,8 @@ def fetch_request(
     Args:
         session: of the broker; it takes the response.
         version: in which the request is sent, at most `fetch_ceiling`.
-        wanted: all partitions to read, those of one topic beside each other. An earlier one is served first.
+        positions: of all partitions to read, those of one topic beside each other. An earlier one is served
+            first.
         topic_ids: of topics that have one.
         max_wait_ms: how long the broker may wait for `min_bytes`, milliseconds.
         max_bytes: of the whole response.
@@ -59,7 +60,7 @@ def fetch_request(
         rack: the reader's, "" for none. Left out where the version has no place for it.
     """
     builder = session.new_builder(version)
-    for at in wanted:
+    for at in positions:
         builder.add(
             at.tp,
             topic_ids.get(at.tp.topic, ZERO_UUID),
@@ -99,11 +100,11 @@ def list_offsets_floor(timestamps: Iterable[int], isolation: int) -> int:
 
 
 def list_offsets_request(
-    wanted: Mapping[TopicPartition, int], isolation: int, epoch_of: Any = None
+    timestamps: Mapping[TopicPartition, int], isolation: int, epoch_of: Any = None
 ) -> ListOffsetsRequest:
     """Timestamps (or LATEST, EARLIEST) by partition → one request."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
-    for tp, timestamp in wanted.items():
+    for tp, timestamp in timestamps.items():
         topics.setdefault(tp.topic, []).append(
             ListOffsetsPartition(
                 partition_index=tp.partition,

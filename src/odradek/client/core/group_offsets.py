@@ -23,34 +23,36 @@ from odradek.wire.messages.offset_fetch import (
 
 
 def offset_fetch_request(
-    group_id: str, wanted: Iterable[TopicPartition] | None, version: int, require_stable: bool
+    group_id: str, partitions: Iterable[TopicPartition] | None, version: int, require_stable: bool
 ) -> OffsetFetchRequest:
     """For some partitions, or (from version 2 on) for all: None."""
     by_topic: dict[str, list[int]] = {}
-    for tp in wanted or ():
+    for tp in partitions or ():
         by_topic.setdefault(tp.topic, []).append(tp.partition)
     stable = require_stable and version >= 7
     if version >= 8:
         topics = [OffsetFetchRequestTopics(name=n, partition_indexes=p) for n, p in by_topic.items()]
         request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None if wanted is None else topics)],
+            groups=[
+                OffsetFetchRequestGroup(group_id=group_id, topics=None if partitions is None else topics)
+            ],
             require_stable=stable,
         )
     else:
         old = [OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in by_topic.items()]
         request = OffsetFetchRequest(
-            group_id=group_id, topics=None if wanted is None else old, require_stable=stable
+            group_id=group_id, topics=None if partitions is None else old, require_stable=stable
         )
     return request
 
 
 def committed_in(
-    answer: Any, version: int, wanted: Iterable[TopicPartition] | None
+    answer: Any, version: int, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """The offsets in an answer for one group; partitions without one are left out.
 
     Args:
-        wanted: what was asked for; None: all partitions that have an offset.
+        partitions: what was asked for; None: all partitions that have an offset.
 
     Raises:
         KafkaError: the answer is an error, or has one for a partition, or does not name a wanted one: that
@@ -77,7 +79,7 @@ def committed_in(
             raise error_for(code, f"{tp}: {code.message}")
         if p.committed_offset >= 0:
             offsets[tp] = OffsetAndMetadata(p.committed_offset, p.metadata or "", p.committed_leader_epoch)
-    for problem in left_out(wanted or (), results).values():
+    for problem in left_out(partitions or (), results).values():
         raise problem
     return offsets
 

@@ -20,8 +20,8 @@ class Interceptors:
         given: objects, or classes of which one is made.
     """
 
-    def __init__(self, given: Iterable[Any]) -> None:
-        self._all = tuple(entry() if isinstance(entry, type) else entry for entry in given)
+    def __init__(self, interceptors: Iterable[Any]) -> None:
+        self._all = tuple(entry() if isinstance(entry, type) else entry for entry in interceptors)
 
     def __bool__(self) -> bool:
         return bool(self._all)

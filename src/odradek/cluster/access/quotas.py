@@ -79,10 +79,10 @@ def describe(
         UnsupportedVersionError: a type of entity that does not exist here.
         UnknownServerError: somebody else wrote a quota that is no number.
     """
-    wanted = _checked(components)
+    wanted_components = _checked(components)
     for path, configs in image.configs.items():
         entity = entity_of(path)
-        if entity is None or not _lets_through(wanted, entity, strict):
+        if entity is None or not _lets_through(wanted_components, entity, strict):
             continue
         # Configs of users hold SCRAM credentials as well, which are no quotas.
         names = _OF_ADDRESSES if IP in entity else _OF_CLIENTS
@@ -123,15 +123,15 @@ def _checked(components: Iterable[Component]) -> dict[str, Component]:
     return by_type
 
 
-def _lets_through(wanted: Mapping[str, Component], entity: Entity, strict: bool) -> bool:
-    for kind, component in wanted.items():
+def _lets_through(wanted_components: Mapping[str, Component], entity: Entity, strict: bool) -> bool:
+    for kind, component in wanted_components.items():
         if kind not in entity:
             return False
         if component.match_type == Match.EXACT and entity[kind] != component.match:
             return False
         if component.match_type == Match.DEFAULT and entity[kind] is not None:
             return False
-    return not strict or entity.keys() <= wanted.keys()
+    return not strict or entity.keys() <= wanted_components.keys()
 
 
 def entity_of(path: EntityPath) -> Entity | None:

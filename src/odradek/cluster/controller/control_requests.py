@@ -142,19 +142,19 @@ class ControlRequests:
         moved: set[int],
         touched: Collection[Replica],
     ) -> list[Updated]:
-        wanted = {(change.topic.name, change.number) for change in changes}
-        wanted |= {(topic, index) for _, topic, index in touched}
+        keys = {(change.topic.name, change.number) for change in changes}
+        keys |= {(topic, index) for _, topic, index in touched}
         for name in marked:
-            wanted |= {(name, index) for index in image.topics[name].partitions}
+            keys |= {(name, index) for index in image.topics[name].partitions}
         if moved:
             # Who is offline has changed for all of their partitions.
-            wanted |= {
+            keys |= {
                 (topic.name, index)
                 for topic in image.topics.values()
                 for index, partition in topic.partitions.items()
                 if not moved.isdisjoint(partition.replicas)
             }
-        candidates = ((image.topics.get(name), index) for name, index in sorted(wanted))
+        candidates = ((image.topics.get(name), index) for name, index in sorted(keys))
         updates = (self._update(image, topic, index) for topic, index in candidates if topic is not None)
         return [update for update in updates if update is not None]
 

@@ -98,7 +98,7 @@ class TopicManager:
 
     def create_topics(
         self,
-        wanted: Sequence[NewTopic],
+        new_topics: Sequence[NewTopic],
         validate_only: bool = False,
         *,
         unknown_brokers: bool = False,
@@ -107,14 +107,14 @@ class TopicManager:
         """Create topics, or only say what would be created.
 
         Args:
-            wanted: the topics.
+            new_topics: the topics.
             validate_only: create nothing.
             unknown_brokers: whether a manual assignment may name brokers that are not there, as with
                 ZooKeeper; a partition that has no other stays without a leader.
             admit: see `Admit`; called for each topic that is in order.
 
         Returns:
-            For each wanted topic, in order, what was created or the error.
+            For each of the topics, in order, what was created or the error.
 
         Raises:
             NotControllerError: this broker is not the active controller.
@@ -124,7 +124,7 @@ class TopicManager:
         # The image does not have them yet, and two of them may collide.
         new_names: set[str] = set()
         new_partitions = 0
-        for topic in wanted:
+        for topic in new_topics:
             try:
                 plan = self._plan(topic, new_names, new_partitions, unknown_brokers)
                 if admit is not None and not validate_only:

@@ -49,13 +49,13 @@ class WatchedNode:
     def __init__(self, path: str) -> None:
         self.path = path
         self.watchers: list[Watcher] = []
-        self.known = False
+        self.is_known = False
         self.seen: Look | None = None
 
     def began(self, look: Look | None) -> None:
         """The watch was armed by a read that found `look`; an event may have come before."""
-        if not self.known:
-            self.known, self.seen = True, look
+        if not self.is_known:
+            self.is_known, self.seen = True, look
 
     def fired(self, kind: EventType, look: Look | None) -> list[WatchEvent]:
         """The watch fired, and was armed again by a read that found `look`: the events that this means."""
@@ -75,8 +75,8 @@ class WatchedNode:
         return self._events(kinds)
 
     def _differences(self, look: Look | None) -> list[EventType]:
-        before, known = self.seen, self.known
-        self.seen, self.known = look, True
+        before, known = self.seen, self.is_known
+        self.seen, self.is_known = look, True
         if not known or before == look:
             return []
         if before is None:

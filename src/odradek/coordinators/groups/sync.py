@@ -74,7 +74,10 @@ def _differs(believed: str | None, actual: str | None) -> bool:
 
 
 def _store_assignment(env: GroupEnv, group: ClassicGroup, request: SyncGroupRequest) -> Outcome:
-    assignments = {given.member_id: bytes(given.assignment) for given in request.assignments}
+    assignments = {
+        member_assignment.member_id: bytes(member_assignment.assignment)
+        for member_assignment in request.assignments
+    }
     missing = [member_id for member_id in group.members if member_id not in assignments]
     if missing:
         logger.warning(

@@ -208,13 +208,13 @@ class LogManager:
         producer_ids = (producer_id for log in self.all() for producer_id in log.producers.entries)
         return max((producer_id for producer_id in producer_ids if producer_id < below), default=-1)
 
-    def prepare(self, wanted: Iterable[tuple[str, int, bytes | None]]) -> None:
+    def prepare(self, new_logs: Iterable[tuple[str, int, bytes | None]]) -> None:
         """Make folders for logs that `create` will be called for, and wait until they are on the disk.
 
-        `wanted` are topics, partitions and topic ids. May be called in another thread while no log is created
-        or deleted. Never raises `OSError`: `create` comes upon the same trouble.
+        `new_logs` are topics, partitions and topic ids. May be called in another thread while no log is
+        created or deleted. Never raises `OSError`: `create` comes upon the same trouble.
         """
-        fresh = [new_log for new_log in wanted if self.offline.may_prepare(new_log[:2])]
+        fresh = [new_log for new_log in new_logs if self.offline.may_prepare(new_log[:2])]
         if not fresh:
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)

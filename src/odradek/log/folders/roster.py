@@ -30,7 +30,7 @@ class _Entry(NamedTuple):
     """The content of a folder's file: its id, those of all folders, and whether all were there."""
 
     folder_id: str
-    known: frozenset[str]
+    folder_ids: frozenset[str]
     is_whole: bool
 
 
@@ -58,8 +58,8 @@ class Roster:
             DataDirectoryError: no data folder can be read.
         """
         entries = self._read()
-        known = frozenset[str]().union(*(entry.known for entry in entries.values()))
-        missing = known - {entry.folder_id for path, entry in entries.items() if path not in newcomers}
+        folder_ids = frozenset[str]().union(*(entry.folder_ids for entry in entries.values()))
+        missing = folder_ids - {entry.folder_id for path, entry in entries.items() if path not in newcomers}
         if newcomers:
             self.missing = f"{', '.join(sorted(map(str, newcomers)))} had nothing in it at the start"
         elif self.missing:
@@ -68,7 +68,7 @@ class Roster:
             self.missing = "at an earlier start a data folder was empty or missing"
         elif missing and not self._directories.offline:
             self.missing = f"log.dirs has {len(missing)} data folders less than before"
-        self._found = entries, known | {entry.folder_id for entry in entries.values()}
+        self._found = entries, folder_ids | {entry.folder_id for entry in entries.values()}
 
     def write(self) -> None:
         """Write down what `call` has found last, before it is forgotten.
@@ -77,9 +77,9 @@ class Roster:
             DataDirectoryError: no data folder can be written to.
         """
         if self._found is not None:
-            entries, known = self._found
+            entries, folder_ids = self._found
             self._found = None
-            self._write(entries, known, is_whole=not self.missing)
+            self._write(entries, folder_ids, is_whole=not self.missing)
 
     @property
     def reason(self) -> str:
@@ -111,18 +111,18 @@ class Roster:
             return _Entry(str(uuid4()), frozenset(), True)
         try:
             content = json.loads(self._files.read(file))
-            known = frozenset(map(str, content["log_dirs"]))
-            return _Entry(str(content["id"]), known, content["whole"] is True)
+            folder_ids = frozenset(map(str, content["log_dirs"]))
+            return _Entry(str(content["id"]), folder_ids, content["whole"] is True)
         except (ValueError, KeyError, TypeError) as error:
             logger.warning("going on without %s, as if a data folder were missing: %r", file, error)
             return _Entry(str(uuid4()), frozenset(), False)
 
-    def _write(self, entries: dict[Path, _Entry], known: frozenset[str], *, is_whole: bool) -> None:
+    def _write(self, entries: dict[Path, _Entry], folder_ids: frozenset[str], *, is_whole: bool) -> None:
         def write(directory: DataDirectory) -> None:
             entry = entries.get(directory.path)
-            if entry is None or entry == (after := entry._replace(known=known, is_whole=is_whole)):
+            if entry is None or entry == (after := entry._replace(folder_ids=folder_ids, is_whole=is_whole)):
                 return
-            content = {"version": 1, "id": after.folder_id, "log_dirs": sorted(known), "whole": is_whole}
+            content = {"version": 1, "id": after.folder_id, "log_dirs": sorted(folder_ids), "whole": is_whole}
             self._files.write_atomically(directory.path / LOG_DIRS, (json.dumps(content) + "\n").encode())
 
         self._directories.in_each(f"{{}}/{LOG_DIRS} cannot be written", write)

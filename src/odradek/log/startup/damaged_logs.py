@@ -41,7 +41,7 @@ class DamagedLog:
     log_start_offset: int
     high_watermark: int
     was_clean: bool
-    known: Known | None = None
+    known_sizes: Known | None = None
     elsewhere: tuple[DamagedLog, ...] = ()
 
     def parts(self) -> Iterator[DamagedLog]:
@@ -107,7 +107,7 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         Nothing has touched them since, so the next start has the same work with them.
         """
         here = self.in_folder(path)
-        segments = {part.key: part.known for part in here if part.known is not None}
+        segments = {part.key: part.known_sizes for part in here if part.known_sizes is not None}
         return LastStop(segments, frozenset(part.key for part in here if not part.was_clean), {})
 
     def write(self, path: Path) -> None:

@@ -47,7 +47,7 @@ class FoundLog:
     recovery_point: int
     log_start_offset: int
     high_watermark: int
-    known: Known | None = None
+    known_sizes: Known | None = None
 
     def damaged(self, reason: str) -> DamagedLog:
         """Return what is known of the log as that of a damaged log, where it cannot be opened."""
@@ -60,7 +60,7 @@ class FoundLog:
             self.log_start_offset,
             self.high_watermark,
             self.plan.clean,
-            self.known,
+            self.known_sizes,
         )
 
     @property
@@ -160,7 +160,7 @@ def look(
                 config,
                 clean=checkpointed.was_clean,
                 recovery_point=checkpointed.recovery_point,
-                known=checkpointed.known,
+                known_sizes=checkpointed.known_sizes,
                 was_compacted=key in compacted or key[0] in _COMPACTED,
             )
         except (LogDamagedError, OSError) as error:
@@ -170,7 +170,7 @@ def look(
             view.damaged.append(replace(checkpointed, reason=str(error)))
             continue
         offsets = checkpointed.recovery_point, checkpointed.log_start_offset, checkpointed.high_watermark
-        view.logs.append(FoundLog(*key, config, plan, *offsets, checkpointed.known))
+        view.logs.append(FoundLog(*key, config, plan, *offsets, checkpointed.known_sizes))
     return view
 
 

@@ -50,7 +50,7 @@ MOST_LOOKED_THROUGH = 4 * 1024**3
 """Bytes of the segments in which signs of a cleaner are looked for; two of Kafka's largest fit."""
 
 
-def changed_segments(contents: FolderContents, known: Known) -> list[int]:
+def changed_segments(contents: FolderContents, known_sizes: Known) -> list[int]:
     """The segments that are to be read through, as they are not what the last clean stop has left.
 
     Raises:
@@ -58,7 +58,7 @@ def changed_segments(contents: FolderContents, known: Known) -> list[int]:
     """
     changed = []
     sizes = contents.sizes
-    for base, (size, txn_size) in known.items():
+    for base, (size, txn_size) in known_sizes.items():
         name = contents.segments.get(base)
         if name is None and base == size == 0:
             # An empty log is made anew: its name may not have been on the disk when the power failed.

@@ -70,7 +70,7 @@ def plan_recovery(
     *,
     clean: bool,
     recovery_point: int,
-    known: Known | None = None,
+    known_sizes: Known | None = None,
     was_compacted: bool = False,
 ) -> RecoveryPlan:
     """Read a folder and decide. Changes nothing.
@@ -78,7 +78,7 @@ def plan_recovery(
     Args:
         clean: whether the last stop was.
         recovery_point: what the checkpoint says.
-        known: the segments as a clean stop has left them, None where that is not known.
+        known_sizes: of the segments as a clean stop has left them, None where that is not known.
         was_compacted: whether the cleaner has ever been at work here.
 
     Raises:
@@ -90,8 +90,8 @@ def plan_recovery(
     bases = list(contents.segments)
     if contents.renames:
         # A new segment of the cleaner's takes the place of those that were there.
-        known = None
-    to_scan = set(changed_segments(contents, known)) if known is not None else set()
+        known_sizes = None
+    to_scan = set(changed_segments(contents, known_sizes)) if known_sizes is not None else set()
     if not bases:
         # A recovery point above 0 says that there were segments.
         check_end(contents, None, recovery_point)
@@ -103,10 +103,10 @@ def plan_recovery(
         plan.end_offset = _walk_tail(files, plan, config, bases[-1])
     # Where all segments are as a clean stop has left them, none is gone, and none has to be opened to learn
     # where it ends.
-    listed = known is not None and known.keys() == contents.segments.keys()
+    listed = known_sizes is not None and known_sizes.keys() == contents.segments.keys()
     # Before `_judge`, which judges the scans that this adds as well.
     ends = _find_ends(files, plan, config) if not listed else {}
-    _judge(files, plan, recovery_point, known)
+    _judge(files, plan, recovery_point, known_sizes)
     kept = plan.kept
     if kept[-1] in plan.scans:
         plan.end_offset = plan.scans[kept[-1]].next_offset
@@ -241,7 +241,7 @@ def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: i
     return None
 
 
-def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known: Known | None) -> None:
+def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known_sizes: Known | None) -> None:
     """Tell a torn tail from damage; see the module's docstring."""
     bases = list(plan.contents.segments)
     for number, base in enumerate(bases):
@@ -255,9 +255,11 @@ def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known: Kn
                 _refuse(scan, f"it goes on to offset {scan.next_offset}, where a later segment is", "")
             continue
         # No tail can be torn below what a clean stop has synced: these are bytes that went bad on the disk.
-        if known is not None and base in known and scan.valid_bytes < known[base].log:
+        if known_sizes is not None and base in known_sizes and scan.valid_bytes < known_sizes[base].log:
             _refuse(
-                scan, scan.problem, f"{known[base].log} bytes of it had been synced when the broker stopped"
+                scan,
+                scan.problem,
+                f"{known_sizes[base].log} bytes of it had been synced when the broker stopped",
             )
         # Nothing is torn by a clean stop.
         torn = scan.torn and not plan.clean

@@ -118,81 +118,87 @@ class _Reader:
     def __init__(self) -> None:
         self._named: dict[str, AvroType] = {}
 
-    def read(self, given: Any, namespace: str) -> AvroType:
-        if isinstance(given, str):
-            if given in PRIMITIVES:
-                return AvroType(given)
-            named_type = self._named.get(_full(given, namespace)) or self._named.get(given)
+    def read(self, definition: Any, namespace: str) -> AvroType:
+        if isinstance(definition, str):
+            if definition in PRIMITIVES:
+                return AvroType(definition)
+            named_type = self._named.get(_full(definition, namespace)) or self._named.get(definition)
             if named_type is None:
-                raise SchemaError(f"the Avro schema uses a type '{given}' that it does not define")
+                raise SchemaError(f"the Avro schema uses a type '{definition}' that it does not define")
             return named_type
-        if isinstance(given, list):
+        if isinstance(definition, list):
             union = AvroType("union")
-            union.branches = [self.read(branch, namespace) for branch in given]
+            union.branches = [self.read(branch, namespace) for branch in definition]
             if any(branch.type == "union" for branch in union.branches):
                 raise SchemaError("in Avro a union cannot be directly in a union")
             return union
-        if not isinstance(given, dict) or "type" not in given:
-            raise SchemaError(f"not an Avro type: {given!r}")
-        kind = given["type"]
+        if not isinstance(definition, dict) or "type" not in definition:
+            raise SchemaError(f"not an Avro type: {definition!r}")
+        kind = definition["type"]
         if isinstance(kind, dict | list) or (isinstance(kind, str) and kind not in _COMPLEX):
             return (
-                _with_logical(self.read(kind, namespace), given)
+                _with_logical(self.read(kind, namespace), definition)
                 if kind in PRIMITIVES
                 else self.read(kind, namespace)
             )
-        return self._complex(kind, given, namespace)
+        return self._complex(kind, definition, namespace)
 
-    def _complex(self, kind: str, given: dict[str, Any], namespace: str) -> AvroType:
+    def _complex(self, kind: str, definition: dict[str, Any], namespace: str) -> AvroType:
         try:
             if kind == "array":
-                return AvroType("array", items=self.read(given["items"], namespace))
+                return AvroType("array", items=self.read(definition["items"], namespace))
             if kind == "map":
-                return AvroType("map", items=self.read(given["values"], namespace))
-            name = _full(given["name"], given.get("namespace", namespace))
+                return AvroType("map", items=self.read(definition["values"], namespace))
+            name = _full(definition["name"], definition.get("namespace", namespace))
             inside = name.rpartition(".")[0]
             schema = AvroType("record" if kind == "error" else kind, name)
-            schema.aliases = tuple(_full(alias, inside) for alias in given.get("aliases", ()))
+            schema.aliases = tuple(_full(alias, inside) for alias in definition.get("aliases", ()))
             if name in self._named:
                 raise SchemaError(f"the Avro schema defines '{name}' twice")
             self._named[name] = schema
             if kind == "enum":
-                schema.symbols = tuple(given["symbols"])
-                schema.default_symbol = given.get("default")
+                schema.symbols = tuple(definition["symbols"])
+                schema.default_symbol = definition.get("default")
             elif kind == "fixed":
-                schema.size = _size(given["size"], name)
-                return _with_logical(schema, given)
+                schema.size = _size(definition["size"], name)
+                return _with_logical(schema, definition)
             else:
-                schema.fields = [self._field(field, inside) for field in given["fields"]]
+                schema.fields = [self._field(field, inside) for field in definition["fields"]]
             return schema
         except (KeyError, TypeError) as problem:
-            raise SchemaError(f"the Avro {kind} lacks {problem}: {json.dumps(given)[:200]}") from None
+            raise SchemaError(f"the Avro {kind} lacks {problem}: {json.dumps(definition)[:200]}") from None
 
-    def _field(self, given: dict[str, Any], namespace: str) -> AvroField:
-        field = AvroField(given["name"], self.read(given["type"], namespace))
-        field.aliases = tuple(given.get("aliases", ()))
-        field.default = given.get("default", NO_DEFAULT)
+    def _field(self, definition: dict[str, Any], namespace: str) -> AvroField:
+        field = AvroField(definition["name"], self.read(definition["type"], namespace))
+        field.aliases = tuple(definition.get("aliases", ()))
+        field.default = definition.get("default", NO_DEFAULT)
         return field
 
 
 _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
 
 
-def _size(given: Any, name: str) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= kinds.LARGEST:
-        raise SchemaError(f"the size of the Avro fixed '{name}' is {given!r:.50}, and no length in bytes")
-    return given
+def _size(definition: Any, name: str) -> int:
+    if (
+        not isinstance(definition, int)
+        or isinstance(definition, bool)
+        or not 0 <= definition <= kinds.LARGEST
+    ):
+        raise SchemaError(
+            f"the size of the Avro fixed '{name}' is {definition!r:.50}, and no length in bytes"
+        )
+    return definition
 
 
 def _full(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _with_logical(schema: AvroType, given: dict[str, Any]) -> AvroType:
+def _with_logical(schema: AvroType, definition: dict[str, Any]) -> AvroType:
     """A logical type that does not fit its type is ignored, as the specification says."""
-    logical = given.get("logicalType", "")
+    logical = definition.get("logicalType", "")
     if logical == "decimal" and schema.type in ("bytes", "fixed"):
-        precision, scale = given.get("precision"), given.get("scale", 0)
+        precision, scale = definition.get("precision"), definition.get("scale", 0)
         if (
             isinstance(precision, int)
             and isinstance(scale, int)

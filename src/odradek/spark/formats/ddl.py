@@ -195,11 +195,11 @@ class _Parser:
         self._fail("a column's name")
         raise AssertionError
 
-    def _next(self, wanted: str, kind: str) -> str:
+    def _next(self, expectation: str, kind: str) -> str:
         if self._at < len(self._tokens) and self._tokens[self._at][0] == kind:
             self._at += 1
             return self._tokens[self._at - 1][1]
-        self._fail(wanted)
+        self._fail(expectation)
         raise AssertionError
 
     def _is(self, sign: str) -> bool:
@@ -223,10 +223,10 @@ class _Parser:
         self._at += matches
         return matches
 
-    def _fail(self, wanted: str) -> None:
+    def _fail(self, expectation: str) -> None:
         if self._at < len(self._tokens):
             at = self._tokens[self._at][2]
             rest = f"'{self._text[at:].strip()[:20]}'"
         else:
             rest = "the end"
-        raise SchemaError(f"the DDL '{self._text}' has {rest} where {wanted} should be")
+        raise SchemaError(f"the DDL '{self._text}' has {rest} where {expectation} should be")

@@ -152,7 +152,7 @@ class _ByWriter(_Filling):
         problems: list[Problem] = []
         row, rows = 0, len(array)
         while True:
-            row, wanted, malformed = self._run(records, row)
+            row, key, malformed = self._run(records, row)
             for at, code, position, column in malformed:
                 reason = self._reason(code, position, column)
                 if code == kinds.UNRESOLVED and self._registry is not None:
@@ -161,10 +161,10 @@ class _ByWriter(_Filling):
             if row == rows:
                 return self._taken(), problems
             try:
-                self._plans[wanted] = self._plan_for(wanted)
+                self._plans[key] = self._plan_for(key)
             except (SchemaError, UnknownSchemaError) as problem:
-                self._plans[wanted] = None
-                self._reasons[wanted] = str(problem)
+                self._plans[key] = None
+                self._reasons[key] = str(problem)
 
     def _why_unresolved(self, data: bytes, reason: str) -> str:
         for key, why in self._reasons.items():
@@ -178,7 +178,7 @@ class _ByWriter(_Filling):
     def _own_plan(self) -> Any:
         raise NotImplementedError
 
-    def _plan_for(self, wanted: Any) -> Any:
+    def _plan_for(self, key: Any) -> Any:
         raise NotImplementedError
 
     def _run(self, records: Any, row: int) -> tuple[int, Any, list[Found]]:
@@ -201,16 +201,16 @@ class _Avro(_ByWriter):
         assert reader is not None
         return self._plan(reader, reader)
 
-    def _plan_for(self, wanted: int) -> Any:
+    def _plan_for(self, key: int) -> Any:
         assert self._registry is not None
-        registered = self._registry.by_id(wanted)
+        registered = self._registry.by_id(key)
         if registered.kind != "AVRO":
-            raise SchemaError(f"the schema with id {wanted} is of type {registered.kind}, not AVRO")
+            raise SchemaError(f"the schema with id {key} is of type {registered.kind}, not AVRO")
         writer = avro_schema.parse_schema(registered.text, [text for _, text in registered.references])
         try:
             return self._plan(writer, self._reader())
         except SchemaError as problem:
-            raise SchemaError(f"the writer's schema, with id {wanted}, cannot be read: {problem}") from None
+            raise SchemaError(f"the writer's schema, with id {key}, cannot be read: {problem}") from None
 
     def _reader(self) -> avro_schema.AvroType | None:
         layout = self._side.layout
@@ -237,12 +237,12 @@ class _Protobuf(_ByWriter):
         messages = protobuf_plan.plan(layout.descriptor(), self._description)
         return protobuf_kernel.Plan(self._tree, messages)
 
-    def _plan_for(self, wanted: bytes) -> Any:
+    def _plan_for(self, key: bytes) -> Any:
         """The reader's plan, if the record is of its message type: fields are told by their numbers."""
         assert self._registry is not None
         layout = self._side.layout
         assert isinstance(layout, ProtobufLayout)
-        registered = self._registry.by_id(int.from_bytes(wanted[1:5], "big"), serialized=True)
+        registered = self._registry.by_id(int.from_bytes(key[1:5], "big"), serialized=True)
         if registered.kind != "PROTOBUF":
             raise SchemaError(
                 f"the schema with id {registered.id} is of type {registered.kind}, not PROTOBUF"
@@ -250,7 +250,7 @@ class _Protobuf(_ByWriter):
         files = protobuf_schema.file_of_registry(
             registered.text, f"{registered.id}.proto", registered.references
         )
-        written = protobuf_schema.Messages(files).at(message_indexes(wanted[5:]))
+        written = protobuf_schema.Messages(files).at(message_indexes(key[5:]))
         if written.full_name != layout.name:
             raise SchemaError(f"the record is of the message type '{written.full_name}', not '{layout.name}'")
         return self._own_plan()
