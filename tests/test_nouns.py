@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 
-PRONOUNS = {"all_", "found", "it", "one", "ones", "thing", "things", "this"}
+PRONOUNS = {"all_", "found", "it", "one", "ones", "thing", "things", "this", "what", "who", "whom"}
 
 RIGHT = frozenset[str]()
 """`file: name` where there is no better name. None so far."""
@@ -24,11 +24,9 @@ def bound(tree: ast.AST) -> Iterator[str]:
                 yield name
             case ast.arg(arg=name) | ast.alias(asname=str(name)):
                 yield name
-            case (
-                ast.ExceptHandler(name=str(name))
-                | ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-            ):
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                yield name
+            case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
                 yield name
 
 

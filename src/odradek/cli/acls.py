@@ -341,12 +341,12 @@ def _add(acls: Acls, words: _Words) -> None:
         raise click.UsageError(
             f"A '--resource-pattern-type' value of '{words.pattern_type.name}' is not valid when adding acls."
         )
-    wanted = words.entries()
-    if not all(wanted.values()):
+    entries_by_resource = words.entries()
+    if not all(entries_by_resource.values()):
         raise click.UsageError(
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
         )
-    for resource, entries in wanted.items():
+    for resource, entries in entries_by_resource.items():
         pattern = ResourcePattern(resource.resource_type, resource.name or "", resource.pattern_type)
         bindings = [AclBinding(pattern, entry) for entry in entries]
         present = set(acls.describe_acls(AclBindingFilter(resource)))

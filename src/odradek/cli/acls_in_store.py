@@ -53,12 +53,14 @@ class AclsInStore:
 
     def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         """See `Admin.create_acls`."""
-        wanted: dict[ResourcePattern, set[AccessControlEntry]] = {}
+        entries_by_pattern: dict[ResourcePattern, set[AccessControlEntry]] = {}
         for binding in bindings:
             if not is_concrete(binding) or not binding.pattern.name or "/" in binding.pattern.name:
                 raise OdradekError(f"there can be no ACL for {binding.pattern}")
-            wanted.setdefault(binding.pattern, set()).add(binding.entry)
-        self._change({pattern: (frozenset(entries), frozenset()) for pattern, entries in wanted.items()})
+            entries_by_pattern.setdefault(binding.pattern, set()).add(binding.entry)
+        self._change(
+            {pattern: (frozenset(entries), frozenset()) for pattern, entries in entries_by_pattern.items()}
+        )
 
     def delete_acls(self, filters: list[AclBindingFilter]) -> list[list[AclBinding]]:
         """See `Admin.delete_acls`."""

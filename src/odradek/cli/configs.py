@@ -199,9 +199,9 @@ def _check(options: Mapping[str, Any], entities: Entities) -> None:
     alters, types = options["do_alter"], entities.types
     if alters == options["do_describe"]:
         raise click.UsageError("Command must include exactly one action: --describe, --alter")
-    for given in ("add_config", "delete_config"):
-        if options["do_describe"] and options[given]:
-            name = given.replace("_", "-")
+    for option in ("add_config", "delete_config"):
+        if options["do_describe"] and options[option]:
+            name = option.replace("_", "-")
             raise click.UsageError(f'Option "[describe]" can\'t be used with option "[{name}]"')
     if len(set(types)) < len(types):
         twice = ",".join(kind for kind in dict.fromkeys(types) if types.count(kind) > 1)

@@ -56,7 +56,7 @@ def command(
     if topic_partitions and (topic or partitions):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
     timestamp = _time(when)
-    wanted = _range_filter(topic_partitions) if topic_partitions else _plain_filter(topic, partitions)
+    is_chosen = _range_filter(topic_partitions) if topic_partitions else _plain_filter(topic, partitions)
     from odradek import Admin, TopicPartition
 
     with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-get-offsets")) as admin:
@@ -66,7 +66,7 @@ def command(
             for name, description in sorted(described.items())
             if not (exclude_internal_topics and description.is_internal)
             for p in sorted(description.partitions, key=lambda p: p.partition)
-            if wanted(name, p.partition)
+            if is_chosen(name, p.partition)
         ]
         if not chosen:
             raise OdradekError("Could not match any topic-partitions with the specified filters")

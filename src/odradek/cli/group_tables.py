@@ -56,19 +56,19 @@ def end_offsets(
     from odradek import TopicPartition
     from odradek.errors import KafkaError
 
-    wanted = [TopicPartition(*p) for p in partitions]
-    while wanted:
+    left = [TopicPartition(*p) for p in partitions]
+    while left:
         there = {
             TopicPartition(p.topic, p.partition)
             for topic in admin.describe_topics().values()
             for p in topic.partitions
             if p.leader >= 0
         }
-        wanted = [p for p in wanted if p in there]
-        if not wanted:
+        left = [p for p in left if p in there]
+        if not left:
             break
         try:
-            offsets_found = admin.list_offsets(dict.fromkeys(wanted, timestamp))
+            offsets_found = admin.list_offsets(dict.fromkeys(left, timestamp))
         except KafkaError as error:
             # Deleted between the two questions: look again, what is there is fewer now.
             if error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":

@@ -53,14 +53,14 @@ def command(
         raise click.UsageError("--topic and --partition go together")
     from odradek import Admin, TopicPartition
 
-    wanted: list[TopicPartition] | None = None
+    partitions: list[TopicPartition] | None = None
     if plan is not None:
-        wanted = _read(plan)
+        partitions = _read(plan)
     elif topic is not None and partition is not None:
-        wanted = [TopicPartition(topic, partition)]
+        partitions = [TopicPartition(topic, partition)]
     configs = client_configs(bootstrap_server, config_file, client_id="odradek-leader-election")
     with Admin(**configs) as admin:
-        _report(kind.upper(), admin.elect_leaders(wanted, election_type=kind.lower()))
+        _report(kind.upper(), admin.elect_leaders(partitions, election_type=kind.lower()))
 
 
 def _read(plan: Path) -> list[TopicPartition]:

@@ -135,8 +135,8 @@ def plan(
         alone: whether it is the only group, which a file then need not name.
     """
     if target == "from_file":
-        wanted = _from_file(Path(chosen["from_file"]), group, alone=alone)
-        return _clamped(admin, wanted) if wanted else None
+        offsets = _from_file(Path(chosen["from_file"]), group, alone=alone)
+        return _clamped(admin, offsets) if offsets else None
     partitions = _partitions(admin, group, chosen)
     if target == "to_earliest":
         return end_offsets(admin, partitions, EARLIEST)
@@ -173,19 +173,19 @@ def _partitions(admin: Admin, group: str, chosen: Mapping[str, Any]) -> list[Top
         for gone in sorted({p.topic for p in committed} - set(described)):
             click.echo(f"WARN: topic '{gone}' does not exist any more: its offsets are left alone", err=True)
         return [p for p in committed if p in there]
-    wanted: set[TopicPartition] = set()
+    partitions: set[TopicPartition] = set()
     for word in chosen["topics"]:
         topic, colon, ids = word.partition(":")
         if topic not in described:
             raise OdradekError(f"Topic '{topic}' does not exist")
         if colon:
-            wanted |= {TopicPartition(topic, _partition(i, word)) for i in ids.split(",")}
+            partitions |= {TopicPartition(topic, _partition(i, word)) for i in ids.split(",")}
         else:
-            wanted |= {TopicPartition(topic, p.partition) for p in described[topic].partitions}
-    absent = ", ".join(str(p) for p in sorted(wanted - there))
+            partitions |= {TopicPartition(topic, p.partition) for p in described[topic].partitions}
+    absent = ", ".join(str(p) for p in sorted(partitions - there))
     if absent:
         raise OdradekError(f'The partitions "{absent}" do not exist')
-    return sorted(wanted)
+    return sorted(partitions)
 
 
 def _partition(text: str, word: str) -> int:
@@ -210,15 +210,15 @@ def _by_time(admin: Admin, partitions: list[TopicPartition], when: int) -> dict[
     return offsets | end_offsets(admin, older, LATEST)
 
 
-def _clamped(admin: Admin, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _clamped(admin: Admin, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Offsets outside the log go to its nearer end, with a warning."""
-    first = end_offsets(admin, wanted, EARLIEST)
-    last = end_offsets(admin, wanted, LATEST)
-    absent = ", ".join(str(p) for p in sorted(wanted) if p not in first or p not in last)
+    first = end_offsets(admin, offsets, EARLIEST)
+    last = end_offsets(admin, offsets, LATEST)
+    absent = ", ".join(str(p) for p in sorted(offsets) if p not in first or p not in last)
     if absent:
         raise OdradekError(f'The partitions "{absent}" do not exist, or have no leader')
     out: dict[TopicPartition, int] = {}
-    for partition, offset in wanted.items():
+    for partition, offset in offsets.items():
         out[partition] = min(max(offset, first[partition]), last[partition])
         if out[partition] != offset:
             word = "lower than earliest" if offset < first[partition] else "higher than latest"

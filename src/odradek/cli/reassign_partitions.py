@@ -179,15 +179,15 @@ def _generate(admin: Admin, topics: list[str], broker_list: str, *, by_rack: boo
 
     # Brokers of the list that are not there are passed over below, as in Kafka's tool.
     try:
-        wanted = [int(word) for word in broker_list.split(",")]
+        broker_ids = [int(word) for word in broker_list.split(",")]
     except ValueError as error:
         raise click.BadParameter(
             f"{broker_list!r} is no list of broker ids", param_hint="--broker-list"
         ) from error
-    twice = sorted({broker for broker in wanted if wanted.count(broker) > 1})
+    twice = sorted({broker for broker in broker_ids if broker_ids.count(broker) > 1})
     if twice:
         raise OdradekError(f"Broker list contains duplicate entries: {work.numbers(twice)}")
-    nodes = [node for node in admin.describe_cluster().nodes if node.id in wanted]
+    nodes = [node for node in admin.describe_cluster().nodes if node.id in broker_ids]
     racks = {node.id: node.rack if by_rack else None for node in nodes}
     # Kafka: `RackAwareMode.Enforced`. Replicas cannot be spread over racks of which some are unknown.
     if len({rack is None for rack in racks.values()}) > 1:

@@ -215,7 +215,7 @@ def _delete(admin: Admin, options: Mapping[str, Any]) -> None:
 
 def _alter(admin: Admin, options: Mapping[str, Any]) -> None:
     chosen = _chosen(admin, options)
-    wanted = options["partitions"]
+    partition_count = options["partitions"]
     if not chosen:
         return
     assigned = _assignment(options["replica_assignment"])
@@ -223,7 +223,7 @@ def _alter(admin: Admin, options: Mapping[str, Any]) -> None:
     if assigned is not None:
         # As in Kafka's tool, the words for partitions that are there already are passed over.
         new = {name: list(assigned.values())[len(topic.partitions) :] for name, topic in chosen.items()}
-    admin.create_partitions(dict.fromkeys(chosen, wanted), assignments=new)
+    admin.create_partitions(dict.fromkeys(chosen, partition_count), assignments=new)
 
 
 def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
@@ -239,16 +239,16 @@ def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
 
 def _configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
     """Topic → its configs; topics that are gone by now are left out."""
-    wanted = list(names)
-    while wanted:
+    left = list(names)
+    while left:
         try:
-            configs = admin.describe_configs([("topic", name) for name in wanted])
+            configs = admin.describe_configs([("topic", name) for name in left])
         except KafkaError as error:
             problems: Mapping[tuple[int, str], KafkaError] = getattr(error, "errors", {})
             gone = {n for (_, n), e in problems.items() if e.code.name == "UNKNOWN_TOPIC_OR_PARTITION"}
             if not gone:
                 raise
-            wanted = [name for name in wanted if name not in gone]
+            left = [name for name in left if name not in gone]
         else:
             return {str(name): entries for (_, name), entries in configs.items()}
     return {}

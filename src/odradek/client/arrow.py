@@ -172,13 +172,13 @@ class ArrowPlan:
     def _target(self, topic: str) -> int:
         """Return how large a batch is made, in bytes before compression."""
         config = self._engine.config
-        wanted = min(config.max_request_size // 2, _BATCH_BYTES)
+        size = min(config.max_request_size // 2, _BATCH_BYTES)
         if "batch_size" in config.given:
-            wanted = config.batch_size
+            size = config.batch_size
         # A batch has to fit into the memory, and another one should while it is under way.
-        wanted = min(wanted, config.max_request_size, max(config.buffer_memory // 2, HEADER_BYTES))
+        size = min(size, config.max_request_size, max(config.buffer_memory // 2, HEADER_BYTES))
         bound = self._engine.batch_bound(topic)
-        return max(1, wanted if bound is None else min(wanted, bound))
+        return max(1, size if bound is None else min(size, bound))
 
     def _encode(self, tp: TopicPartition, rows: pa.Table) -> Iterator[Built]:
         config = self._engine.config
@@ -223,7 +223,7 @@ def plan_rows(
         IllegalArgumentError: no value column, columns of types that are no records', no topic.
     """
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-    wanted = {
+    column_names = {
         "key": key_column,
         "value": value_column,
         "partition": partition_column,
@@ -231,7 +231,9 @@ def plan_rows(
         "headers": headers_column,
     }
     present = {
-        ours: theirs for ours, theirs in wanted.items() if theirs is not None and theirs in table.column_names
+        ours: theirs
+        for ours, theirs in column_names.items()
+        if theirs is not None and theirs in table.column_names
     }
     if "value" not in present:
         raise IllegalArgumentError(

@@ -83,11 +83,11 @@ def check_partitions(
         ClientTimeoutError: no broker answers.
         KafkaError: what else the brokers answer for a topic.
     """
-    wanted = list(partitions)
-    topics = {tp.topic for tp in wanted}
+    tps = list(partitions)
+    topics = {tp.topic for tp in tps}
     retrying = cluster.retrying(f"the partitions of {', '.join(sorted(topics))}")
     looks = 0
-    while (problem := _missing(cluster, wanted, topic_ids or {})) is not None:
+    while (problem := _missing(cluster, tps, topic_ids or {})) is not None:
         if looks == LOOKS_BEFORE_GONE or (looks and retrying.over):
             raise problem
         if looks:
@@ -158,11 +158,11 @@ def look_up_offsets(
         UnknownTopicOrPartitionError: a partition does not exist.
         ClientTimeoutError: nothing gets on for `default_api_timeout_ms`.
     """
-    wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+    times = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
     results: dict[tuple[str, int], T] = {}
     retrying = cluster.retrying("offsets")
-    check_partitions(cluster, wanted)
-    while left := {tp: ts for tp, ts in wanted.items() if tp not in results}:
+    check_partitions(cluster, times)
+    while left := {tp: ts for tp, ts in times.items() if tp not in results}:
         try:
             _ask_offsets(cluster, isolation, left, results, take)
         except KafkaError as problem:
@@ -181,12 +181,12 @@ def look_again(
     Raises:
         KafkaError: as `check_partitions`, if they are gone.
     """
-    wanted = list(partitions)
+    tps = list(partitions)
     try:
-        refresh(cluster, {tp.topic for tp in wanted})
+        refresh(cluster, {tp.topic for tp in tps})
     except KafkaError:
         return  # the next try will tell
-    check_partitions(cluster, wanted, topic_ids)
+    check_partitions(cluster, tps, topic_ids)
 
 
 def _ask_offsets(

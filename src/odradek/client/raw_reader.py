@@ -196,7 +196,7 @@ class RawReader:
             )
         if not readings:
             return
-        ids = {topic: wanted for topic, wanted in (topic_ids or {}).items() if wanted != ZERO_UUID}
+        ids = {topic: topic_id for topic, topic_id in (topic_ids or {}).items() if topic_id != ZERO_UUID}
         yield from Fetching(self._config, self._cluster, readings, ids, wait_for_end).run()
 
     @one_at_a_time
@@ -251,9 +251,9 @@ class RawReader:
         Raises:
             UnsupportedByBrokerError: the broker is older than Kafka 0.11.
         """
-        wanted = list(topics)
+        names = list(topics)
         return self._with_retries(
-            f"configs {name}", lambda: topic_configs(self._cluster, wanted, name) if wanted else {}
+            f"configs {name}", lambda: topic_configs(self._cluster, names, name) if names else {}
         )
 
     @one_at_a_time

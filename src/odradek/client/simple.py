@@ -272,10 +272,10 @@ class SimpleConsumer:
             offsets: (topic, number) → the next offset to read.
             in_zookeeper: keep them where Kafka 0.8 did (any broker will do then), not in the topic.
         """
-        wanted = {TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
+        to_commit = {TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
         version = self._offsets_version(ApiKey.OFFSET_COMMIT, in_zookeeper)
-        answer = self._ask(commit_request(group, wanted), version)
-        for tp, code in not_committed(answer, wanted):
+        answer = self._ask(commit_request(group, to_commit), version)
+        for tp, code in not_committed(answer, to_commit):
             raise error_for(code, f"{tp}: {code.message}")
 
     @one_at_a_time
@@ -283,10 +283,10 @@ class SimpleConsumer:
         self, group: str, partitions: Iterable[tuple[str, int]], *, in_zookeeper: bool = False
     ) -> dict[TopicPartition, int]:
         """Return the committed offsets of partitions that have any; arguments as `commit_offsets`."""
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        tps = [TopicPartition(*tp) for tp in partitions]
         version = self._offsets_version(ApiKey.OFFSET_FETCH, in_zookeeper)
-        answer = self._ask(offset_fetch_request(group, wanted, version, False), version)
-        return {tp: entry.offset for tp, entry in committed_in(answer, version, wanted).items()}
+        answer = self._ask(offset_fetch_request(group, tps, version, False), version)
+        return {tp: entry.offset for tp, entry in committed_in(answer, version, tps).items()}
 
     def _offsets_version(self, key: ApiKey, in_zookeeper: bool) -> int:
         connection = self._connected()

@@ -92,9 +92,9 @@ def parse_level(text: str) -> Level:
 
 def at_least(ibp: str, level: str) -> bool:
     """Return whether a version of the inter-broker protocol is `level` (with its `-IV`) or newer."""
-    wanted = parse_level(level)
+    parsed_level = parse_level(level)
     # A level without -IV stands for the first of its release where it is asked for.
-    return parse_level(ibp) >= (wanted if wanted[3] != _NEWEST_IV else (*wanted[:3], 0))
+    return parse_level(ibp) >= (parsed_level if parsed_level[3] != _NEWEST_IV else (*parsed_level[:3], 0))
 
 
 @lru_cache(maxsize=256)

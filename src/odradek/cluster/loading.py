@@ -156,9 +156,9 @@ def load_entities(
     store: MetadataStore, entities: Sequence[str], on_bad: OnBad | None = None
 ) -> dict[str, Mapping[str, str]]:
     """The configs of these entities, empty for those that have none. See `load_image`."""
-    wanted = [paths.entity_config(entity) for entity in entities]
+    config_paths = [paths.entity_config(entity) for entity in entities]
     configs: dict[str, Mapping[str, str]] = {}
-    for entity, path, content in zip(entities, wanted, store.get_many(wanted), strict=True):
+    for entity, path, content in zip(entities, config_paths, store.get_many(config_paths), strict=True):
         with _telling(on_bad):
             configs[entity] = {} if content is None else nodes.decode_config(path, content.data)
     return configs

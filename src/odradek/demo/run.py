@@ -91,11 +91,11 @@ class Demo:
     def _create_topics(self, servers: str) -> None:
         from odradek.client import Admin, NewTopic
 
-        wanted = [*(books.topic for books in self._books), pipeline.WINDOWS]
+        topics = [*(books.topic for books in self._books), pipeline.WINDOWS]
         with RawReader(servers) as reader:
             there = reader.topics()
         with Admin(bootstrap_servers=servers) as admin:
-            missing = [NewTopic(name, num_partitions=2) for name in wanted if name not in there]
+            missing = [NewTopic(name, num_partitions=2) for name in topics if name not in there]
             if missing:
                 admin.create_topics(missing)
 

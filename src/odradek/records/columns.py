@@ -156,8 +156,8 @@ class ColumnDecoder:
             if self._check_crcs:
                 check_crc(header, batch)
             # Asked of control batches too: by the markers it learns where an aborted transaction ends.
-            wanted = self._select is None or self._select(header, batch)
-            if wanted and not header.is_control and header.record_count:
+            is_selected = self._select is None or self._select(header, batch)
+            if is_selected and not header.is_control and header.record_count:
                 yield from self._decode(header, batch, kind)
                 if self._left <= self._builder.rows:
                     # Inside of the batch: `_take` moves `next_offset` behind the last row, and no further.
@@ -480,8 +480,8 @@ def _timestamp_buffer(column: Any, default: int) -> Any:
         import pyarrow.compute as pc
 
         # Truncated to milliseconds, but never wrapped.
-        wanted = pc.CastOptions(pa.timestamp("ms", tz=column.type.tz), allow_time_truncate=True)
-        column = pc.cast(column, options=wanted).view(pa.int64())
+        cast_options = pc.CastOptions(pa.timestamp("ms", tz=column.type.tz), allow_time_truncate=True)
+        column = pc.cast(column, options=cast_options).view(pa.int64())
     elif column.type != pa.int64():
         column = column.cast(pa.int64())
     # Under a null Arrow's buffer may hold anything.

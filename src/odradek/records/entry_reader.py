@@ -25,17 +25,17 @@ def read_entries(
         OSError: as `pread`.
     """
     position = 0
-    wanted = max(block_bytes, HEADER_BYTES)
+    block_size = max(block_bytes, HEADER_BYTES)
     while position < size:
-        block = pread(min(wanted, size - position), position)
+        block = pread(min(block_size, size - position), position)
         consumed = 0
         for header, entry in iter_entries(block):
             yield header, entry
             consumed += len(entry)
         if consumed:
-            wanted = max(block_bytes, HEADER_BYTES)
-        elif position + len(block) >= size or len(block) < min(wanted, size - position):
+            block_size = max(block_bytes, HEADER_BYTES)
+        elif position + len(block) >= size or len(block) < min(block_size, size - position):
             return
         else:
-            wanted = max(INT32.unpack_from(block, 8)[0] + LOG_OVERHEAD, 2 * wanted)
+            block_size = max(INT32.unpack_from(block, 8)[0] + LOG_OVERHEAD, 2 * block_size)
         position += consumed

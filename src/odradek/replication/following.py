@@ -158,10 +158,10 @@ class Following(Leadership):
         """
         self._require_following(leader_epoch)
         log = self.log
-        wanted = self._wanted(records, leader_epoch) if len(records) else None
-        if wanted is not None:
-            log.append_entries(wanted.records, wanted.entries, now_ms=now_ms)
-            self.appended_bytes += len(wanted.records)
+        appendable = self._wanted(records, leader_epoch) if len(records) else None
+        if appendable is not None:
+            log.append_entries(appendable.records, appendable.entries, now_ms=now_ms)
+            self.appended_bytes += len(appendable.records)
         # The leader's high watermark may be ahead: this answer need not bring all that is below it.
         committed = min(leader_high_watermark, log.log_end_offset)
         moved = committed > log.high_watermark
@@ -172,9 +172,9 @@ class Following(Leadership):
         if start > log.log_start_offset:
             log.move_log_start(start)
             moved = True
-        if moved or wanted is not None:
+        if moved or appendable is not None:
             self.progress()
-        return 0 if wanted is None else len(wanted.records)
+        return 0 if appendable is None else len(appendable.records)
 
     def truncate_by_epoch(self, leader_epoch: int, leader_end: int) -> bool:
         """Cut the log by what the leader said of an epoch; see `truncation_for`.

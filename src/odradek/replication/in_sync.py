@@ -59,8 +59,8 @@ class IsrState(NamedTuple):
     def expanding(self, broker_id: int) -> IsrState:
         """The state while the controller is asked to take a replica in."""
         assert self.wanted is None, "one change at a time"
-        wanted = (*self.isr, broker_id)
-        return IsrState(self.isr, wanted, wanted)
+        wanted_isr = (*self.isr, broker_id)
+        return IsrState(self.isr, wanted_isr, wanted_isr)
 
     def shrinking(self, leaving: Collection[int]) -> IsrState:
         """The state while the controller is asked to leave replicas out."""

@@ -401,9 +401,9 @@ class Leadership:
         """
         if not self.is_leader or leader_epoch != self.leader_epoch or partition_epoch <= self.partition_epoch:
             return False
-        wanted = self.isr_state.wanted
+        wanted_isr = self.isr_state.wanted
         # Another ISR is the controller's own change, by a death or a reassignment: no wish was granted by it.
-        if wanted is not None and set(wanted) == set(isr):
+        if wanted_isr is not None and set(wanted_isr) == set(isr):
             self.isr_counts.note(len(isr) - len(self.isr))
         self._note_isr(committed(tuple(isr)))
         self.partition_epoch = partition_epoch

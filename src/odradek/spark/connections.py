@@ -46,8 +46,8 @@ def first_contact_ms(configs: Mapping[str, str]) -> float:
 
     It is short: who mistyped a server should not wait for as long as who has to outlast a broker's restart.
     """
-    given = configs.get("default.api.timeout.ms", "")
-    return float(given) if given.strip().isdigit() else FIRST_CONTACT_MS
+    timeout_text = configs.get("default.api.timeout.ms", "")
+    return float(timeout_text) if timeout_text.strip().isdigit() else FIRST_CONTACT_MS
 
 
 def unreachable(configs: Mapping[str, str], problem: NoBrokersAvailableError) -> UnreachableError:

@@ -205,8 +205,8 @@ class ProcessCluster(InBlock):
         return self._admin_of(self.bootstrap_servers)
 
     def _admin_of(self, servers: str) -> Admin:
-        who = None if self.security is None else self.security.administrator
-        return Admin({**self.client_configs(who), "bootstrap.servers": servers})
+        administrator = None if self.security is None else self.security.administrator
+        return Admin({**self.client_configs(administrator), "bootstrap.servers": servers})
 
     @property
     def controller(self) -> int:

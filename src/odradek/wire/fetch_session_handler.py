@@ -233,19 +233,20 @@ class FetchRequestBuilder:
 
     def build(self, message: FetchRequest) -> None:
         """Make a request the next fetch: its topics, what is forgotten, and its place in the session."""
-        session, wanted = self._session, self._next
+        session, next_partitions = self._session, self._next
         message.topics = _topics(self._named, self._by_id)
         if self._version >= _FIRST_WITH_SESSIONS:
             # A topic that was made anew under its name is another topic (KIP-516).
             gone = [
                 (key, partition.topic_id)
                 for key, partition in self._known.items()
-                if key not in wanted or (self._by_id and wanted[key].topic_id != partition.topic_id)
+                if key not in next_partitions
+                or (self._by_id and next_partitions[key].topic_id != partition.topic_id)
             ]
             message.session_id, message.session_epoch = session.session_id, session.epoch
             message.forgotten_topics_data = _forgotten(gone, self._by_id)
         # Before it is known whether the broker hears it: where it does not, the next fetch is a full one.
-        session.partitions, session.uses_ids = wanted, self._by_id
+        session.partitions, session.uses_ids = next_partitions, self._by_id
 
 
 def _topics(named: Iterable[tuple[str, SessionPartition]], by_id: bool) -> list[FetchTopic]:

@@ -163,20 +163,20 @@ class AclKeeper:
             For each, in order, why it could not be added.
         """
         results: list[KafkaError | None] = [None] * len(bindings)
-        wanted: dict[ResourcePattern, dict[int, AccessControlEntry]] = {}
+        additions: dict[ResourcePattern, dict[int, AccessControlEntry]] = {}
         for at, binding in enumerate(bindings):
             try:
                 _check(binding)
             except KafkaError as error:
                 results[at] = error
             else:
-                wanted.setdefault(binding.pattern, {})[at] = binding.entry
+                additions.setdefault(binding.pattern, {})[at] = binding.entry
         changes = [
             AclChange(pattern, partial(_with, frozenset(entries.values())))
-            for pattern, entries in wanted.items()
+            for pattern, entries in additions.items()
         ]
         for pattern, failure in self._change(changes).items():
-            for at in wanted[pattern]:
+            for at in additions[pattern]:
                 results[at] = failure
         return results
 
@@ -193,7 +193,9 @@ class AclKeeper:
         outcomes: list[dict[AclBinding, KafkaError | None]] = [{} for _ in filters]
         removals: dict[ResourcePattern, _Removal] = {}
         for pattern in patterns:
-            matching = {at: wanted for at, wanted in enumerate(filters) if wanted.pattern.matches(pattern)}
+            matching = {
+                at: acl_filter for at, acl_filter in enumerate(filters) if acl_filter.pattern.matches(pattern)
+            }
             if matching:
                 removals[pattern] = _Removal(matching)
         failed = self._change([AclChange(pattern, removal.remove) for pattern, removal in removals.items()])

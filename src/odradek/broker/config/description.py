@@ -136,10 +136,10 @@ def describe_topic_configs(
         overrides: the topic's own.
         names: the configs that are asked for; None for all.
     """
-    wanted = None if names is None else frozenset(names)
+    wanted_names = None if names is None else frozenset(names)
     return [
         _topic_entry(config, TOPIC_CONFIGS[name], overrides)
-        for name in listed_topic_configs(config, overrides, wanted)
+        for name in listed_topic_configs(config, overrides, wanted_names)
     ]
 
 
@@ -165,18 +165,19 @@ def _topic_entry(config: BrokerConfig, key: ConfigKey, overrides: Mapping[str, s
 
 def describe_broker_configs(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """The configs of this broker; `names` are those that are asked for, None for all."""
-    wanted = None if names is None else frozenset(names)
+    wanted_names = None if names is None else frozenset(names)
     return [
-        _broker_entry(config, name, config.synonyms(name)) for name in listed_broker_configs(config, wanted)
+        _broker_entry(config, name, config.synonyms(name))
+        for name in listed_broker_configs(config, wanted_names)
     ]
 
 
 def describe_cluster_defaults(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """The dynamic configs that hold for all brokers."""
     defaults = config.dynamic_defaults()
-    wanted = None if names is None else frozenset(names)
+    wanted_names = None if names is None else frozenset(names)
     entries: list[ConfigEntry] = []
-    for name in in_kafkas_order(list(defaults), release_of(config), wanted):
+    for name in in_kafkas_order(list(defaults), release_of(config), wanted_names):
         text = defaults[name]
         synonyms = [Synonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
         entry = _broker_entry(config, name, synonyms)

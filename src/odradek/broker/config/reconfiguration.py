@@ -176,14 +176,14 @@ def _check_listeners(config: BrokerConfig, trial: BrokerConfig) -> None:
         ConfigError: a listener would change, or would let nobody in any more.
     """
     opened = {endpoint.listener: endpoint for endpoint in config.static_endpoints}
-    wanted = {endpoint.listener: endpoint for endpoint in trial.listener_endpoints}
+    trial_endpoints = {endpoint.listener: endpoint for endpoint in trial.listener_endpoints}
     for name, endpoint in opened.items():
-        other = wanted.get(name)
+        other = trial_endpoints.get(name)
         if other is not None and other.security_protocol != endpoint.security_protocol:
             raise ConfigError(
                 f"Security protocol cannot be updated for existing listener ListenerName({name})"
             )
-    if opened != wanted:
+    if opened != trial_endpoints:
         raise ConfigError(
             "listeners cannot be changed while this broker runs: give them in server.properties, and start "
             f"it again. It listens on {','.join(endpoint.connection_string for endpoint in opened.values())}"

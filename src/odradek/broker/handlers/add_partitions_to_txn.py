@@ -109,10 +109,10 @@ def _wanted(request: AddPartitionsToTxnRequest, from_client: bool) -> Steps[dict
                 verify_only=False,
             )
         }
-    wanted: dict[str, Added] = {}
+    transactions: dict[str, Added] = {}
     for transaction in request.transactions:
         partitions = yield from _partitions(transaction.topics)
-        wanted[transaction.transactional_id] = Added(
+        transactions[transaction.transactional_id] = Added(
             transaction.transactional_id,
             transaction.producer_id,
             transaction.producer_epoch,
@@ -120,7 +120,7 @@ def _wanted(request: AddPartitionsToTxnRequest, from_client: bool) -> Steps[dict
             verify_only=transaction.verify_only,
         )
         yield
-    return wanted
+    return transactions
 
 
 def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> Steps[list[TopicPartition]]:

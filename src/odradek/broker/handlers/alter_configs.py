@@ -62,11 +62,11 @@ def _replace(context: RequestContext, resource: AlterConfigsResource, validate_o
     # Of a config that was named twice, older releases took the last.
     names = [] if is_before(context, _ONCE_FROM) else [c.name for c in configs]
     check_configs(names, [c.name for c in configs if c.value is None])
-    wanted = {config.name: config.value for config in configs if config.value is not None}
+    new_values = {config.name: config.value for config in configs if config.value is not None}
     change_configs(
         context,
         kind_of(resource.resource_type),
         resource.resource_name,
-        lambda _current, _keys: wanted,
+        lambda _current, _keys: new_values,
         validate_only=validate_only,
     )

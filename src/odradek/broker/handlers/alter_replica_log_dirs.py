@@ -59,15 +59,15 @@ def handle(
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[tuple[str, int], str]]:
     """The folders asked for, by partition; the last word counts, as in Kafka."""
-    wanted: dict[tuple[str, int], str] = {}
+    log_dirs: dict[tuple[str, int], str] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                wanted[topic.name, index] = directory.path
+                log_dirs[topic.name, index] = directory.path
                 yield
             yield
         yield
-    return wanted
+    return log_dirs
 
 
 def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> ErrorCode:

@@ -96,19 +96,19 @@ def _create(
     """Create what can be created; what has been goes to `counts`, with the number of its partitions."""
     context.broker.controller.check_active()
     with_zookeeper = context.broker.handlers.with_zookeeper
-    results, wanted = _sort_out(context, request.topics)
+    results, new_topics = _sort_out(context, request.topics)
     if with_zookeeper and context.api_version >= 5:
         _hide_configs(context, results)
     try:
         outcomes = context.broker.controller.create_topics(
-            wanted,
+            new_topics,
             request.validate_only,
             unknown_brokers=with_zookeeper,
             admit=None if quota is None else quota.record,
         )
     except KafkaError as error:
-        outcomes = [error for _ in wanted]
-    for new, outcome in zip(wanted, outcomes, strict=True):
+        outcomes = [error for _ in new_topics]
+    for new, outcome in zip(new_topics, outcomes, strict=True):
         if isinstance(outcome, KafkaError):
             results[new.name] = _failed(new.name, outcome.code, outcome.message)
         elif with_zookeeper and not request.validate_only and _has_no_leader(context, outcome):
@@ -157,7 +157,7 @@ def _sort_out(
     times = Counter(topic.name for topic in topics)
     may_create_any = context.authorize(Operation.CREATE, CLUSTER, log_if_denied=False)
     results: dict[str, CreatableTopicResult | None] = {}
-    wanted: list[NewTopic] = []
+    new_topics: list[NewTopic] = []
     for topic in topics:
         name = topic.name
         if name in results:
@@ -179,8 +179,8 @@ def _sort_out(
             )
         else:
             results[name] = None
-            wanted.append(_new_topic(topic))
-    return results, wanted
+            new_topics.append(_new_topic(topic))
+    return results, new_topics
 
 
 def _hide_configs(context: RequestContext, results: Mapping[str, CreatableTopicResult | None]) -> None:

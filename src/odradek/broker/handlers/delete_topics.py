@@ -75,16 +75,16 @@ def _delete(
 ) -> DeleteTopicsResponse:
     # Who is not the controller may not have heard of a topic that there is.
     context.broker.controller.check_active()
-    wanted = _wanted(request, context.api_version)
+    topics = _wanted(request, context.api_version)
     if not context.broker.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
         return DeleteTopicsResponse(
-            responses=[_result(topic.name, topic.topic_id, error) for topic in wanted]
+            responses=[_result(topic.name, topic.topic_id, error) for topic in topics]
         )
-    for topic in wanted:
+    for topic in topics:
         if topic.name is not None and topic.topic_id != ZERO_UUID:
             raise InvalidRequestError("Topic name and topic ID can not both be specified.")
-    results = [_check(context, topic) for topic in wanted]
+    results = [_check(context, topic) for topic in topics]
     if quota is not None:
         _admit(context, results, quota)
     names = [r.name for r in results if r.error_code == ErrorCode.NONE and r.name is not None]

@@ -39,16 +39,16 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[De
         if context.api_version >= _ERROR_ON_TOP_FROM:
             response.error_code = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return response
-    wanted: set[tuple[str, int]] | None = None
+    partitions: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = set()
+        partitions = set()
         for topic in request.topics:
             for index in topic.partitions:
-                wanted.add((topic.topic, index))
+                partitions.add((topic.topic, index))
                 yield
             yield
     for state in (yield from context.broker.logs.describe()):
-        result = yield from _describe(state, wanted)
+        result = yield from _describe(state, partitions)
         if context.api_version >= _SPACE_FROM:
             result.total_bytes, result.usable_bytes = state.total_bytes, state.usable_bytes
         response.results.append(result)
@@ -56,7 +56,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[De
 
 
 def _describe(
-    state: DirectoryState, wanted: Container[tuple[str, int]] | None
+    state: DirectoryState, partitions: Container[tuple[str, int]] | None
 ) -> Steps[DescribeLogDirsResult]:
     if state.failure is not None:
         error = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -64,7 +64,7 @@ def _describe(
     topics: dict[str, DescribeLogDirsTopic] = {}
     for replica in state.replicas:
         yield
-        if wanted is None or (replica.topic, replica.partition) in wanted:
+        if partitions is None or (replica.topic, replica.partition) in partitions:
             topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(name=replica.topic, partitions=[]))
             topic.partitions.append(
                 DescribeLogDirsPartition(

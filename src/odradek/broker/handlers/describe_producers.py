@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 def handle(context: RequestContext, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
     """Describe the producers of each partition."""
     # Each once: a description can be much longer than the number that asks for it.
-    wanted: dict[str, dict[int, None]] = {}
+    by_topic: dict[str, dict[int, None]] = {}
     for topic in request.topics:
-        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        by_topic.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
         yield
     topics: list[TopicResponse] = []
-    for name, indexes in wanted.items():
+    for name, indexes in by_topic.items():
         failure = _topic_error(context, name)
         partitions: list[PartitionResponse] = []
         for index in indexes:

@@ -109,14 +109,14 @@ def handle(
 def _names(context: RequestContext, request: DescribeTopicPartitionsRequest) -> Steps[list[str]]:
     cursor = request.cursor
     start = "" if cursor is None else cursor.topic_name
-    wanted: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for name in map(_NAME, request.topics) if request.topics else list(context.broker.image.topics):
         if name >= start:
-            wanted[name] = None
+            chosen[name] = None
         yield
-    names = yield from in_order(list(wanted))
+    names = yield from in_order(list(chosen))
     if cursor is not None:
-        if request.topics and cursor.topic_name not in wanted:
+        if request.topics and cursor.topic_name not in chosen:
             raise InvalidRequestError(
                 "DescribeTopicPartitionsRequest topic list should contain the cursor topic: "
                 f"{cursor.topic_name}"

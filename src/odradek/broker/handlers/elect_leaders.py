@@ -85,10 +85,10 @@ def _wanted(context: RequestContext, request: ElectLeadersRequest) -> list[tuple
     if request.topic_partitions is None:
         topics = context.broker.controller.image.topics
         return [(name, list(topic.partitions)) for name, topic in topics.items()]
-    wanted: dict[str, dict[int, None]] = {}
+    by_topic: dict[str, dict[int, None]] = {}
     for topic in request.topic_partitions:
-        wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
-    return list(wanted.items())
+        by_topic.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
+    return list(by_topic.items())
 
 
 def _elect(context: RequestContext, topic: str, index: int, unclean: bool) -> PartitionResult:

@@ -69,17 +69,17 @@ def _asked_for(
     if request.topics is None:
         topics = context.broker.controller.image.topics
         return [(name, topic.partitions) for name, topic in topics.items()]
-    wanted: dict[str, dict[int, None]] = {}
+    by_topic: dict[str, dict[int, None]] = {}
     for topic in request.topics:
-        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        by_topic.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
         yield
-    return _emptied(wanted)
+    return _emptied(by_topic)
 
 
-def _emptied(wanted: dict[str, dict[int, None]]) -> Iterator[tuple[str, Iterable[int]]]:
+def _emptied(by_topic: dict[str, dict[int, None]]) -> Iterator[tuple[str, Iterable[int]]]:
     """Each item once; it is let go with its turn, as hundreds of thousands take long to free in one go."""
-    for name in list(wanted):
-        yield name, wanted.pop(name)
+    for name in list(by_topic):
+        yield name, by_topic.pop(name)
 
 
 def _ongoing(context: RequestContext, topic: str, index: int) -> OngoingPartitionReassignment | None:

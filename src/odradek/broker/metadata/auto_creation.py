@@ -89,13 +89,13 @@ def auto_create(
         Per name the error to answer: LEADER_NOT_AVAILABLE for what has been created or existed after all.
     """
     errors, valid = sort_out(names)
-    wanted = [new_topic(config, name) for name in valid]
+    new_topics = [new_topic(config, name) for name in valid]
     try:
-        results = controller.create_topics(wanted, admit=admit)
+        results = controller.create_topics(new_topics, admit=admit)
     except KafkaError:
         # Another broker is the controller: the client will ask again, perhaps there.
-        return errors | {topic.name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in wanted}
-    for topic, result in zip(wanted, results, strict=True):
+        return errors | {topic.name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in new_topics}
+    for topic, result in zip(new_topics, results, strict=True):
         errors[topic.name] = ErrorCode.LEADER_NOT_AVAILABLE
         if isinstance(result, KafkaError) and result.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             errors[topic.name] = result.code
@@ -105,13 +105,13 @@ def auto_create(
 def sort_out(names: Iterable[str]) -> tuple[dict[str, ErrorCode], list[str]]:
     """The errors of names that nobody is to be asked for now, and the others."""
     errors: dict[str, ErrorCode] = {}
-    wanted: list[str] = []
+    creatable: list[str] = []
     for name in names:
         if topics.why_invalid(name) is not None:
             errors[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
-        elif len(wanted) == MAX_TOPICS_AT_ONCE:
+        elif len(creatable) == MAX_TOPICS_AT_ONCE:
             # The client asks again, and then it is their turn.
             errors[name] = ErrorCode.LEADER_NOT_AVAILABLE
         else:
-            wanted.append(name)
-    return errors, wanted
+            creatable.append(name)
+    return errors, creatable

@@ -79,8 +79,8 @@ async def _ask_for_internal(channels: InterBrokerChannels, config: BrokerConfig,
 async def _ask_controller(
     channels: InterBrokerChannels, config: BrokerConfig, names: Iterable[str]
 ) -> dict[str, ErrorCode]:
-    errors, wanted = sort_out(names)
-    fresh = [name for name in wanted if name not in channels.creations]
+    errors, creatable = sort_out(names)
+    fresh = [name for name in creatable if name not in channels.creations]
     if fresh:
         # A task of its own: whoever asked first may go before the answer comes, others wait for it as well.
         creating = asyncio.ensure_future(_create_remotely(channels, config, fresh))
@@ -88,7 +88,7 @@ async def _ask_controller(
             channels.creations[name] = then(creating, partial(_pick, name))
         # How it ends those hear who wait for the futures above.
         creating.add_done_callback(lambda done: _forget(channels, fresh))
-    waited_for = {name: channels.creations[name] for name in wanted}
+    waited_for = {name: channels.creations[name] for name in creatable}
     for name, creation in waited_for.items():
         errors[name] = await asyncio.shield(creation)
     return errors

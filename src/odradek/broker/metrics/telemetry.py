@@ -118,11 +118,11 @@ class ClientTelemetry:
         now_ms: int,
         terminating: bool,
     ) -> None:
-        who = uuid_to_text(client_id)
+        instance_id = uuid_to_text(client_id)
         if client.terminating:
             raise InvalidRequestError(
-                f"Client [{who}] sent the previous request with state terminating to TRUE, can not accept"
-                "any requests after that"
+                f"Client [{instance_id}] sent the previous request with state terminating to TRUE, can not "
+                "acceptany requests after that"
             )
         # The first push after a subscription may come at any time: clients spread theirs at random.
         if client.asked_ms > client.sent_ms or now_ms - client.sent_ms >= PUSH_INTERVAL_MS:
@@ -130,14 +130,15 @@ class ClientTelemetry:
         elif not terminating:
             raise _too_soon(client_id)
         if subscription != subscription_of(client_id):
-            raise UnknownSubscriptionIdError(f"Unknown client subscription id for the client [{who}]")
+            raise UnknownSubscriptionIdError(f"Unknown client subscription id for the client [{instance_id}]")
         if codec not in list(Codec):
             raise UnsupportedCompressionTypeError(
-                f"Unknown compression type [{codec}] is received in telemetry request from [{who}]"
+                f"Unknown compression type [{codec}] is received in telemetry request from [{instance_id}]"
             )
         if size > self.max_bytes:
             raise TelemetryTooLargeError(
-                f"Telemetry request from [{who}] is larger than the maximum allowed size [{self.max_bytes}]"
+                f"Telemetry request from [{instance_id}] is larger than the maximum allowed size "
+                f"[{self.max_bytes}]"
             )
 
     def _client(self, client_id: bytes) -> _Client:

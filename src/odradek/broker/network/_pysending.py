@@ -37,12 +37,12 @@ def send_parts(out: int, parts: Sequence[Part], most: int, patience_ms: int) -> 
     while number < len(parts) and sent < most:
         part = parts[number]
         size = part[2] if isinstance(part, tuple) else len(part)
-        wanted = min(size - position, most - sent)
+        to_send = min(size - position, most - sent)
         try:
             if isinstance(part, tuple):
-                count = os.sendfile(out, part[0], part[1] + position, wanted)
+                count = os.sendfile(out, part[0], part[1] + position, to_send)
             else:
-                count = os.write(out, memoryview(part)[position : position + wanted])
+                count = os.write(out, memoryview(part)[position : position + to_send])
             if not count:
                 break
         except BlockingIOError:
@@ -58,7 +58,7 @@ def send_parts(out: int, parts: Sequence[Part], most: int, patience_ms: int) -> 
         if position == size:
             number, position = number + 1, 0
         # A socket that is full is not asked again before it has room.
-        if count < wanted and not (patience_ms and _has_room_within(out, patience_ms)):
+        if count < to_send and not (patience_ms and _has_room_within(out, patience_ms)):
             if not sent:
                 raise BlockingIOError(errno.EAGAIN, "the socket takes nothing")
             break

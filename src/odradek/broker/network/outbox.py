@@ -85,9 +85,9 @@ class Outbox:
                 run, size = self._next_run()
                 if not run:
                     break
-                wanted = min(size, turn)
+                to_send = min(size, turn)
                 try:
-                    count = send_parts(self._fd, run, wanted, patience_ms)
+                    count = send_parts(self._fd, run, to_send, patience_ms)
                 except BlockingIOError:
                     break
                 except OSError as error:
@@ -100,7 +100,7 @@ class Outbox:
                     raise OSError(errno.EIO, f"the file ended {run[0][2]} bytes before what was announced")
                 self._advance(count)
                 turn -= count
-                if count < wanted:
+                if count < to_send:
                     # Asking a socket that is full a second time would only cost.
                     break
         except Exception as error:

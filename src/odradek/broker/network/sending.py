@@ -182,11 +182,11 @@ class FileSender:
         self._watch(bool(outbox.parts) and not waits_for_piece)
         return True
 
-    def _watch(self, wanted: bool) -> None:
+    def _watch(self, waits: bool) -> None:
         """Ask the loop to call when the socket takes more, or to stop that."""
-        if wanted != self._waits:
-            self._waits = wanted
-            if wanted:
+        if waits != self._waits:
+            self._waits = waits
+            if waits:
                 self._loop.add_writer(self._outbox.fileno(), self.go_on)
             else:
                 self._loop.remove_writer(self._outbox.fileno())

@@ -30,11 +30,11 @@ class ProducerIdThrottle:
         self.buckets: dict[tuple[str, str], tuple[float, float]] = {}
         """The tokens that are left, and the time of that; negative when more were taken."""
 
-    def take(self, who: tuple[str, str], now_ms: float) -> int:
+    def take(self, client: tuple[str, str], now_ms: float) -> int:
         """Count an id.
 
         Args:
-            who: principal and address.
+            client: principal and address.
             now_ms: monotonic milliseconds.
 
         Returns:
@@ -42,17 +42,17 @@ class ProducerIdThrottle:
         """
         if not self._rate:
             return 0
-        if len(self.buckets) > _MANY and who not in self.buckets:
+        if len(self.buckets) > _MANY and client not in self.buckets:
             self._forget_full(now_ms)
-        left, then_ms = self.buckets.get(who, (self._most, now_ms))
+        left, then_ms = self.buckets.get(client, (self._most, now_ms))
         left = min(self._most, left + (now_ms - then_ms) * self._rate) - 1
-        self.buckets[who] = left, now_ms
+        self.buckets[client] = left, now_ms
         return 0 if left >= 0 else min(MAX_THROTTLE_MS, int(-left / self._rate) + 1)
 
     def _forget_full(self, now_ms: float) -> None:
         """Forget those who have taken none for so long that their buckets are full."""
         self.buckets = {
-            who: (left, then_ms)
-            for who, (left, then_ms) in self.buckets.items()
+            client: (left, then_ms)
+            for client, (left, then_ms) in self.buckets.items()
             if left + (now_ms - then_ms) * self._rate < self._most
         }

@@ -83,21 +83,21 @@ class MarkerWriter:
             deliver: gets the error of each partition, NONE where the marker is committed, when all are known.
             transaction_version: 2 if the epoch has to be above that of what is ended (KIP-1228).
         """
-        wanted = list(dict.fromkeys(partitions))
+        keys = list(dict.fromkeys(partitions))
         errors: PartitionErrors = {}
-        if not wanted:
+        if not keys:
             deliver(errors)
             return
 
         def settle(key: TopicPartition, error: ErrorCode) -> None:
             errors[key] = error
-            if len(errors) == len(wanted):
+            if len(errors) == len(keys):
                 deliver(errors)
 
         kind = ControlType.COMMIT if commit else ControlType.ABORT
 
         def write_all() -> Steps[None]:
-            for key in wanted:
+            for key in keys:
                 batch = end_marker_batch(
                     kind,
                     producer_id=producer_id,
@@ -113,7 +113,7 @@ class MarkerWriter:
                     self._append(key, batch, producer_id, commit, settle)
                 yield
 
-        if len(wanted) <= AT_ONCE:
+        if len(keys) <= AT_ONCE:
             take_all(write_all())
         else:
             self._slicer.run(write_all())

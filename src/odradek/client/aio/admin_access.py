@@ -38,15 +38,15 @@ class AccessAdmin(AdminBase):
         """
         from odradek.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
-        wanted: list[ComponentData] = []
+        filter_components: list[ComponentData] = []
         for kind, name in (components or {}).items():
             if name is ...:
-                wanted.append(ComponentData(entity_type=kind, match_type=_ANY, match=None))
+                filter_components.append(ComponentData(entity_type=kind, match_type=_ANY, match=None))
             elif name is None:
-                wanted.append(ComponentData(entity_type=kind, match_type=_DEFAULT, match=None))
+                filter_components.append(ComponentData(entity_type=kind, match_type=_DEFAULT, match=None))
             else:
-                wanted.append(ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
-        request = DescribeClientQuotasRequest(components=wanted, strict=strict)
+                filter_components.append(ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
+        request = DescribeClientQuotasRequest(components=filter_components, strict=strict)
         response = await self._any("quotas", lambda _: request, ApiKey.DESCRIBE_CLIENT_QUOTAS)
         check(response.error_code, "quotas", response.error_message)
         return {
@@ -106,15 +106,15 @@ class AccessAdmin(AdminBase):
             UserName,
         )
 
-        wanted = None if users is None else list(users)
-        if wanted == []:
+        user_names = None if users is None else list(users)
+        if user_names == []:
             return {}  # an empty list would ask for all
-        names = None if wanted is None else [UserName(name=name) for name in wanted]
+        names = None if user_names is None else [UserName(name=name) for name in user_names]
         request = DescribeUserScramCredentialsRequest(users=names)
         key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
         response = await self._any("SCRAM credentials", lambda _: request, key)
         check(response.error_code, "SCRAM credentials", response.error_message)
-        raise_first(_problems_of_users(response.results, wanted or ()))
+        raise_first(_problems_of_users(response.results, user_names or ()))
         return {
             result.user: {
                 _NAMES.get(info.mechanism, str(info.mechanism)): info.iterations

@@ -56,15 +56,15 @@ class AclAdmin(AdminBase):
             ClusterAuthorizationError: whoever asks may not alter the cluster.
             SecurityDisabledError: the brokers have no authorizer.
         """
-        wanted = list(dict.fromkeys(bindings))
+        unique = list(dict.fromkeys(bindings))
 
         def message(version: int) -> CreateAclsRequest:
-            return CreateAclsRequest(creations=[_creation(binding, version) for binding in wanted])
+            return CreateAclsRequest(creations=[_creation(binding, version) for binding in unique])
 
         response = await self._any("create ACLs", message, ApiKey.CREATE_ACLS)
         # The answer names none: its results are in the order of what was asked.
-        problems = left_out(wanted[len(response.results) :], ())
-        for binding, result in zip(wanted, response.results, strict=False):
+        problems = left_out(unique[len(response.results) :], ())
+        for binding, result in zip(unique, response.results, strict=False):
             if result.error_code:
                 problems[binding] = failure(binding.pattern, result.error_code, result.error_message)
         raise_first(problems)

@@ -104,8 +104,8 @@ class ConfigAdmin(AdminBase):
             configs: resource → config → value.
             validate_only: only say whether they could be set.
         """
-        wanted = {resource_key(resource): dict(values) for resource, values in configs.items()}
-        await self._alter(wanted, lambda part: alter_configs_request(part, validate_only), "alter configs")
+        changes = {resource_key(resource): dict(values) for resource, values in configs.items()}
+        await self._alter(changes, lambda part: alter_configs_request(part, validate_only), "alter configs")
 
     async def incremental_alter_configs(
         self,
@@ -120,21 +120,21 @@ class ConfigAdmin(AdminBase):
             configs: resource → config → value to set, None to delete it, or ('append' | 'subtract', value)
                 for configs that are lists.
         """
-        wanted = {resource_key(resource): dict(values) for resource, values in configs.items()}
+        changes = {resource_key(resource): dict(values) for resource, values in configs.items()}
         await self._alter(
-            wanted,
+            changes,
             lambda part: incremental_alter_configs_request(part, validate_only),
             "incremental alter configs",
         )
 
     async def _alter(
         self,
-        wanted: Mapping[tuple[int, str], Any],
+        changes: Mapping[tuple[int, str], Any],
         message: Callable[[Mapping[tuple[int, str], Any]], Any],
         action: str,
     ) -> None:
         async def ask(node: int | None, keys: list[tuple[int, str]]) -> dict[tuple[int, str], KafkaError]:
-            request = message({key: wanted[key] for key in keys})
+            request = message({key: changes[key] for key in keys})
 
             async def step() -> Any:
                 connection = await self._connection_to(node)
@@ -147,7 +147,7 @@ class ConfigAdmin(AdminBase):
             answers = {(r.resource_type, r.resource_name): r for r in response.responses}
             return _problems(answers) | left_out(keys, answers)
 
-        parts = self._by_broker(wanted).items()
+        parts = self._by_broker(changes).items()
         raise_first(await problems_of((keys, ask(node, keys)) for node, keys in parts))
 
 

@@ -143,9 +143,9 @@ class GroupAdmin(AdminBase):
             group_id: its id.
             partitions: (topic, number) pairs; None: all.
         """
-        wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        tps = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         return await self._coordinator(
-            group_id, "offsets", lambda connection: fetch_committed(connection, group_id, wanted, False)
+            group_id, "offsets", lambda connection: fetch_committed(connection, group_id, tps, False)
         )
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
@@ -158,20 +158,20 @@ class GroupAdmin(AdminBase):
         Raises:
             UnknownMemberIdError: the group has members.
         """
-        wanted = {
+        to_commit = {
             TopicPartition(*tp): value
             if isinstance(value, OffsetAndMetadata)
             else OffsetAndMetadata(int(value))
             for tp, value in offsets.items()
         }
-        request = commit_request(group_id, wanted)
+        request = commit_request(group_id, to_commit)
 
         async def ask(connection: Any) -> None:
             response = await connection.send(request, connection.pick(ApiKey.OFFSET_COMMIT))
             raise_first(
                 {
                     tp: failure(f"group {group_id!r}, {tp}", code)
-                    for tp, code in not_committed(response, wanted)
+                    for tp, code in not_committed(response, to_commit)
                 }
             )
 
@@ -194,9 +194,9 @@ class GroupAdmin(AdminBase):
             OffsetDeleteRequestTopic,
         )
 
-        wanted = [TopicPartition(*key) for key in partitions]
+        tps = [TopicPartition(*key) for key in partitions]
         topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-        for tp in wanted:
+        for tp in tps:
             topics.setdefault(tp.topic, []).append(OffsetDeleteRequestPartition(partition_index=tp.partition))
         request = OffsetDeleteRequest(
             group_id=group_id,
@@ -212,7 +212,7 @@ class GroupAdmin(AdminBase):
         answers = {
             TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions
         }
-        raise_first(problems_in(answers, wanted, lambda tp: f"group {group_id!r}, {tp}"))
+        raise_first(problems_in(answers, tps, lambda tp: f"group {group_id!r}, {tp}"))
 
     async def remove_members(self, group_id: str, group_instance_ids: Iterable[str]) -> None:
         """Take static members out of a group (KIP-345).

@@ -80,16 +80,18 @@ class PlacementAdmin(AdminBase):
         for key, path in assignment.items():
             replica = TopicPartitionReplica(*key)
             by_broker.setdefault(replica.broker_id, {})[replica] = path
-        asks = ((wanted, self._alter_log_dirs_of(broker, wanted)) for broker, wanted in by_broker.items())
+        asks = (
+            (log_dirs, self._alter_log_dirs_of(broker, log_dirs)) for broker, log_dirs in by_broker.items()
+        )
         raise_first(await problems_of(asks))
 
     async def _alter_log_dirs_of(
-        self, broker: int, wanted: Mapping[TopicPartitionReplica, str]
+        self, broker: int, log_dirs: Mapping[TopicPartitionReplica, str]
     ) -> dict[TopicPartitionReplica, KafkaError]:
         from odradek.wire.messages import alter_replica_log_dirs as messages
 
         dirs: dict[str, dict[str, list[int]]] = {}
-        for replica, path in wanted.items():
+        for replica, path in log_dirs.items():
             dirs.setdefault(path, {}).setdefault(replica.topic, []).append(replica.partition)
         request = messages.AlterReplicaLogDirsRequest(
             dirs=[
@@ -114,7 +116,7 @@ class PlacementAdmin(AdminBase):
             for t in response.results
             for p in t.partitions
         }
-        return problems_in(answers, wanted)
+        return problems_in(answers, log_dirs)
 
     async def elect_leaders(
         self,
@@ -213,15 +215,15 @@ class PlacementAdmin(AdminBase):
         """
         from odradek.wire.messages import list_partition_reassignments as messages
 
-        wanted = None
+        requested_topics = None
         if partitions is not None:
             grouped = _grouped(TopicPartition(*tp) for tp in partitions)
-            wanted = [
+            requested_topics = [
                 messages.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
                 for name, indexes in grouped.items()
             ]
         request = messages.ListPartitionReassignmentsRequest(
-            timeout_ms=timeout_ms or self._config.request_timeout_ms, topics=wanted
+            timeout_ms=timeout_ms or self._config.request_timeout_ms, topics=requested_topics
         )
         response = await self._controller("list reassignments", request, lambda r: r.error_code)
         check(response.error_code, "list reassignments", response.error_message)

@@ -57,24 +57,25 @@ class TopicAdmin(AdminBase):
             TopicExistsError: a topic is there already.
             KafkaError: the error that the controller says.
         """
-        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+        new_topics = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
         timeout = timeout_ms or self._config.request_timeout_ms
         # Defaults for the two numbers came with version 4 (KIP-464).
         defaults = any(
-            t.replica_assignment is None and -1 in (t.num_partitions, t.replication_factor) for t in wanted
+            t.replica_assignment is None and -1 in (t.num_partitions, t.replication_factor)
+            for t in new_topics
         )
 
         async def ask(names: set[str]) -> Any:
             return await self._controller(
                 "create topics",
-                create_topics_request([t for t in wanted if t.name in names], timeout, validate_only),
+                create_topics_request([t for t in new_topics if t.name in names], timeout, validate_only),
                 lambda r: not_controller(r.topics),
                 at_least=4 if defaults else None,
             )
 
         try:
             rows = await self._within_quota(
-                [t.name for t in wanted], ask, lambda r: r.topics, retry_on_quota_violation
+                [t.name for t in new_topics], ask, lambda r: r.topics, retry_on_quota_violation
             )
         except UnsupportedByBrokerError as problem:
             if not defaults:
@@ -83,7 +84,7 @@ class TopicAdmin(AdminBase):
                 f"num_partitions and replication_factor have to be named for this broker: {problem}"
             ) from problem
         descriptions: dict[str, TopicDescription] = {}
-        problems = left_out([t.name for t in wanted], {t.name for t in rows})
+        problems = left_out([t.name for t in new_topics], {t.name for t in rows})
         # A topic that exists is an error also where a lost answer's first request made it, as with Kafka's
         # KafkaAdminClient.
         for t in rows:
@@ -123,8 +124,8 @@ class TopicAdmin(AdminBase):
                 await self._known_controller(cluster)
                 connection = await self._to_controller(cluster)
                 version = connection.pick(ApiKey.DELETE_TOPICS)
-                wanted = [name for name in names if name in left]
-                response = await connection.send(delete_topics_request(wanted, timeout, version), version)
+                names_left = [name for name in names if name in left]
+                response = await connection.send(delete_topics_request(names_left, timeout, version), version)
                 if any(r.error_code == ErrorCode.NOT_CONTROLLER for r in response.responses):
                     cluster.metadata.controller_id = -1
                     raise error_for(ErrorCode.NOT_CONTROLLER)
@@ -243,11 +244,11 @@ class TopicAdmin(AdminBase):
         """
 
         async def ask(names: set[str]) -> Any:
-            wanted = {name: count for name, count in counts.items() if name in names}
+            counts_left = {name: count for name, count in counts.items() if name in names}
             return await self._controller(
                 "create partitions",
                 create_partitions_request(
-                    wanted, assignments or {}, self._config.request_timeout_ms, validate_only
+                    counts_left, assignments or {}, self._config.request_timeout_ms, validate_only
                 ),
                 lambda r: not_controller(r.results),
             )
@@ -274,14 +275,14 @@ class TopicAdmin(AdminBase):
         )
 
         cluster = self._started()
-        wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
-        for topic in {tp.topic for tp in wanted}:
+        ends = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
+        for topic in {tp.topic for tp in ends}:
             await cluster.topic_partitions(topic, self._config.default_api_timeout_ms)
 
         async def ask(node: int, partitions: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
             topics: dict[str, list[DeleteRecordsPartition]] = {}
             for tp in partitions:
-                part = DeleteRecordsPartition(partition_index=tp.partition, offset=wanted[tp])
+                part = DeleteRecordsPartition(partition_index=tp.partition, offset=ends[tp])
                 topics.setdefault(tp.topic, []).append(part)
             request = DeleteRecordsRequest(
                 timeout_ms=self._config.request_timeout_ms,
@@ -296,7 +297,7 @@ class TopicAdmin(AdminBase):
                 for tp, p in answers.items()
             }
 
-        return await self._leaders("delete records", wanted, ask)
+        return await self._leaders("delete records", ends, ask)
 
     async def list_offsets(
         self, timestamps: Mapping[Any, int], *, isolation_level: str = "read_uncommitted"
@@ -308,20 +309,20 @@ class TopicAdmin(AdminBase):
             timestamps: (topic, number) → a time, or one of those numbers.
             isolation_level: with 'read_committed' the latest is the last stable offset.
         """
-        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+        times = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         isolation = 1 if isolation_level == "read_committed" else 0
         cluster = self._started()
-        await cluster.check_partitions(wanted, self._config.default_api_timeout_ms)
+        await cluster.check_partitions(times, self._config.default_api_timeout_ms)
 
         async def ask(
             node: int, partitions: list[TopicPartition]
         ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-            answers = await offsets_of_leader(cluster, node, {tp: wanted[tp] for tp in partitions}, isolation)
+            answers = await offsets_of_leader(cluster, node, {tp: times[tp] for tp in partitions}, isolation)
             return {
                 tp: failure(tp, p.error_code) if p.error_code else told_offset(p) for tp, p in answers.items()
             }
 
-        return await self._leaders("offsets", wanted, ask)
+        return await self._leaders("offsets", times, ask)
 
 
 async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
@@ -337,11 +338,11 @@ async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
     cursor: Cursor | None = None
     while True:
         # A page goes in the order of names, and begins at the cursor's topic: those before it are done.
-        wanted = [
+        page = [
             TopicRequest(name=name) for name in topics or () if cursor is None or name >= cursor.topic_name
         ]
         request = DescribeTopicPartitionsRequest(
-            topics=wanted, response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor
+            topics=page, response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor
         )
         response = await connection.send(request, version)
         for topic in response.topics:

@@ -151,10 +151,10 @@ class TransactionAdmin(AdminBase):
             UnknownTopicOrPartitionError: there is no such partition.
             NotLeaderOrFollowerError: the broker has no replica of it.
         """
-        wanted = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
-        await self._must_exist(wanted)
-        states = await self._leaders("producers", wanted, self._producers_of, broker_id)
-        return {tp: states[tp] for tp in wanted}
+        tps = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
+        await self._must_exist(tps)
+        states = await self._leaders("producers", tps, self._producers_of, broker_id)
+        return {tp: states[tp] for tp in tps}
 
     async def _producers_of(
         self, node: int, partitions: Collection[TopicPartition]

@@ -147,9 +147,9 @@ class ConsumerEngine:
 
     def _tell_missing(self) -> None:
         """Log topics that are to be read and do not exist, each once until it does."""
-        wanted = self.positions.topics | {tp.topic for tp in self.positions.assigned}
+        topics = self.positions.topics | {tp.topic for tp in self.positions.assigned}
         errors = self.cluster.metadata.errors
-        missing = {t for t in wanted if errors.get(t) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        missing = {t for t in topics if errors.get(t) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         for topic in sorted(missing - self._told_missing):
             logger.warning("topic %r does not exist; it is read as soon as it does", topic)
         self._told_missing = missing
@@ -225,9 +225,9 @@ class ConsumerEngine:
         assert self.group is not None
         if self.group.needs_poll:
             metadata = self.cluster.metadata
-            wanted = self.positions.topics
+            topics = self.positions.topics
             if metadata.version == 0 or any(
-                t not in metadata.topics and t not in metadata.errors for t in wanted
+                t not in metadata.topics and t not in metadata.errors for t in topics
             ):
                 # Joining before the topics are known would only mean to join again.
                 await self.cluster.wait_update(max(0.0, deadline - self.cluster.now_ms()))
@@ -466,17 +466,17 @@ class ConsumerEngine:
         self.need_open()
         self.group_needed()
         if offsets is None:
-            wanted = self.positions.consumed()
+            to_commit = self.positions.consumed()
         else:
-            wanted = {
+            to_commit = {
                 TopicPartition(*tp): value
                 if isinstance(value, OffsetAndMetadata)
                 else OffsetAndMetadata(int(value))
                 for tp, value in offsets.items()
             }
         # Before the answer: the application is done with these records, whatever becomes of the commit.
-        self.buffer.committed(wanted)
-        return wanted
+        self.buffer.committed(to_commit)
+        return to_commit
 
     def group_needed(self) -> ConsumerCoordinator:
         """Return the group.
@@ -499,10 +499,10 @@ class ConsumerEngine:
 
     async def commit(self, offsets: Mapping[Any, Any] | None, timeout_ms: float | None) -> None:
         """See `AsyncConsumer.commit`."""
-        wanted = self.offsets_to_commit(offsets)
+        to_commit = self.offsets_to_commit(offsets)
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        await self.group_needed().commits.commit(wanted, timeout)
-        self.interceptors.tell("on_commit", wanted)
+        await self.group_needed().commits.commit(to_commit, timeout)
+        self.interceptors.tell("on_commit", to_commit)
 
     async def _commit_at_the_end(self, *, failed: bool = False, tell: int = logging.INFO) -> None:
         assert self.group is not None
@@ -537,8 +537,8 @@ class ConsumerEngine:
         """Ask for offsets by time (ListOffsets), or by EARLIEST and LATEST."""
         self.need_open()
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
-        return await list_offsets(self.cluster, wanted, self.config.isolation, timeout)
+        times = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+        return await list_offsets(self.cluster, times, self.config.isolation, timeout)
 
     async def offsets_for_times(
         self, timestamps: Mapping[Any, int], timeout_ms: float | None

@@ -94,17 +94,17 @@ class GroupCommits:
         for tp, code in not_committed(answer, offsets):
             self._commit_refused(code, tp, generation)
 
-    def _commit_refused(self, code: ErrorCode, where: TopicPartition, about: Generation) -> None:
+    def _commit_refused(self, code: ErrorCode, tp: TopicPartition, about: Generation) -> None:
         reaction = self.member.answered(Call.COMMIT, code, about)
         if reaction & Reaction.FIND_COORDINATOR:
             self._link.forget()
         if reaction & (Reaction.DROP_MEMBER | Reaction.DROP_GENERATION | Reaction.REJOIN):
             self._changed()
             raise CommitFailedError(
-                f"group {self.group_id!r}: {where} was not committed: {code.message} "
+                f"group {self.group_id!r}: {tp} was not committed: {code.message} "
                 "The group has rebalanced; the partitions may belong to another member by now"
             )
-        raise error_for(code, f"{where}: {code.message}")
+        raise error_for(code, f"{tp}: {code.message}")
 
     def commit_in_background(
         self,

@@ -162,10 +162,10 @@ class GroupJoin:
 
     def _session_timeout_ms(self, version: int) -> int:
         """Brokers of version 0 take at most 30 s by default (group.max.session.timeout.ms)."""
-        wanted = self._config.session_timeout_ms
+        timeout_ms = self._config.session_timeout_ms
         if version == 0 and "session_timeout_ms" not in self._config.given:
-            return min(wanted, _OLD_MAX_SESSION_MS)
-        return wanted
+            return min(timeout_ms, _OLD_MAX_SESSION_MS)
+        return timeout_ms
 
     async def _sync(
         self, connection: Any, assignments: list[SyncGroupRequestAssignment]

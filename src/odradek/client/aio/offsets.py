@@ -110,9 +110,9 @@ async def list_offsets_once(
             continue
         if isinstance(answer, BaseException):
             raise answer
-        given, refused = _sort_out(answer, part)
+        answered, refused = _sort_out(answer, part)
         problem = problem or refused
-        for tp, p in given.items():
+        for tp, p in answered.items():
             offsets[tp] = told_offset(p)
     return offsets, problem
 
@@ -138,16 +138,16 @@ def _sort_out(
     results: Mapping[TopicPartition, Any], partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, Any], KafkaError | None]:
     """Return what a leader gave, and its first error."""
-    given: dict[TopicPartition, Any] = {}
+    answered: dict[TopicPartition, Any] = {}
     problem: KafkaError | None = None
     for tp, part in results.items():
         if part.error_code:
             code = to_code(part.error_code)
             problem = problem or error_for(code, f"{tp}: {code.message}")
         else:
-            given[tp] = part
+            answered[tp] = part
     # Asked for again, what an answer leaves out would be asked for without end.
-    return given, problem or next(iter(left_out(partitions, results).values()), None)
+    return answered, problem or next(iter(left_out(partitions, results).values()), None)
 
 
 async def list_offsets(
@@ -205,7 +205,7 @@ async def epoch_end_offsets_once(
         results = {
             TopicPartition(topic.topic, p.partition): p for topic in answer.topics for p in topic.partitions
         }
-        given, refused = _sort_out(results, part)
+        answered, refused = _sort_out(results, part)
         problem = problem or refused
-        ends |= {tp: (p.leader_epoch, p.end_offset) for tp, p in given.items()}
+        ends |= {tp: (p.leader_epoch, p.end_offset) for tp, p in answered.items()}
     return ends, problem

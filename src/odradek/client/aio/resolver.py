@@ -131,11 +131,11 @@ class PositionResolver:
             raise missing
 
     async def _reset(self, positions: list[Position]) -> KafkaError | None:
-        wanted = {p.tp: p.reset for p in positions if p.reset is not None}
-        if not wanted:
+        resets = {p.tp: p.reset for p in positions if p.reset is not None}
+        if not resets:
             return None
         turns = {p.tp: p.turn for p in positions}
-        offsets, problem = await list_offsets_once(self._cluster, wanted, self._config.isolation)
+        offsets, problem = await list_offsets_once(self._cluster, resets, self._config.isolation)
         for position in positions:
             entry = offsets.get(position.tp)
             if entry is None or position.turn != turns[position.tp]:

@@ -151,7 +151,7 @@ class Transactions:
         """See `Producer.send_offsets_to_transaction`."""
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
-        wanted = {
+        to_commit = {
             TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
             for tp, offset in offsets.items()
         }
@@ -159,8 +159,8 @@ class Transactions:
             raise IllegalArgumentError("the consumer has no group")
         if group.generation_id > 0 and not group.member_id:
             raise IllegalArgumentError(f"generation {group.generation_id} without a member")
-        if wanted:
-            await self._done(self.manager.send_offsets(wanted, group))
+        if to_commit:
+            await self._done(self.manager.send_offsets(to_commit, group))
 
     async def prepare(self, flush: Callable[[], Coroutine[Any, Any, None]]) -> PreparedTxnState:
         """See `Producer.prepare_transaction`. `flush`: waits for all records."""

@@ -70,8 +70,10 @@ def create_partitions_request(
     """See `AsyncAdmin.create_partitions`."""
     topics = []
     for name, count in counts.items():
-        given = assignments.get(name)
-        replicas = None if given is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in given]
+        assignment = assignments.get(name)
+        replicas = (
+            None if assignment is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in assignment]
+        )
         topics.append(CreatePartitionsTopic(name=name, count=count, assignments=replicas))
     return CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms, validate_only=validate_only)
 
@@ -115,7 +117,7 @@ def alter_configs_request(
 
 
 def incremental_alter_configs_request(
-    wanted: Mapping[tuple[int, str], Mapping[str, Any]], validate_only: bool
+    changes: Mapping[tuple[int, str], Mapping[str, Any]], validate_only: bool
 ) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
     """See `AsyncAdmin.incremental_alter_configs`.
 
@@ -123,7 +125,7 @@ def incremental_alter_configs_request(
         IllegalArgumentError: an operation is not known.
     """
     resources = []
-    for (kind, name), values in wanted.items():
+    for (kind, name), values in changes.items():
         configs = []
         for key, value in values.items():
             operation = SET

@@ -46,10 +46,10 @@ class InboundFrames:
     def space(self) -> memoryview:
         """Return the room for the next bytes: at least one of room."""
         if self._filled == len(self._view):
-            wanted = _BLOCK
+            size = _BLOCK
             if self._filled >= 4:
-                wanted = 4 + self._size(0)
-            self._move(0, min(wanted, max(_BLOCK, _GROWTH * self._filled)))
+                size = 4 + self._size(0)
+            self._move(0, min(size, max(_BLOCK, _GROWTH * self._filled)))
         return self._view[self._filled :]
 
     def written(self, count: int) -> list[memoryview | bytes]:
@@ -64,7 +64,7 @@ class InboundFrames:
         frames: list[memoryview | bytes] = []
         view = self._view
         position, end = 0, self._filled
-        given = False
+        lends_views = False
         while end - position >= 4:
             size = self._size(position)
             start, stop = position + 4, position + 4 + size
@@ -74,9 +74,9 @@ class InboundFrames:
                 frames.append(bytes(view[start:stop]))
             else:
                 frames.append(view[start:stop].toreadonly())
-                given = True
+                lends_views = True
             position = stop
-        if given:
+        if lends_views:
             self._move(position, _BLOCK if position < end else 0)
         elif position:
             rest = bytes(view[position:end])

@@ -459,8 +459,8 @@ def _callback_raised(tp: TopicPartition, problem: Exception) -> None:
     logger.error("a delivery callback for %s raised", tp, exc_info=problem)
 
 
-def _sequences_lost(where: set[TopicPartition]) -> KafkaError:
-    names = ", ".join(map(str, sorted(where)))
+def _sequences_lost(partitions: set[TopicPartition]) -> KafkaError:
+    names = ", ".join(map(str, sorted(partitions)))
     return KafkaError(
         f"records for {names} were not acknowledged in time; nobody knows whether they are in the log"
     )

@@ -24,6 +24,6 @@ def next_look_ms(silent_ms: float) -> float:
     return max(_LOOK_MS, _SHARE * silent_ms)
 
 
-def silent_and_dead(who: str, silent_ms: float) -> str:
+def silent_and_dead(peer: str, silent_ms: float) -> str:
     """The message of an error about a broker that is waited for no more."""
-    return f"{who} has not answered for {silent_ms:.0f} ms, and is not among the live brokers any more"
+    return f"{peer} has not answered for {silent_ms:.0f} ms, and is not among the live brokers any more"

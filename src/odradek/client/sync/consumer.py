@@ -352,8 +352,8 @@ class Consumer:
         with self._thread.entering("commit_async", changes=True):
             self._thread.check()
             # In this thread, which alone knows which records it has handed out.
-            wanted = engine.offsets_to_commit(offsets)
-            self._thread.call(engine.group_needed().commits.commit_in_background, wanted, callback)
+            to_commit = engine.offsets_to_commit(offsets)
+            self._thread.call(engine.group_needed().commits.commit_in_background, to_commit, callback)
 
     def committed(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
@@ -366,9 +366,9 @@ class Consumer:
         """
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         group = self._engine.group_needed()
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        tps = [TopicPartition(*tp) for tp in partitions]
         with self._thread.entering("committed"):
-            return self._thread.run(group.commits.committed(wanted, timeout), wakes=True)
+            return self._thread.run(group.commits.committed(tps, timeout), wakes=True)
 
     # Questions
 

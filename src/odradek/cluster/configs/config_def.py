@@ -293,11 +293,11 @@ def incremental(
             if key.type is not ConfigType.LIST:
                 raise ConfigError(f"Config value {verb} is not allowed for config key: {name}")
             old = [entry for entry in configs.get(name, key.default or "").split(",") if entry]
-            given = (value or "").split(",")
+            entries = (value or "").split(",")
             if operation == APPEND:
-                new = old + [entry for entry in given if entry not in old]
+                new = old + [entry for entry in entries if entry not in old]
             else:
-                new = [entry for entry in old if entry not in given]
+                new = [entry for entry in old if entry not in entries]
             configs[name] = ",".join(new)
         else:
             raise ConfigError(f"Unknown operations type {operation}")

@@ -66,8 +66,8 @@ class TopicChanges:
         topics = context.image.topics
         without = [name for name in sorted(topics) if topics[name].topic_id == ZERO_UUID]
         if without and context.has_topic_ids:
-            given = self._give_ids_to(without)
-            renamed = {name: topics[name]._replace(topic_id=topic_id) for name, topic_id in given.items()}
+            topic_ids = self._give_ids_to(without)
+            renamed = {name: topics[name]._replace(topic_id=topic_id) for name, topic_id in topic_ids.items()}
             context.image = context.image.apply(ClusterDelta(topics=renamed))
 
     def resume(self) -> None:
@@ -174,7 +174,7 @@ class TopicChanges:
 
     def _give_ids_to(self, names: Sequence[str]) -> dict[str, bytes]:
         """Write ids into the nodes of these topics that have none; returns all that they have now."""
-        given: dict[str, bytes] = {}
+        topic_ids: dict[str, bytes] = {}
         for name, stored in zip(names, self._read(names), strict=True):
             if stored is None:
                 continue
@@ -184,9 +184,9 @@ class TopicChanges:
             except NodeFormatError as error:
                 self._reader.leave_out(error)
                 continue
-            given[name] = node.topic_id
+            topic_ids[name] = node.topic_id
             if node.topic_id == ZERO_UUID:
-                given[name] = self._context.new_topic_id()
-                whole = node._replace(topic_id=given[name])
+                topic_ids[name] = self._context.new_topic_id()
+                whole = node._replace(topic_id=topic_ids[name])
                 self._writer.commit(Decision((SetData(path, encode_topic(whole), stored.stat.version),)))
-        return given
+        return topic_ids

@@ -155,11 +155,11 @@ class RemoteStore:
             check_path(path)
         nodes: list[NodeContent | None] = []
         while len(nodes) < len(paths):
-            wanted = list(paths[len(nodes) : len(nodes) + _PATHS_AT_ONCE])
+            some_paths = list(paths[len(nodes) : len(nodes) + _PATHS_AT_ONCE])
             # The answer has as many nodes as it has room for (`BATCH_BYTES`), at least the first.
-            some = items(self._ask(wanted[0], ["get_many", wanted]))
-            if not 1 <= len(some) <= len(wanted):
-                raise self._over(wanted[0])
+            some = items(self._ask(some_paths[0], ["get_many", some_paths]))
+            if not 1 <= len(some) <= len(some_paths):
+                raise self._over(some_paths[0])
             nodes += [node_from_json(node) for node in some]
         return nodes
 
@@ -169,8 +169,8 @@ class RemoteStore:
             check_path(path)
         stats: list[Stat | None] = []
         for begin in range(0, len(paths), _PATHS_AT_ONCE):
-            wanted = list(paths[begin : begin + _PATHS_AT_ONCE])
-            some = items(self._ask(wanted[0], ["exists_many", wanted]))
+            some_paths = list(paths[begin : begin + _PATHS_AT_ONCE])
+            some = items(self._ask(some_paths[0], ["exists_many", some_paths]))
             stats += [None if stat is None else stat_from_json(stat) for stat in some]
         return stats
 

@@ -252,28 +252,28 @@ class ZooKeeperStore:
         """The answers to as many questions, None for a node that is not there; `paths` are for errors."""
         answers: list[Any] = [None] * len(questions)
         for start in range(0, len(questions), IN_FLIGHT):
-            wanted = list(range(start, min(start + IN_FLIGHT, len(questions))))
+            indexes = list(range(start, min(start + IN_FLIGHT, len(questions))))
             deadline = time.monotonic() + self._timeout_s
-            while wanted:
-                wanted = self._read_some(paths, questions, wanted, ask, answers, deadline)
+            while indexes:
+                indexes = self._read_some(paths, questions, indexes, ask, answers, deadline)
         return answers
 
     def _read_some(
         self,
         paths: Sequence[str],
         questions: Sequence[Any],
-        wanted: Sequence[int],
+        indexes: Sequence[int],
         ask: Callable[[Any], Any],
         answers: list[Any],
         deadline: float,
     ) -> list[int]:
-        """Fill `answers` at the indexes `wanted`; returns those for which the connection was lost."""
+        """Fill `answers` at `indexes`; returns those for which the connection was lost."""
         lost = []
-        path = paths[wanted[0]]
+        path = paths[indexes[0]]
         try:
             self.connection.await_connected(deadline)
-            sent = [ask(questions[index]) for index in wanted]
-            for index, pending in zip(wanted, sent, strict=True):
+            sent = [ask(questions[index]) for index in indexes]
+            for index, pending in zip(indexes, sent, strict=True):
                 path = paths[index]
                 try:
                     answers[index] = self.connection.result(pending, path, deadline)

@@ -373,7 +373,7 @@ def failed_operation(results: list[Any]) -> tuple[int, Exception] | None:
 
 
 def _acls(acl: Acl) -> list[ACL]:
-    return [ACL(permissions, Id(scheme, who)) for permissions, scheme, who in acl]
+    return [ACL(permissions, Id(scheme, identity)) for permissions, scheme, identity in acl]
 
 
 def _operation(op: Op, path: str, acl: Acl) -> Any:

@@ -75,9 +75,9 @@ class WatchedNode:
         return self._events(kinds)
 
     def _differences(self, look: Look | None) -> list[EventType]:
-        before, known = self.seen, self.is_known
+        before, was_known = self.seen, self.is_known
         self.seen, self.is_known = look, True
-        if not known or before == look:
+        if not was_known or before == look:
             return []
         if before is None:
             return [EventType.CREATED]

@@ -220,13 +220,13 @@ def fetch(
     """
     group_id = request.group_id
     committed = offsets.of_group(group_id) if group_exists else {}
-    wanted: Iterable[tuple[str, bytes, Iterable[int]]]
+    requested: Iterable[tuple[str, bytes, Iterable[int]]]
     if request.topics is None:
-        wanted = [(topic, ZERO_UUID, partitions) for topic, partitions in committed.items()]
+        requested = [(topic, ZERO_UUID, partitions) for topic, partitions in committed.items()]
     else:
-        wanted = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
+        requested = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
     topics: list[OffsetFetchResponseTopics] = []
-    for name, topic_id, partitions in wanted:
+    for name, topic_id, partitions in requested:
         of_topic = committed.get(name, {})
         results: list[OffsetFetchResponsePartitions] = []
         for partition in partitions:

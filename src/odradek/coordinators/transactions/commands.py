@@ -195,20 +195,20 @@ def add(
         KafkaError: the producer may not; INVALID_REQUEST for more than `MAX_PARTITIONS`.
     """
     _require_room(len(partitions))
-    wanted = frozenset(partitions)
+    added = frozenset(partitions)
     current = shard.transactions.get(transactional_id)
     if current is not None and current.state in PREPARED:
         # First of all: after the end of V2 the client may have an id that is still to take over.
         raise error_for(ErrorCode.CONCURRENT_TRANSACTIONS)
     before = _checked(shard, transactional_id, producer_id, epoch)
-    result = dict.fromkeys(wanted, ErrorCode.NONE)
+    result = dict.fromkeys(added, ErrorCode.NONE)
     if before.state is _S.ONGOING:
         # Known already, so nothing is written: a producer that was not answered asks again.
-        if wanted <= before.partitions:
+        if added <= before.partitions:
             return Outcome(response=result)
-        if len(before.partitions) + len(wanted) > MAX_PARTITIONS:
-            _require_room(len(before.partitions | wanted))
-    return shard.write(add_partitions(before, wanted, shard.env.clock.now_ms()), result)
+        if len(before.partitions) + len(added) > MAX_PARTITIONS:
+            _require_room(len(before.partitions | added))
+    return shard.write(add_partitions(before, added, shard.env.clock.now_ms()), result)
 
 
 def _require_room(partitions: int) -> None:

@@ -334,14 +334,14 @@ class TransactionCoordinator:
             raise CoordinatorLoadInProgressError
         ids, names, now_ms = set(producer_ids), list(states), self._clock.now_ms()
         # Names that no state has are told apart, so that a client of a newer release knows (KIP-664).
-        wanted = {STATE_BY_TITLE[name] for name in names if name in STATE_BY_TITLE}
+        wanted_states = {STATE_BY_TITLE[name] for name in names if name in STATE_BY_TITLE}
         listed = [
             transaction
             for partition in partitions
             if self.runtime.state(partition) is ShardState.ACTIVE
             for transaction in self.runtime.shard(partition).transactions.values()
             if (not ids or transaction.producer_id in ids)
-            and (not names or transaction.state in wanted)
+            and (not names or transaction.state in wanted_states)
             and (longer_than_ms < 0 or now_ms - transaction.start_ms > longer_than_ms)
         ]
         return Listing(listed, [name for name in names if name not in STATE_BY_TITLE])

@@ -222,9 +222,9 @@ def read_batches(
     file = files.open(path)
     try:
         while position < size:
-            wanted = min(io_bytes, size - position)
-            on_read(wanted)
-            block = file.pread(wanted, position)
+            block_bytes = min(io_bytes, size - position)
+            on_read(block_bytes)
+            block = file.pread(block_bytes, position)
             consumed = 0
             for header, batch in iter_entries(block):
                 check_entry(header, batch)

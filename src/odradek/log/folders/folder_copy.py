@@ -217,13 +217,13 @@ class FolderCopy:
         gone = [base for base in self._copied if base not in bases]
         for base in gone:
             del self._copied[base]
-        wanted = {path.name for path in small}
+        kept_names = {path.name for path in small}
         for base in self._copied:
-            wanted.update(path.name for path in self._copied[base].segment.paths())
+            kept_names.update(path.name for path in self._copied[base].segment.paths())
 
         def run() -> None:
             for name in files.entries(self.directory):
-                if name not in wanted:
+                if name not in kept_names:
                     files.remove(self.directory / name)
             copy_tail()
             for path, size in settled.index_bytes.items():

@@ -444,9 +444,9 @@ class Segment(SegmentFiles):
         limits = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
         if limits is None:
             return None
-        start, end, wanted = limits
-        if start + wanted < end:
-            end = self.boundary_at_or_below(start + wanted, start)
+        start, end, size_limit = limits
+        if start + size_limit < end:
+            end = self.boundary_at_or_below(start + size_limit, start)
         return start, end
 
     def read(
@@ -461,13 +461,13 @@ class Segment(SegmentFiles):
         limits = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
         if limits is None:
             return None
-        start, end, wanted = limits
-        if start + wanted < end:
-            if wanted <= CUT_BYTES and wanted < range_from:
-                cut = self._read_whole(start, wanted)
+        start, end, size_limit = limits
+        if start + size_limit < end:
+            if size_limit <= CUT_BYTES and size_limit < range_from:
+                cut = self._read_whole(start, size_limit)
                 if cut is not None:
                     return cut
-            end = self.boundary_at_or_below(start + wanted, start)
+            end = self.boundary_at_or_below(start + size_limit, start)
         size = end - start
         if size >= range_from:
             unread = self.range(size, start)
@@ -511,10 +511,10 @@ class Segment(SegmentFiles):
                 end = beyond.position
         if start >= end:
             return start, start, 0
-        wanted = max(max_bytes, first.size) if min_one_batch else max_bytes
-        if wanted < first.size:
+        size_limit = max(max_bytes, first.size) if min_one_batch else max_bytes
+        if size_limit < first.size:
             return start, start, 0
-        return start, end, wanted
+        return start, end, size_limit
 
     def _find_in_tail(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
@@ -534,11 +534,11 @@ class Segment(SegmentFiles):
                 if start >= end:
                     return start, start
         first_size = after_first - start
-        wanted = max_bytes
-        if wanted < first_size:
+        size_limit = max_bytes
+        if size_limit < first_size:
             if not min_one_batch:
                 return start, start
-            wanted = first_size
-        if start + wanted < end:
-            end = positions[bisect_right(positions, start + wanted) - 1]
+            size_limit = first_size
+        if start + size_limit < end:
+            end = positions[bisect_right(positions, start + size_limit) - 1]
         return start, end

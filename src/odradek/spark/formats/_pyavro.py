@@ -59,7 +59,7 @@ def _fits(op: int, node: Node, below: int, b: int) -> bool:
     kind = node.kind
     if op in (steps.INT, steps.LONG):
         return node.width > 0 and kind != kinds.BOOL and b > 0
-    wanted = {
+    kinds_of_op = {
         steps.TEXT: (kinds.STRING, kinds.BINARY, kinds.DECIMAL),
         steps.FIXED: (kinds.STRING, kinds.BINARY, kinds.DECIMAL),
         steps.ENUM: (kinds.STRING,),
@@ -71,7 +71,7 @@ def _fits(op: int, node: Node, below: int, b: int) -> bool:
         steps.REAL64: (kinds.DOUBLE,),
         steps.BOOLEAN: (kinds.BOOL,),
     }
-    return op not in wanted or kind in wanted[op]
+    return op not in kinds_of_op or kind in kinds_of_op[op]
 
 
 def decode_avro(

@@ -130,8 +130,8 @@ class _Reader:
 
     def _nested(self, node: Node | None, first: int, depth: int) -> Any:
         if node is not None:
-            wanted = (kinds.STRUCT, kinds.MAP) if first == 0x7B else (kinds.LIST,)
-            if node.kind not in wanted:
+            fitting_kinds = (kinds.STRUCT, kinds.MAP) if first == 0x7B else (kinds.LIST,)
+            if node.kind not in fitting_kinds:
                 raise MalformedError(kinds.WRONG_KIND)
         elif depth == kinds.DEEPEST:
             raise MalformedError(kinds.TOO_DEEP)

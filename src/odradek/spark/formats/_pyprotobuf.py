@@ -73,9 +73,9 @@ def _fits(kind: int, node: Node, repeated: bool) -> bool:
         if kind == types.P_ENTRY:
             return True
         node = node.children[0]
-    wanted = types.KIND.get(kind)
-    if wanted is not None:
-        return node.kind == wanted
+    fitting_kind = types.KIND.get(kind)
+    if fitting_kind is not None:
+        return node.kind == fitting_kind
     # Whole numbers, but for those of 64 bits without a sign, which are decimals.
     return node.kind in (kinds.INT32, kinds.INT64) and kind != types.P_ENTRY
 

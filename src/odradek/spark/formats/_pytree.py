@@ -60,8 +60,8 @@ class Node:
         self.name = bytes(name)
         if self.kind not in _WIDTHS and self.kind not in _NESTED:
             raise ValueError(f"no kind {self.kind}")
-        wanted = {kinds.LIST: 1, kinds.MAP: 2}.get(self.kind, 0)
-        if self.kind != kinds.STRUCT and len(below) != wanted:
+        child_count = {kinds.LIST: 1, kinds.MAP: 2}.get(self.kind, 0)
+        if self.kind != kinds.STRUCT and len(below) != child_count:
             raise ValueError(f"{len(below)} children of a column of kind {self.kind}")
         if not 0 <= self.precision <= 38 or not 0 <= self.scale <= 38:
             raise ValueError("a decimal has up to 38 digits")

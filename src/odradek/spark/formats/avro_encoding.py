@@ -177,10 +177,10 @@ def _check(data_type: Any, schema: AvroType, path: str) -> None:
     if schema.type == "map" and isinstance(data_type, spark.MapType):
         assert schema.items is not None
         return _check(data_type.valueType, schema.items, f"{path}.value")
-    wanted = spark_type(schema).simpleString()
-    given = data_type.simpleString()
-    if given != wanted and given not in _WIDER.get(wanted, ()):
-        raise SchemaError(f"'{path}' is of type {given}, and the schema wants {wanted}; cast it")
+    schema_type = spark_type(schema).simpleString()
+    column_type = data_type.simpleString()
+    if column_type != schema_type and column_type not in _WIDER.get(schema_type, ()):
+        raise SchemaError(f"'{path}' is of type {column_type}, and the schema wants {schema_type}; cast it")
     return None
 
 

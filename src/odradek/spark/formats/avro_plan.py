@@ -233,10 +233,10 @@ class _Planner:
         # Columns are looked for in the writer's fields, then steps made in the order of these: so they lie
         # in the bytes. What the writer lacks is filled behind them.
         of_reader = {field.name: field for field in reader.fields} if reader is not None else {}
-        wanted: dict[str, Column] = {child.name: child for child in column.below}
+        children: dict[str, Column] = {child.name: child for child in column.below}
         by_writer: dict[str, Column] = {}
         written = {field.name for field in writer.fields}
-        for name, child in wanted.items():
+        for name, child in children.items():
             names = (name, *(of_reader[name].aliases if name in of_reader else ()))
             written_name = next((other for other in names if other in written), None)
             if written_name is not None:
@@ -253,7 +253,7 @@ class _Planner:
             except ResolutionError as problem:
                 raise ResolutionError(f"field '{field.name}': {problem}") from None
         filled = {child.name for child in by_writer.values()}
-        for name, child in wanted.items():
+        for name, child in children.items():
             if name in filled:
                 continue
             reader_field = of_reader.get(name)

@@ -145,9 +145,9 @@ def typed_write(sides: Mapping[str, SideOptions], schema: Any, topic: str | None
     used = {name for side in written for name in side.columns} | set(sides)
     headers_map = "headers" in schema.fieldNames() and isinstance(schema["headers"].dataType, spark.MapType)
     if headers_map:
-        wanted = HEADERS_MAP_TYPE.simpleString()
-        if schema["headers"].dataType.simpleString() != wanted:
-            raise ValueError(f"headers attribute must be a {wanted}, or an array of key and value")
+        map_type = HEADERS_MAP_TYPE.simpleString()
+        if schema["headers"].dataType.simpleString() != map_type:
+            raise ValueError(f"headers attribute must be a {map_type}, or an array of key and value")
     plain = tuple(
         name
         for name in schema.fieldNames()

@@ -116,9 +116,12 @@ def layout_of(options: SideOptions, topics: tuple[str, ...]) -> Layout:
     if options.schema or options.descriptors:
         return _given(options)
     if options.registry is None:
-        wanted = {"avro": "the schema as JSON", "protobuf": "the path of a descriptor file"}[options.format]
+        schema_form = {"avro": "the schema as JSON", "protobuf": "the path of a descriptor file"}[
+            options.format
+        ]
         raise ValueError(
-            f"{side}.format '{options.format}' needs {side}.schema ({wanted}) or {side}.schema.registry.url"
+            f"{side}.format '{options.format}' needs {side}.schema ({schema_form}) or "
+            f"{side}.schema.registry.url"
         )
     return _registered(options, topics)
 

@@ -142,10 +142,10 @@ _LIKE = {
 
 
 def _check_single(field: Any, given: Any, path: str) -> None:
-    wanted = schema.single_type(field).simpleString()
+    field_type = schema.single_type(field).simpleString()
     simple = given.simpleString()
-    if simple != wanted and simple not in _LIKE.get(wanted, ()):
-        raise SchemaError(f"'{path}' is of type {simple}, and the message wants {wanted}; cast it")
+    if simple != field_type and simple not in _LIKE.get(field_type, ()):
+        raise SchemaError(f"'{path}' is of type {simple}, and the message wants {field_type}; cast it")
 
 
 def _message(descriptor: Any, data_type: Any) -> Fill:

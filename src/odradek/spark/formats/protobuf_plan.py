@@ -47,15 +47,15 @@ def plan(message: Any, description: Description) -> list[MessagePlan]:
 def _message(message: Any, column: Column, messages: list[MessagePlan | None]) -> int:
     at = len(messages)
     messages.append(None)
-    wanted = {child.name: child for child in column.below}
+    children = {child.name: child for child in column.below}
     fields = [
         _field(message.fields_by_name[name], child, messages)
-        for name, child in wanted.items()
+        for name, child in children.items()
         if name in message.fields_by_name
     ]
-    missing = wanted.keys() - message.fields_by_name.keys()
+    missing = children.keys() - message.fields_by_name.keys()
     # A column whose field another version of the type does not have: no tag has number 0.
-    fields += [_nowhere(wanted[name]) for name in sorted(missing)]
+    fields += [_nowhere(children[name]) for name in sorted(missing)]
     messages[at] = (column.number, tuple(sorted(fields, key=lambda field: field[0])))
     return at
 

@@ -83,8 +83,8 @@ class Messages:
             raise SchemaError(f"not a protobuf descriptor: {problem}") from None
         file_names = {file.name for file in waiting}
         self.files = [file.name for file in waiting]
-        wanted = {name for file in waiting for name in file.dependency} - file_names
-        waiting += [_well_known(name) for name in sorted(wanted)]
+        imports = {name for file in waiting for name in file.dependency} - file_names
+        waiting += [_well_known(name) for name in sorted(imports)]
         added: set[str] = set()
         while waiting:
             ready = [file for file in waiting if set(file.dependency) <= added]

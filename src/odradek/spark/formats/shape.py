@@ -109,7 +109,7 @@ class TypedShape(AbstractContextManager["TypedShape"]):
 
         from odradek.records import scalars
 
-        wanted = self._schema.field(column.name).type
+        column_type = self._schema.field(column.name).type
         source = column.source
         if source in decoded:
             array = decoded[source]
@@ -123,7 +123,7 @@ class TypedShape(AbstractContextManager["TypedShape"]):
         if source == "headers" and self._read.headers_map:
             return _headers_as_map(rows.column("headers"), arrow_type(HEADERS_MAP_TYPE))
         array = rows.column(source)
-        return array if array.type == wanted else array.cast(wanted)
+        return array if array.type == column_type else array.cast(column_type)
 
 
 def _corrupt(rows: pa.RecordBatch, problems: Problems) -> pa.Array:

@@ -172,5 +172,5 @@ class Shape:
             return pa.repeat(scalars.string(self._tp.topic), rows.num_rows)
         if name == "partition":
             return pa.repeat(scalars.int32(self._tp.partition), rows.num_rows)
-        array, wanted = rows.column(name), self._schema.field(name).type
-        return array if array.type == wanted else array.cast(wanted)
+        array, column_type = rows.column(name), self._schema.field(name).type
+        return array if array.type == column_type else array.cast(column_type)

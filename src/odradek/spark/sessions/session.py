@@ -84,20 +84,20 @@ def session(
     _prepare_environment(master or given.get("spark.master") or os.environ.get("MASTER"))
     from pyspark.sql import SparkSession
 
-    wanted = dict(SETTINGS)
+    configs = dict(SETTINGS)
     if large_records:
-        wanted[_BATCH_BYTES] = "64MB"
-    wanted["spark.ui.enabled"] = str(ui).lower()
+        configs[_BATCH_BYTES] = "64MB"
+    configs["spark.ui.enabled"] = str(ui).lower()
     if hasattr(__import__("socket"), "AF_UNIX"):
-        wanted["spark.python.unix.domain.socket.enabled"] = "true"
+        configs["spark.python.unix.domain.socket.enabled"] = "true"
     submitted = _submitted()
-    wanted = {name: value for name, value in wanted.items() if name not in submitted} | given
+    configs = {name: value for name, value in configs.items() if name not in submitted} | given
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
-    elif "spark.master" not in (*wanted, *submitted) and "MASTER" not in os.environ:
+    elif "spark.master" not in (*configs, *submitted) and "MASTER" not in os.environ:
         builder = builder.master("local[*]")
-    for name, value in wanted.items():
+    for name, value in configs.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)

@@ -48,8 +48,8 @@ class Condition:
 
     def holds(self, value: Any) -> bool:
         """Return whether it holds for a value of the column."""
-        wanted = self.values if self.operator.endswith("in") else self.values[0]
-        return OPERATORS[self.operator](value, wanted)
+        operand = self.values if self.operator.endswith("in") else self.values[0]
+        return OPERATORS[self.operator](value, operand)
 
     @property
     def bounds(self) -> tuple[int | None, int | None]:

@@ -135,17 +135,17 @@ def _topic_by_topic(
     offsets: str,
 ) -> dict[TopicPartition, T]:
     """Return the answers about `partitions`; topics that brokers cannot tell it of are left out."""
-    wanted = list(partitions)
-    if not wanted:
+    tps = list(partitions)
+    if not tps:
         return {}
     try:
-        return ask(wanted)
+        return ask(tps)
     except KafkaError as problem:
-        topics = sorted({tp.topic for tp in wanted})
+        topics = sorted({tp.topic for tp in tps})
         if len(topics) > 1:
             answers: dict[TopicPartition, T] = {}
             for topic in topics:
-                answers |= _topic_by_topic(ask, [tp for tp in wanted if tp.topic == topic], offsets)
+                answers |= _topic_by_topic(ask, [tp for tp in tps if tp.topic == topic], offsets)
             return answers
         if not problem.retriable:
             logger.info("%s are not known of %s: %s", offsets, topics[0], problem)

@@ -82,9 +82,10 @@ def check_schema(schema: StructType, topic: str | None) -> tuple[str, ...]:
     for name in columns:
         given = schema[name].dataType
         if not any(_same_type(given, accepted) for accepted in _ACCEPTED[name]):
-            wanted = " or ".join(accepted.simpleString() for accepted in _ACCEPTED[name])
+            accepted_types = " or ".join(accepted.simpleString() for accepted in _ACCEPTED[name])
             raise ValueError(
-                f"{name} attribute unsupported type {given.simpleString()}. {name} must be a(n) {wanted}"
+                f"{name} attribute unsupported type {given.simpleString()}. {name} must be a(n) "
+                f"{accepted_types}"
             )
     return tuple(columns)
 

@@ -34,23 +34,23 @@ class Copier:
     not one record sent twice.
     """
 
-    def __init__(self, site: Site, who: str, life: int = 0) -> None:
+    def __init__(self, site: Site, transactional_id: str, life: int = 0) -> None:
         self._site = site
         self._notes = site.notes
-        self._who = who
+        self._transactional_id = transactional_id
         self._life = life
-        self._rng = site.rng(f"{who}/{life}")
+        self._rng = site.rng(f"{transactional_id}/{life}")
         self._made = 0
 
     async def run(self) -> None:
         """Live until the round has ended, and leave nothing open."""
         while not self._site.ended.is_set():
-            await self._live(f"{self._who}.{self._life}")
+            await self._live(f"{self._transactional_id}.{self._life}")
             self._life += 1
-        await self._site.sweep(self._who)
+        await self._site.sweep(self._transactional_id)
 
     async def _live(self, me: str) -> None:
-        producer = self._site.producer(self._who)
+        producer = self._site.producer(self._transactional_id)
         consumer = self._site.consumer(GROUP, max_poll_records=self._rng.choice((10, 40, 100)))
         try:
             await again(producer.init_transactions)

@@ -35,16 +35,16 @@ async def poll(site: Site, consumer: AsyncConsumer, me: str) -> tuple[Record, ..
 class _Reader:
     """A reader that lives again whenever it has died, each time under a name of its own."""
 
-    def __init__(self, site: Site, who: str) -> None:
+    def __init__(self, site: Site, name: str) -> None:
         self._site = site
-        self._who = who
-        self._rng = site.rng(who)
+        self._name = name
+        self._rng = site.rng(name)
 
     async def run(self) -> None:
         """Live until the round has ended."""
         life = 0
         while not self._site.ended.is_set():
-            await self._live(f"{self._who}.{life}")
+            await self._live(f"{self._name}.{life}")
             life += 1
 
     async def _live(self, me: str) -> None:
@@ -78,8 +78,8 @@ class Member(_Reader):
 class Assigned(_Reader):
     """Reads all partitions, dies, and begins again somewhat before where it was."""
 
-    def __init__(self, site: Site, who: str) -> None:
-        super().__init__(site, who)
+    def __init__(self, site: Site, name: str) -> None:
+        super().__init__(site, name)
         self._seen: dict[str, int] = {}
 
     async def _live(self, me: str) -> None:

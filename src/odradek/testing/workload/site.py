@@ -48,9 +48,9 @@ class Site:
         self.finishing = asyncio.Event()
         self.ended = asyncio.Event()
 
-    def rng(self, who: str) -> random.Random:
+    def rng(self, name: str) -> random.Random:
         """A client's own dice."""
-        return random.Random(f"{self.plan.seed} {who}")
+        return random.Random(f"{self.plan.seed} {name}")
 
     def producer(self, transactional_id: str, timeout_ms: int | None = 60_000) -> AsyncProducer:
         """A transactional producer; without a timeout, one whose transactions may be prepared."""

@@ -38,34 +38,34 @@ class Writer:
 
     Args:
         site: the round.
-        who: the transactional id; each life is a process of the history with a name of its own.
+        transactional_id: its own; each life is a process of the history with a name of its own.
         number: of the writer; the first one's transactions time out, the second one's are prepared.
         life: of which life to begin with.
     """
 
-    def __init__(self, site: Site, who: str, number: int, life: int = 0) -> None:
+    def __init__(self, site: Site, transactional_id: str, number: int, life: int = 0) -> None:
         self._site = site
         self._notes = site.notes
-        self._who = who
+        self._transactional_id = transactional_id
         self._life = life
         self._times_out = number == 0
         self._two_phase = number == 1 and site.plan.two_phase
-        self._rng = site.rng(f"{who}/{life}")
+        self._rng = site.rng(f"{transactional_id}/{life}")
         self._zombies: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Live until the round finishes, and leave nothing open."""
         while not self._site.finishing.is_set():
-            await self._live(f"{self._who}.{self._life}")
+            await self._live(f"{self._transactional_id}.{self._life}")
             self._life += 1
         # An error in one of them is ours.
         await asyncio.gather(*self._zombies)
-        await self._site.sweep(self._who)
+        await self._site.sweep(self._transactional_id)
 
     def _producer(self) -> AsyncProducer:
         if self._two_phase:
-            return self._site.producer(self._who, None)
-        return self._site.producer(self._who, _SHORT_MS if self._times_out else _LONG_MS)
+            return self._site.producer(self._transactional_id, None)
+        return self._site.producer(self._transactional_id, _SHORT_MS if self._times_out else _LONG_MS)
 
     async def _live(self, me: str) -> None:
         producer = self._producer()
