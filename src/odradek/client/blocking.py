@@ -646,7 +646,7 @@ class Retrying:
     """Waits between tries of one step and gives up when `default_api_timeout_ms` passed without progress.
 
     Args:
-        what: the step, for the message.
+        action: the step, for the message.
         hopeless: tells whether a problem that may be retried is final all the same, at that time (ms).
         check_usable: raises if the client was closed meanwhile.
     """

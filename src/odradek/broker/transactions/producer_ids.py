@@ -2,7 +2,7 @@
 
 A block is written to `/latest_producer_id_block` before any of its ids is given out; what is left of it when
 the broker stops is never used. So no id is ever given twice. That holds where the store was restored from an
-older backup, too: a block begins above the largest id in this broker's logs (`known`).
+older backup, too: a block begins above the largest id in this broker's logs (`known_ids`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ProducerIds:
     """Gives out producer ids, each once for all time. Used in the event loop.
 
     Attributes:
-        known: see `__init__`; there may come more.
+        known_ids: see `__init__`; there may come more.
     """
 
     def __init__(self, allocator: Allocator, *known_ids: Callable[[], int]) -> None:

@@ -17,7 +17,7 @@ class Interceptors:
     """Those of one client, in their order. Each has some of the methods.
 
     Args:
-        given: objects, or classes of which one is made.
+        interceptors: objects, or classes of which one is made.
     """
 
     def __init__(self, interceptors: Iterable[Any]) -> None:

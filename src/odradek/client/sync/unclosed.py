@@ -36,7 +36,7 @@ class Unclosed:
 
     Args:
         client: is watched; nothing here may refer to it.
-        what: for messages: "producer 'odradek'".
+        client_name: for messages: "producer 'odradek'".
         thread: the client's.
         finish: ends it in the thread's loop, having waited for what it has to send.
         sends_waiting: how many sends have no answer yet; None for a client that does not send.

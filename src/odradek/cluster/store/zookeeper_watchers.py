@@ -43,7 +43,7 @@ class Look(NamedTuple):
 class WatchedNode:
     """A node that is watched for good.
 
-    `seen` is the last look, None for "not there"; `known` is False until the first.
+    `seen` is the last look, None for "not there"; `is_known` is False until the first.
     """
 
     def __init__(self, path: str) -> None:

@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 class DamagedLog:
     """One partition: its folder, the reason, and what is known of it.
 
-    Attributes: `was_clean`: whether it was closed at its last stop; `known`: what that stop has written down;
-    `elsewhere`: the same partition in other data folders, of which nobody knows which folder counts.
+    Attributes: `was_clean`: whether it was closed at its last stop; `known_sizes`: what that stop has written
+    down; `elsewhere`: the same partition in other data folders, of which nobody knows which folder counts.
     """
 
     topic: str
