@@ -273,7 +273,10 @@ def command(as_json: bool) -> None:
         findings += check()
     for finding in findings:
         if as_json:
-            click.echo(json.dumps(finding._asdict()))
+            subject, well, state, remedy = finding
+            # As scripts have read it ever since.
+            line = {"subject": subject, "well": well, "what": state, "remedy": remedy}
+            click.echo(json.dumps(line))
             continue
         mark = click.style("-- ", fg="yellow")
         if finding.well:
