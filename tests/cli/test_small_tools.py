@@ -22,6 +22,7 @@ from odradek.cli import doctor, producer_perf_test
 from odradek.cli.broker_api_versions import version_line
 from odradek.cli.consumer_perf_test import HEADER, stamp
 from odradek.cli.producer_perf_test import MOST_LATENCIES, Latencies, Run
+from odradek.util.extras import EXTRAS, install, requirements
 from odradek.wire.api import ApiKey
 
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
@@ -410,15 +411,17 @@ def test_doctor_on_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {one.subject: one for one in doctor.packages()}
     assert [name for name, one in found.items() if not one.well] == ["cramjam"]
     assert found["cramjam"].state == "2.8.9 is too old: 2.9 or newer is needed"
-    install = "'/the venv/bin/python' -m pip install "
-    assert found["cramjam"].remedy == f"{install}'cramjam>=2.9'"
+    pip = "'/the venv/bin/python' -m pip install "
+    assert found["cramjam"].remedy == f"{pip}'cramjam>=2.9'"
     assert found["pyarrow"].state.startswith("absent, and optional")
-    assert found["pyarrow"].remedy == f"{install}'pyarrow>=18'"
-    assert found["pyspark"].remedy.startswith(f"{install}'pyspark[")
+    assert found["pyarrow"].remedy == f"{pip}'pyarrow>=18'"
+    assert found["pyspark"].remedy.startswith(f"{pip}'pyspark[")
     assert "odradek" not in found["pyspark"].remedy  # it is in no registry
+    assert found["cryptography"].remedy == f"{pip}'cryptography>=43'"
+    assert found["kazoo"].remedy == f"{pip}'kazoo>=2.10' 'pure-sasl>=0.6.2'"
     del there["fastcrc"]
     (absent,) = [one for one in doctor.packages() if one.subject == "fastcrc"]
-    assert (absent.well, absent.remedy) == (False, f"{install}'fastcrc>=0.3'")
+    assert (absent.well, absent.remedy) == (False, f"{pip}'fastcrc>=0.3'")
     assert "does not start" in absent.state
 
 
@@ -426,8 +429,10 @@ def test_doctor_recommends_only_what_is_imported() -> None:
     sources = "".join(
         path.read_text(encoding="utf-8") for path in Path(doctor.__file__).parents[1].rglob("*.py")
     )
-    for name in (*doctor.NEEDED, *doctor.OPTIONAL):
-        assert re.search(rf"^\s*(import|from) {name}\b", sources, re.MULTILINE), name
+    modules = {"protobuf": "google.protobuf", "pyjwt": "jwt"}
+    for name in (*doctor.NEEDED, *(extra.package for extra in EXTRAS.values())):
+        module = modules.get(name, name.replace("-", "_"))
+        assert re.search(rf"^\s*(import|from) {module}\b", sources, re.MULTILINE), name
 
 
 @pytest.mark.parametrize(
@@ -456,7 +461,8 @@ def test_doctor_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("importlib.metadata.distribution", absent)
     monkeypatch.setattr("importlib.metadata.requires", absent)
     assert doctor.source() == ["-e", str(Path(doctor.__file__).parents[3])]
-    assert doctor.requirements(None) == doctor.requirements("spark") == []
+    assert requirements(None) == requirements("spark") == []
+    assert install("tls").endswith(" -m pip install cryptography")
 
 
 BASE = ("odradek", "uvloop", "fastcrc", "cramjam", "lz4", "zlib_ng", "zstandard", "mypy_extensions", "click")

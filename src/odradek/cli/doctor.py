@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -25,6 +24,7 @@ import click
 import odradek
 from odradek import __version__
 from odradek.util import stale
+from odradek.util.extras import EXTRAS, pip, requirements
 
 
 class Finding(NamedTuple):
@@ -51,12 +51,6 @@ NEEDED = {
     "zstandard": "no batches compressed with zstd",
     "mypy_extensions": "the broker does not start",
 }
-#: Package → what there is with it; and the extra that brings it with what belongs to it.
-OPTIONAL = {
-    "pyarrow": ("poll_arrow, send_arrow, Spark", "arrow"),
-    "pyspark": ("the Spark pipeline", "spark"),
-    "fastavro": ("Avro written from typed columns", "avro"),
-}
 #: Part of the kernel → what it does, and what its twin in Python costs, by benchmarks/compiled_parts.py.
 PARTS = {
     "records._kernel": ("records", "decoding to Arrow takes 40 times as long"),
@@ -81,7 +75,7 @@ def packages() -> Iterable[Finding]:
     for name, cost in NEEDED.items():
         if name != "uvloop" or (os.name != "nt" and platform.python_implementation() == "CPython"):
             yield _package(name, f"absent: {cost}", None)
-    for name, (gain, extra) in OPTIONAL.items():
+    for extra, (name, gain) in EXTRAS.items():
         yield _package(name, f"absent, and optional: {gain}", extra)
 
 
@@ -112,23 +106,6 @@ def _package(name: str, absent: str, extra: str | None) -> Finding:
 _LEAST = re.compile(r">=\s*([\d.]+)")
 
 
-def requirements(extra: str | None) -> list[str]:
-    """Return what odradek requires, always or for an extra, as pip takes it; nothing where it is not
-    installed.
-    """
-    try:
-        requirement_texts = importlib.metadata.requires("odradek") or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-    wanted = []
-    for text in requirement_texts:
-        requirement, _, marker = (part.strip() for part in text.partition(";"))
-        of_extra = re.search(r"""extra\s*==\s*["']([\w-]+)["']""", marker)
-        if (of_extra[1] if of_extra else None) == extra:
-            wanted.append(requirement)
-    return wanted
-
-
 def _name_of(requirement: str) -> str:
     match = re.match(r"[\w.-]+", requirement)
     return match[0] if match else ""
@@ -136,11 +113,6 @@ def _name_of(requirement: str) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
-
-
-def pip(*words: str) -> str:
-    """A command line of the pip that belongs to this Python."""
-    return shlex.join([sys.executable or "python", "-m", "pip", *words])
 
 
 def source() -> list[str]:

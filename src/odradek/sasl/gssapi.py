@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odradek.sasl.mechanisms import GSSAPI, ClientMechanism, SaslError, ServerMechanism
+from odradek.util.extras import install
 
 NO_LAYER = 1
 """The bit for bytes as they are; two others stand for integrity and secrecy."""
@@ -35,7 +36,7 @@ def import_gssapi() -> Any:
     try:
         import gssapi
     except (ImportError, OSError) as error:
-        raise SaslError("GSSAPI needs python-gssapi and Kerberos: pip install 'odradek[kerberos]'") from error
+        raise SaslError(f"GSSAPI needs python-gssapi and Kerberos: {install('kerberos')}") from error
     return gssapi
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.sasl.mechanisms import SaslError
+from odradek.util.extras import install
 
 
 def import_pyjwt() -> Any:
@@ -17,5 +18,5 @@ def import_pyjwt() -> Any:
         import jwt
         import jwt.algorithms  # noqa: F401 - an attribute of what is returned
     except ImportError as error:
-        raise SaslError("OAUTHBEARER needs PyJWT: pip install 'odradek[oauth]'") from error
+        raise SaslError(f"OAUTHBEARER needs PyJWT: {install('oauth')}") from error
     return jwt

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from odradek.security.ssl_configs import TlsConfigError
+from odradek.util.extras import install
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _JCEKS_MAGIC = b"\xce\xce\xce\xce"
@@ -224,7 +225,7 @@ def _load_pkcs12(config: str, location: str, data: bytes, password: str | None) 
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
         raise TlsConfigError(
-            f"{config}.type", "PKCS12 needs the package cryptography (pip install 'odradek[tls]'), or use PEM"
+            f"{config}.type", f"PKCS12 needs the package cryptography ({install('tls')}), or use PEM"
         ) from error
     try:
         return pkcs12.load_pkcs12(data, password.encode() if password is not None else None)

@@ -416,7 +416,7 @@ def test_without_kazoo_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "kazoo", None)
     monkeypatch.delitem(sys.modules, "odradek.cluster.store.zookeeper_connection", raising=False)
     monkeypatch.delattr(odradek.cluster.store, "zookeeper_connection", raising=False)
-    with pytest.raises(StoreError, match=r"pip install 'odradek\[zookeeper\]'"):
+    with pytest.raises(StoreError, match=r"-m pip install 'kazoo>=\S+ 'pure-sasl>="):
         ZooKeeperStore("127.0.0.1:2181")
 
 

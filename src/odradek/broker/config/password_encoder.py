@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from odradek.cluster.configs.config_def import ConfigError
+from odradek.util.extras import install
 
 MAX_ITERATIONS = 10_000_000
 """What stands in the store does not make the broker work for hours."""
@@ -171,6 +172,6 @@ def _ciphers() -> _Ciphers:
         from cryptography.hazmat.primitives.ciphers import aead
     except ImportError as error:
         raise ConfigError(
-            "passwords in dynamic configs need the package cryptography: pip install 'odradek[tls]'"
+            f"passwords in dynamic configs need the package cryptography: {install('tls')}"
         ) from error
     return _Ciphers(aead, ciphers, padding)

@@ -15,6 +15,7 @@ from odradek.security.key_stores import Stamps, stamps_of
 from odradek.security.principal_mapping import MappingRuleError, SslPrincipalMapper
 from odradek.security.ssl_configs import TlsConfigError
 from odradek.security.ssl_contexts import server_context
+from odradek.util.extras import install
 from odradek.util.repeats import Repeats
 
 logger = logging.getLogger(__name__)
@@ -107,8 +108,7 @@ def _make(listener_name: str, settings: ListenerSsl) -> tuple[ssl.SSLContext, Ss
             import cryptography.x509  # noqa: F401
         except ImportError as error:
             raise ConfigError(
-                f"listener {listener_name}: ssl.client.auth needs the package cryptography "
-                "(pip install 'odradek[tls]')"
+                f"listener {listener_name}: ssl.client.auth needs the package cryptography ({install('tls')})"
             ) from error
     try:
         return server_context(settings.configs), SslPrincipalMapper(settings.mapping_rules)

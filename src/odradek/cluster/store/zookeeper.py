@@ -52,6 +52,7 @@ from odradek.cluster.store.store import (
 )
 from odradek.cluster.store.zookeeper_access import Auth, ConnectString, SaslAuth, acl_of
 from odradek.cluster.store.zookeeper_watchers import Look, ZooKeeperWatchers
+from odradek.util.extras import install
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +62,6 @@ them. Kafka: `zookeeper.max.in.flight.requests`."""
 
 TOGETHER = 100
 """How many nodes one request of `get_many` reads, so that others' requests come between."""
-
-REMEDY = "pip install 'odradek[zookeeper]'"
 
 
 class ZooKeeperStore:
@@ -545,8 +544,9 @@ def _with_kazoo(connect: str, auth: Auth | None) -> ModuleType:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise  # it is installed, and something else is wrong
         raise StoreError(
-            connect, f"zookeeper.connect={connect}: the package kazoo is not installed: {REMEDY}"
+            connect,
+            f"zookeeper.connect={connect}: the package kazoo is not installed: {install('zookeeper')}",
         ) from error
     if isinstance(auth, SaslAuth) and importlib.util.find_spec("puresasl") is None:
-        raise StoreError(connect, f"SASL to ZooKeeper needs the package pure-sasl: {REMEDY}")
+        raise StoreError(connect, f"SASL to ZooKeeper needs the package pure-sasl: {install('zookeeper')}")
     return zookeeper_connection

@@ -22,6 +22,7 @@ from odradek.spark.formats.errors import SchemaError, UnwritableRowError
 from odradek.spark.formats.layouts import subject_of
 from odradek.spark.formats.options import SideOptions
 from odradek.spark.formats.registry import RegistryClient, frame_of
+from odradek.util.extras import install
 
 Convert = Callable[[Any], Any]
 _NAMES: dict[type, Any] = {
@@ -88,7 +89,7 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> A
     try:
         import fastavro  # noqa: F401
     except ImportError:
-        raise SchemaError("Avro is written with the package fastavro: pip install 'odradek[avro]'") from None
+        raise SchemaError(f"Avro is written with the package fastavro: {install('avro')}") from None
     if options.registry is None:
         text = options.schema or json.dumps(avro_of(data_type))
         _check(data_type, parse_schema(text), options.side)

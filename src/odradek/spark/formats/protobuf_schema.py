@@ -18,6 +18,7 @@ from pyspark.sql import types as spark
 from odradek.spark.formats.bounds import ColumnCount
 from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.protobuf_text import compile_text
+from odradek.util.extras import install
 
 STAMP = "google.protobuf.Timestamp"
 SPAN = "google.protobuf.Duration"
@@ -57,8 +58,7 @@ def require_protobuf() -> None:
         import google.protobuf.descriptor_pool  # noqa: F401
     except ImportError:
         raise SchemaError(
-            "value.format and key.format 'protobuf' need the package protobuf: "
-            "pip install 'odradek[protobuf]'"
+            f"value.format and key.format 'protobuf' need the package protobuf: {install('protobuf')}"
         ) from None
 
 

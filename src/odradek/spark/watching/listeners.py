@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from odradek.spark.watching.progress import line_of, sight_of
+from odradek.util.extras import install
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -74,7 +75,10 @@ class PrometheusListener(StreamingQueryListener):
     """
 
     def __init__(self, registry: "CollectorRegistry | None" = None) -> None:
-        from prometheus_client import REGISTRY, Counter, Gauge
+        try:
+            from prometheus_client import REGISTRY, Counter, Gauge
+        except ImportError as error:
+            raise ImportError(f"PrometheusListener needs prometheus-client: {install('metrics')}") from error
 
         where = REGISTRY if registry is None else registry
 
