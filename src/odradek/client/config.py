@@ -13,7 +13,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from odradek.client.errors import ConfigError, IllegalArgumentError
-from odradek.client.security import SecurityConfig, is_security_config, security_config
+from odradek.client.security import (
+    PROTOCOLS,
+    SASL_CONFIGS,
+    SecurityConfig,
+    is_security_config,
+    security_config,
+)
+from odradek.security.ssl_configs import SSL_CONFIGS
 from odradek.util.java_text import java_trim
 
 C = TypeVar("C", bound="CommonConfig")
@@ -336,11 +343,18 @@ def parse_servers(value: Any, key: str = "bootstrap.servers") -> tuple[tuple[str
             host, port = server
             servers.append((str(host), int(port)))
             continue
-        # A listener's name in front, as it stands in `advertised.listeners`, is a common slip.
-        host, colon, port_text = server.removeprefix("PLAINTEXT://").removeprefix("SSL://").rpartition(":")
+        scheme, slashes, rest = server.rpartition("://")
+        # A protocol in front, as it stands in `advertised.listeners`, is a common slip.
+        if slashes and scheme not in PROTOCOLS:
+            address = rest.partition("/")[0]
+            told = f"{key}: {server!r} is a URL, and a broker is given as host:port, {address!r}"
+            if scheme.lower() == "https":
+                told += "; security.protocol=SSL has it speak TLS"
+            raise ConfigError(told)
+        host, colon, port_text = rest.rpartition(":")
         # An IPv6 address without brackets has colons, and no port.
         if not colon or (host.count(":") and not host.endswith("]")):
-            host, port_text = server, "9092"
+            host, port_text = rest, "9092"
         try:
             port = int(port_text)
         except ValueError:
@@ -455,24 +469,44 @@ def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
 _ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in fields(cls)} - _NO_KEYS
 
 
+def is_config(name: str) -> bool:
+    """Return whether some client takes a config under this name, Kafka's or Python's."""
+    ours = python_name(name)
+    kafkas = ours.replace("_", ".")
+    return ours in _ALL_KNOWN or kafkas in _WITHOUT_EFFECT or is_security_config(kafkas)
+
+
 def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
+    if is_config(name):
+        return  # another client's key, or one without a meaning here
+    hint = _hint(given_name, name, config_class)
     # A client that ignored one of these might speak in plain where it was told not to.
     if name.startswith(_SECURITY_PREFIXES):
-        if name.startswith("sasl_"):
-            raise ConfigError(f"{given_name}: no such config of SASL is known")
-        raise ConfigError(f"{given_name}: no such config of TLS is known")
-    if name in _ALL_KNOWN or name.replace("_", ".") in _WITHOUT_EFFECT:
-        return  # another client's key, or one without a meaning here
-    from difflib import get_close_matches
-
-    names = [f.name for f in fields(config_class) if f.name not in _NO_KEYS]
-    close = get_close_matches(name, names, n=1)
-    hint = ""
-    if close:
-        meant = kafka_name(close[0]) if "." in given_name else close[0]
-        hint = f"; did you mean {meant!r}?"
+        what = "SASL" if name.startswith("sasl_") else "TLS"
+        raise ConfigError(f"{given_name}: no such config of {what} is known{hint}")
     warnings.warn(
         f"unknown config {given_name!r} for {config_class.__name__}: ignored{hint}",
         UnknownConfigWarning,
         stacklevel=4,
     )
+
+
+def _hint(given_name: str, name: str, config_class: type) -> str:
+    from difflib import get_close_matches
+
+    from odradek.client.names_elsewhere import ELSEWHERE
+
+    here = ELSEWHERE.get(name)
+    if here is not None and not here.config:
+        return f"; {here.remark}"
+    if here is not None:
+        meant, remark = python_name(here.config), here.remark
+    else:
+        names = [f.name for f in fields(config_class) if f.name not in _NO_KEYS]
+        if name.startswith(_SECURITY_PREFIXES):
+            names = sorted(map(python_name, SSL_CONFIGS | SASL_CONFIGS))
+        meant, remark = next(iter(get_close_matches(name, names, n=1)), ""), ""
+    if "." in given_name:
+        meant = kafka_name(meant)
+    told = f"; did you mean {meant!r}?" if meant else ""
+    return f"{told} ({remark})" if remark else told
