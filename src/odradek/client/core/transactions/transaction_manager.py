@@ -95,6 +95,8 @@ class TransactionManager(TransactionStateMachine):
         call, again = self._cached("init_transactions")
         if not again:
             self._check()
+            if self.state in (TxnState.READY, TxnState.IN_TRANSACTION, TxnState.PREPARED):
+                raise IllegalStateError(f"init_transactions is called once, and {self._where} already")
             self._move(TxnState.INITIALIZING)
             self._queue.add(
                 TxnRequest(ApiKey.INIT_PRODUCER_ID, Priority.INIT, call, keep_prepared=keep_prepared)
@@ -128,6 +130,13 @@ class TransactionManager(TransactionStateMachine):
         """
         self._nothing_pending("begin_transaction")
         self._check()
+        if self.state in (TxnState.IN_TRANSACTION, TxnState.PREPARED):
+            raise IllegalStateError(
+                f"a transaction is open already, {self._where}: end it with commit_transaction or "
+                "abort_transaction before the next begins"
+            )
+        if self.state is TxnState.UNINITIALIZED:
+            raise IllegalStateError(f"{self._where}: init_transactions is to be called first, once")
         self._move(TxnState.IN_TRANSACTION)
         if v2 is not None:
             self.v2 = v2
@@ -235,6 +244,8 @@ class TransactionManager(TransactionStateMachine):
             return call
         if commit or self.state is not TxnState.ABORTABLE_ERROR:
             self._check()
+        if self.state in (TxnState.UNINITIALIZED, TxnState.READY):
+            raise IllegalStateError(f"no transaction is open, {self._where}: begin_transaction begins one")
         call.commits = commit
         cause = self.last_error
         self._move(TxnState.COMMITTING if commit else TxnState.ABORTING)
