@@ -482,8 +482,8 @@ def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
     hint = _hint(given_name, name, config_class)
     # A client that ignored one of these might speak in plain where it was told not to.
     if name.startswith(_SECURITY_PREFIXES):
-        what = "SASL" if name.startswith("sasl_") else "TLS"
-        raise ConfigError(f"{given_name}: no such config of {what} is known{hint}")
+        family = "SASL" if name.startswith("sasl_") else "TLS"
+        raise ConfigError(f"{given_name}: no such config of {family} is known{hint}")
     warnings.warn(
         f"unknown config {given_name!r} for {config_class.__name__}: ignored{hint}",
         UnknownConfigWarning,

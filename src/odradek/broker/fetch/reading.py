@@ -474,4 +474,4 @@ class FetchReading:
 
     def _is_of_others(self, partition: FetchedPartition) -> bool:
         name = partition.topic
-        return name is not None and self._broker.image.partition(name, partition.wanted.partition) is not None
+        return name is not None and self._broker.image.partition(name, partition.fetch_partition.partition) is not None
