@@ -345,11 +345,14 @@ def test_no_automatic_commit_begins_beside_one_that_the_application_waits_for() 
             await consumer.seek(TP, 9)
             commit = asyncio.create_task(consumer.commit({TP: 5}))
             await until_async(lambda: asked, "the first try")
-            while not commit.done():
+
+            async def polled(look: Callable[[], bool]) -> bool:
                 await consumer.poll(1)
+                return look()
+
+            await until_async(lambda: polled(commit.done), "the commit")
             await commit
-            while 9 not in asked:
-                await consumer.poll(1)
+            await until_async(lambda: polled(lambda: 9 in asked), "the automatic commit")
 
     with _broker(asked) as broker:
         asyncio.run(within(scenario(broker.at), "the commits"))

@@ -473,5 +473,5 @@ class FetchReading:
             table.all.total_fetch_requests += count
 
     def _is_of_others(self, partition: FetchedPartition) -> bool:
-        name = partition.topic
-        return name is not None and self._broker.image.partition(name, partition.fetch_partition.partition) is not None
+        name, index = partition.topic, partition.fetch_partition.partition
+        return name is not None and self._broker.image.partition(name, index) is not None
