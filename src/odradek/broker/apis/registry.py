@@ -11,15 +11,22 @@ import importlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.requests.answer import Buffers
     from odradek.broker.requests.handler_types import ErrorResponse, HandlerFunction
     from odradek.wire.api import ApiKey
 
 
 logger = logging.getLogger(__name__)
+
+Rewrite: TypeAlias = "Callable[[Any, Buffers], Buffers]"
+"""`(response, its bytes with the size prefix) -> what is sent instead`."""
+
+Encode: TypeAlias = "Callable[[Any, bytes, int], Buffers]"
+"""See `odradek.wire.codec.Codec.encode_parts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +39,14 @@ class Handler:
         function: the handler.
         error_response: makes the response for an exception that the handler did not foresee; without it a
             response with a top-level `error_code` gets that set, and any other API's connection is closed.
+        rewrite: changes a response's bytes before they leave, for tests (docs/test_kit.md); None for none.
     """
 
     api_key: ApiKey
     versions: range
     function: HandlerFunction
     error_response: ErrorResponse | None = None
+    rewrite: Rewrite | None = None
 
 
 _handlers: dict[int, Handler] = {}
@@ -176,6 +185,10 @@ class Handlers:
         self.loaded = dict(loaded or {})
         """By the key of their API: those that need no importing any more."""
         self.release = release
+        self.on_change: Callable[[], None] | None = None
+        """Called when a handler has been replaced: whoever keeps its function takes the new one."""
+        self._replaced: dict[int, Handler] = {}
+        """By the key of their API: the handlers in whose place `replace` has put others."""
         self._between_brokers = self
         if release is not None:
             self._between_brokers = Handlers(served, loaded)
@@ -241,6 +254,23 @@ class Handlers:
         self.loaded[api_key] = registered
         return registered
 
+    def replace(self, api_key: int, around: Callable[[Handler], Handler] | None) -> None:
+        """Put another handler in the place of an API's, for clients and for the other brokers.
+
+        Args:
+            api_key: the API; nothing happens where it is not served.
+            around: makes it of the one that was there at first; None puts that one back.
+        """
+        plain = self._replaced.pop(api_key, None) or self.get(api_key)
+        if plain is not None:
+            if around is not None:
+                self._replaced[api_key] = plain
+            self.loaded[api_key] = plain if around is None else around(plain)
+        if self._between_brokers is not self:
+            self._between_brokers.replace(api_key, around)
+        if self.on_change is not None:
+            self.on_change()
+
     def versions(self) -> list[tuple[int, range]]:
         """API keys and versions, in the order of the keys: what ApiVersions lists."""
         ranges = {key: handler.versions for key, handler in self.loaded.items()}
@@ -273,6 +303,15 @@ class Handlers:
         """Import what has not been yet."""
         for key in self._served:
             self.get(key)
+
+
+def rewritten(encode: Encode, rewrite: Rewrite) -> Encode:
+    """Return an encoder of responses whose bytes are changed before they leave."""
+
+    def encode_and_rewrite(response: Any, head: bytes, size_at: int) -> Buffers:
+        return rewrite(response, encode(response, head, size_at))
+
+    return encode_and_rewrite
 
 
 def _common(ours: range, theirs: range) -> range:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.event_loop.slices import Steps, is_in_steps
 from odradek.broker.kafka_versions.release import Release
+from odradek.broker.requests.changed_answers import changed
 from odradek.errors.codes import ErrorCode
-from odradek.util.futures import then
-from odradek.util.promise import Promise, promised
 from odradek.wire.api import ApiKey
 from odradek.wire.structs import Struct
 
@@ -119,19 +117,10 @@ _ADAPTERS: Mapping[int, Adapter] = {
 def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:
     """A handler whose answers are those of a release, see `adapt`."""
 
-    def aged_in_steps(context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
-        return aged_response(context, (yield from steps))
-
     def handle(context: RequestContext, request: Any) -> Handled[Any]:
-        response: Any = function(context, request)
-        if is_in_steps(response):
-            return aged_in_steps(context, response)
-        return aged_response(context, response)
-
-    def aged_response(context: RequestContext, response: Any) -> Any:
-        if isinstance(response, Promise):
-            return promised(then(response, lambda later: adapt(release, api_key, context, later)))
-        return adapt(release, api_key, context, response)
+        return changed(
+            function(context, request), lambda response: adapt(release, api_key, context, response)
+        )
 
     return handle
 

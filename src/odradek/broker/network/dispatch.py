@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mypy_extensions import mypyc_attr
 
 from odradek.broker.apis.error_responses import error_in_steps, shorten_messages
-from odradek.broker.apis.registry import Handler, Handlers
+from odradek.broker.apis.registry import Handler, Handlers, rewritten
 from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_apart
 from odradek.broker.kafka_versions import before_groups
 from odradek.broker.network.outbox import UNREAD
@@ -117,7 +117,8 @@ class _Route:
         self.decode_header = RequestHeader.codec(request_header_version(key, version)).decode_within
         self.decode = self.request_class.codec(version).decode_within
         self.response_class = response_class(key)
-        self.encode = self.response_class.codec(version).encode_parts
+        encode = self.response_class.codec(version).encode_parts
+        self.encode = encode if handler.rewrite is None else rewritten(encode, handler.rewrite)
         self.response_header_version = response_header_version(key, version)
         self.takes_more = key in _MORE_REQUEST_BYTES
         self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
@@ -163,6 +164,7 @@ class Dispatcher:
         self.slicer = slicer if slicer is not None else Slicer()
         self._clock = broker.clock
         self._handlers = handlers
+        handlers.on_change = self.renew
         self._request_metrics = broker.metrics.requests
         # By API key and version, as the first four bytes of a frame have them. Filled on first use, because a
         # start would pay for the modules of all handlers (docs/decisions/handlers-on-first-use.md).
@@ -226,6 +228,12 @@ class Dispatcher:
         return self._settle(exchange, handled, later)
 
     # ------------------------------------------------------------------ routes
+
+    def renew(self) -> None:
+        """Forget the routes, which hold the handlers' functions: a handler has been replaced."""
+        self._routes.clear()
+        self._routes_of_release.clear()
+        self._routes_between_brokers.clear()
 
     def _find_route(self, frame: Any, peer: Peer, later: Later) -> _Route | Answer | None:
         """Find the route of a frame whose API and version have none yet; where there is none, answer it."""
@@ -344,6 +352,9 @@ class Dispatcher:
             correlation_id = exchange.context.header.correlation_id
             try:
                 buffers = yield from encode_response_in_steps(key, version, correlation_id, response)
+                rewrite = exchange.route.handler.rewrite
+                if rewrite is not None:
+                    buffers = rewrite(response, buffers)
             except Exception:
                 buffers = None  # `_finish` says what is wrong, or shortens messages
         answer = self._finish(exchange, response, buffers, later)
