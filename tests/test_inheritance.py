@@ -50,6 +50,7 @@ HEIRS = {
     "replication.leadership.Leadership": "Following",
     "sasl.mechanisms.ClientMechanism": "GssapiClient OAuthBearerClient PlainClient ScramClient",
     "sasl.mechanisms.ServerMechanism": "GssapiServer OAuthBearerServer PlainServer ScramServer",
+    "testing.faults.sentences.FaultSentences": "Broker Cluster",
     "testing.in_block.InBlock": "Broker Cluster ProcessCluster",
 }
 """By base, who adds methods to its own in another module. Rather hand a part in than grow this."""
@@ -60,6 +61,7 @@ UPWARD = {
     "client.types.ConsumerRebalanceListener": "on_partitions_revoked",  # Kafka's default
     "cluster.store.local.LocalSession": "exists multi",  # the way to what a kind of store is kept in
     "testing.broker.Broker": "_make _stop start",
+    "testing.faults.sentences.FaultSentences": "set_fault",
     "testing.in_block.InBlock": "close start",
 }
 """By base, what it calls on `self` that heirs in other modules have."""

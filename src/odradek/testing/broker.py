@@ -6,18 +6,29 @@ import asyncio
 import shutil
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.broker.apis.registry import Handlers
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.keywords import check_keywords, properties_from_keywords
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.topic_manager import NewTopic
+from odradek.testing.faults.injector import FaultInjector
+from odradek.testing.faults.keeper import FaultKeeper
+from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from odradek.testing.faults.fault import Fault
+    from odradek.testing.faults.set_fault import SetFault
 
 T = TypeVar("T")
 
@@ -40,7 +51,7 @@ _SAID_OTHERWISE = {
 }
 
 
-class Broker(InBlock):
+class Broker(InBlock, FaultSentences):
     """A broker for tests.
 
         with Broker() as broker:
@@ -49,6 +60,9 @@ class Broker(InBlock):
     Configs are keywords: `num_partitions=3` is `num.partitions=3`; a name that is none is refused. With
     `kafka_version="2.2"` it is a Kafka 2.2, as far as a client can tell and our own handlers go. The data
     lives in a temporary folder that goes with the broker, unless `data` names one.
+
+    Faults are sentences: `broker.fail("Produce", NotLeaderOrFollowerError, times=2)`, see `FaultSentences`
+    and docs/testing.md.
 
     Attributes:
         data: the data folder.
@@ -95,6 +109,12 @@ class Broker(InBlock):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
+        self._keeper = FaultKeeper()
+        self._faults: list[SetFault] = []
+        """Those at this broker, a cluster's among them, in the order in which they were set."""
+        self._injector: FaultInjector | None = None
+        """Of the present life, or of the last one."""
+        self._handlers: Handlers | None = None
 
     # ------------------------------------------------------------------ life
 
@@ -123,7 +143,17 @@ class Broker(InBlock):
             raise failure
 
     def stop(self) -> None:
-        """Stop in good order, as on SIGTERM. The data stays until `close`."""
+        """Stop in good order, as on SIGTERM. The data stays until `close`; faults end.
+
+        Raises:
+            UnmetFaultError: no request has met a fault that was set.
+        """
+        problem = self._keeper.end()
+        self._end()
+        if problem is not None:
+            raise problem
+
+    def _end(self) -> None:
         thread, loop, broker = self._thread, self._loop, self.broker
         if thread is None or loop is None or broker is None:
             return
@@ -135,15 +165,29 @@ class Broker(InBlock):
         self.broker = None
 
     def restart(self) -> None:
-        """Stop in good order and start again with the same data on the same port."""
+        """Stop in good order and start again with the same data on the same port. Faults stay."""
         self._port = self.port
-        self.stop()
+        self._end()
         self.start()
 
     def close(self) -> None:
-        """Stop, and remove the data unless it was named."""
-        self.stop()
-        self._remove_data()
+        """Stop, and remove the data unless it was named.
+
+        Raises:
+            UnmetFaultError: see `stop`.
+        """
+        try:
+            self.stop()
+        finally:
+            self._remove_data()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and leave nothing behind. Where the block has failed, nobody is told of unmet faults."""
+        if kind is not None:
+            self._keeper.lift_all()
+        super().__exit__(kind, error, trace)
 
     def _remove_data(self) -> None:
         if self._temporary is not None:
@@ -175,6 +219,9 @@ class Broker(InBlock):
             "log.dirs": str(self.data),
         }
         broker = self._make(properties)
+        self._injector = FaultInjector(broker, broker.handlers)
+        for fault in self._faults:
+            self._injector.add(fault)
         await broker.start()
         try:
             if self.security is not None:
@@ -257,6 +304,52 @@ class Broker(InBlock):
             KafkaError: it exists, or its name or configs are not allowed.
         """
         self.call(lambda broker: create_topic(broker, name, partitions, configs or {}))
+
+    # ------------------------------------------------------------------ faults
+
+    def set_fault(self, fault: Fault, *, broker: int | None = None) -> SetFault:
+        """See `FaultSentences.set_fault`."""
+        if broker is not None:
+            raise TypeError(f"broker={broker}: it is for a cluster; this is one broker")
+        return self._keeper.set(fault, [self])
+
+    @property
+    def handlers(self) -> Handlers:
+        """Return what the broker answers, also while it does not run."""
+        if self.broker is not None:
+            return self.broker.handlers
+        if self._handlers is None:
+            self._handlers = Handlers.of_release(self._config.get("odradek_kafka_version"))
+        return self._handlers
+
+    @property
+    def listener_names(self) -> list[str]:
+        """Return the names of its listeners; none while it does not run."""
+        if self.broker is None:
+            return []
+        return self.call(lambda broker: [listener.name for listener in broker.listeners])
+
+    def add_fault(self, fault: SetFault) -> None:
+        """See `odradek.testing.faults.keeper.Faulty`; tests say `fail`, `delay` …"""
+        self._faults.append(fault)
+        injector = self._injector
+        if self.broker is not None and injector is not None:
+            self.call(lambda _: injector.add(fault))
+
+    def remove_fault(self, fault: SetFault) -> None:
+        """See `odradek.testing.faults.keeper.Faulty`."""
+        if fault in self._faults:
+            self._faults.remove(fault)
+        injector = self._injector
+        if self.broker is not None and injector is not None:
+            self.call(lambda _: injector.remove(fault))
+
+    def requests_by_api(self) -> Counter[str]:
+        """Return how many requests of each API have come in this life of the broker."""
+        injector = self._injector
+        if self.broker is None or injector is None:
+            return Counter()
+        return self.call(lambda _: injector.requests())
 
     def metrics(self) -> dict[Any, float]:
         """All metrics now, see `odradek.broker.metrics.metrics.Metrics.snapshot`."""

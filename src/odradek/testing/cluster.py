@@ -20,14 +20,20 @@ from odradek.cluster.paths import sanitize
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
+from odradek.testing.faults.keeper import FaultKeeper
+from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.faulty_transport import FaultyTransport
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security, configs_of_client
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.cluster.store.store import MetadataStore
     from odradek.sasl.scram_words import NewUser
+    from odradek.testing.faults.fault import Fault
+    from odradek.testing.faults.set_fault import SetFault
 
 _WAIT_S = 30.0
 _LOOK_S = 0.005
@@ -92,7 +98,7 @@ def wait_until(
         time.sleep(every_s)
 
 
-class Cluster(InBlock):
+class Cluster(InBlock, FaultSentences):
     """Some brokers of one cluster for tests.
 
         with Cluster(3) as cluster:
@@ -101,6 +107,7 @@ class Cluster(InBlock):
 
     Their ids are 0, 1, 2 …; each has a thread and an event loop of its own, and they talk to each other over
     real connections on 127.0.0.1. Configs are keywords, as those of `Broker`, and hold for all of them.
+    Faults are sentences as there; they are set on all brokers, or on one with `broker=1`.
     """
 
     def __init__(
@@ -145,6 +152,7 @@ class Cluster(InBlock):
         self.security = Security.of(security)
         self._keywords = {**config, "security": self.security}
         self.brokers = [_Member(self, number) for number in range(brokers)]
+        self._keeper = FaultKeeper()
 
     # ------------------------------------------------------------------ life
 
@@ -183,7 +191,15 @@ class Cluster(InBlock):
         )
 
     def close(self) -> None:
-        """Stop all brokers at once, and remove their data unless its folder was named."""
+        """Stop all brokers at once, and remove their data unless its folder was named.
+
+        Raises:
+            UnmetFaultError: no request has met a fault that was set.
+        """
+        for member in self.brokers:
+            # A loop that stands still would tell nothing.
+            member.resume()
+        problems = [keeper.end() for keeper in self._keepers()]
         # Who is cut off from the controller could not stop in good order. All stop at once, as the leads of
         # each would move to the next otherwise.
         self.heal()
@@ -197,6 +213,23 @@ class Cluster(InBlock):
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
+        for problem in problems:
+            if problem is not None:
+                raise problem
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and leave nothing behind. Where the block has failed, nobody is told of unmet faults."""
+        if kind is not None:
+            for member in self.brokers:
+                member.resume()
+            for keeper in self._keepers():
+                keeper.lift_all()
+        super().__exit__(kind, error, trace)
+
+    def _keepers(self) -> list[FaultKeeper]:
+        return [self._keeper, *(member._keeper for member in self.brokers)]
 
     # ------------------------------------------------------------------ what tests ask for
 
@@ -341,6 +374,12 @@ class Cluster(InBlock):
 
     # ------------------------------------------------------------------ faults
 
+    def set_fault(self, fault: Fault, *, broker: int | None = None) -> SetFault:
+        """See `FaultSentences.set_fault`."""
+        if broker is not None and not 0 <= broker < len(self.brokers):
+            raise ValueError(f"broker={broker}: there are 0 to {len(self.brokers) - 1}")
+        return self._keeper.set(fault, self.brokers if broker is None else [self.brokers[broker]])
+
     def kill(self, broker_id: int) -> None:
         """End a broker as `kill -9` does: nothing is flushed, nobody is told."""
         self.brokers[broker_id].kill()
@@ -482,14 +521,14 @@ class _Member(Broker):
     def end(self) -> None:
         # A loop that stands still would never hear of it.
         self.resume()
-        super().stop()
+        self._end()
         self.expire()
 
     def kill(self) -> None:
         self.resume()
         self._killed = True
         self.call(lambda broker: broker.abandon())
-        super().stop()
+        self._end()
         self._expire_later()
 
     async def _stop(self, broker: AppBroker) -> None:

@@ -287,6 +287,10 @@ class FetchSessionCache:
         """Return how many sessions there are (`NumIncrementalFetchSessions`)."""
         return len(self._sessions)
 
+    def find(self, session_id: int) -> FetchSession | None:
+        """Return a session as it is, without making use of it."""
+        return self._sessions.get(session_id)
+
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:

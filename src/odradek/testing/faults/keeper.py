@@ -1,0 +1,96 @@
+"""The faults that a test has set on a broker, or on the brokers of a cluster, and has not taken away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.testing.faults.checks import FaultRefusedError, versions_met
+from odradek.testing.faults.set_fault import SetFault, UnmetFaultError
+
+if TYPE_CHECKING:
+    from odradek.broker.apis.registry import Handlers
+    from odradek.testing.faults.fault import Fault
+
+
+class Faulty(Protocol):
+    """A broker that faults are set on: `odradek.testing.broker.Broker`."""
+
+    @property
+    def handlers(self) -> Handlers:
+        """Return what the broker answers, also while it does not run."""
+        ...
+
+    @property
+    def listener_names(self) -> list[str]:
+        """Return the names of its listeners; none while it does not run."""
+        ...
+
+    def add_fault(self, fault: SetFault) -> None:
+        """Begin with a fault, in all lives of the broker from this one on."""
+        ...
+
+    def remove_fault(self, fault: SetFault) -> None:
+        """End a fault; harmless where it has ended."""
+        ...
+
+    def requests_by_api(self) -> Counter[str]:
+        """Return how many requests of each API have come in this life of the broker."""
+        ...
+
+
+class FaultKeeper:
+    """Sets faults on one broker or several, and tells at the end which of them were not met."""
+
+    def __init__(self) -> None:
+        self._set: dict[SetFault, Sequence[Faulty]] = {}
+
+    def set(self, fault: Fault, brokers: Sequence[Faulty]) -> SetFault:
+        """Set a fault on brokers of one release, which count together how often it is met.
+
+        Raises:
+            FaultRefusedError: it can meet no request of theirs.
+        """
+        first = brokers[0]
+        listeners = first.listener_names
+        if fault.listener is not None and listeners and fault.listener not in listeners:
+            raise FaultRefusedError(
+                f"there is no listener {fault.listener!r}: there are {', '.join(listeners)}"
+            )
+        set_fault = SetFault(
+            fault,
+            versions_met(fault, first.handlers),
+            self.lift,
+            lambda: sum((broker.requests_by_api() for broker in brokers), Counter()),
+        )
+        self.keep(set_fault, brokers)
+        return set_fault
+
+    def keep(self, fault: SetFault, brokers: Sequence[Faulty]) -> None:
+        """Set a fault that is made already."""
+        self._set[fault] = brokers
+        for broker in brokers:
+            broker.add_fault(fault)
+
+    def lift(self, fault: SetFault) -> None:
+        """Take a fault away; harmless where it has been."""
+        for broker in self._set.pop(fault, ()):
+            broker.remove_fault(fault)
+
+    def lift_all(self) -> None:
+        """Take all faults away, met or not."""
+        for fault in list(self._set):
+            self.lift(fault)
+
+    def end(self) -> UnmetFaultError | None:
+        """Take all faults away; returns what to raise of the first that was not met."""
+        problem = None
+        for fault in list(self._set):
+            try:
+                if problem is None:
+                    fault.check()
+            except UnmetFaultError as error:
+                problem = error
+            self.lift(fault)
+        return problem

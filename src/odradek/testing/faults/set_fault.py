@@ -1,0 +1,89 @@
+"""A fault that a test has set, until it is lifted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.testing.faults.calls import Calls
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from odradek.testing.faults.fault import Fault
+
+
+class UnmetFaultError(AssertionError):
+    """No request has met a fault: the test did not test what it was for."""
+
+
+class SetFault:
+    """A fault that is set. In a `with` block it ends with the block, and must have been met.
+
+    Attributes:
+        fault: the rule.
+        versions: which versions of which APIs it may meet, by API key.
+        calls: the requests that were looked at.
+    """
+
+    def __init__(
+        self,
+        fault: Fault,
+        versions: dict[int, tuple[int, ...]],
+        lift: Callable[[SetFault], None],
+        requests: Callable[[], Counter[str]],
+    ) -> None:
+        """
+        Args:
+            fault, versions: see the attributes.
+            lift: takes the fault away.
+            requests: tells how many requests of each API have come so far.
+        """
+        self.fault = fault
+        self.versions = versions
+        self.calls = Calls(fault)
+        self._lift = lift
+        self._requests = requests
+        self._before = requests()
+
+    @property
+    def met(self) -> int:
+        """The number of requests that it has met."""
+        return self.calls.met
+
+    def misses(self, context: Any) -> str | None:  # noqa: ARG002
+        """Return why a request is not met although its names are, None where it is."""
+        return None
+
+    def lift(self) -> None:
+        """Take the fault away. What hangs goes on hanging until its connection ends."""
+        self._lift(self)
+
+    def check(self) -> None:
+        """Check that it was met.
+
+        Raises:
+            UnmetFaultError: it was not; the message has the requests that came nearest.
+        """
+        if self.met or self.fault.may_be_unmet:
+            return
+        lines = [f"no request met this fault: {self.fault}"]
+        lines += [f"  near: {line}" for line in self.calls.nearest]
+        came = self._requests() - self._before
+        shown = ", ".join(f"{api} {count}" for api, count in sorted(came.items()))
+        lines.append(f"  since it was set there came: {shown or 'no requests'}")
+        raise UnmetFaultError("\n".join(lines))
+
+    def __enter__(self) -> Self:
+        """Go on."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the fault away, and check that it was met; not where the block has failed anyhow."""
+        self.lift()
+        if kind is None:
+            self.check()
