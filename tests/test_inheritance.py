@@ -45,6 +45,7 @@ HEIRS = {
     "client.types.ConsumerRebalanceListener": "Listener _Listener",
     "cluster.store.local.LocalSession": "EmbeddedStore MemoryStore _Session",
     "log.partition.readable_log.ReadableLog": "SyncedLog",
+    "log.storage.real_files.RealFileSystem": "Disk",
     "log.segments.index_file.IndexFile": "OffsetIndex TimeIndex",
     "log.segments.segment_files.SegmentFiles": "Segment",
     "replication.leadership.Leadership": "Following",
@@ -60,7 +61,7 @@ UPWARD = {
     "cli.suggesting.SuggestingGroup": "list_commands",  # click's
     "client.types.ConsumerRebalanceListener": "on_partitions_revoked",  # Kafka's default
     "cluster.store.local.LocalSession": "exists multi",  # the way to what a kind of store is kept in
-    "testing.broker.Broker": "_make _stop start",
+    "testing.broker.Broker": "_make start",
     "testing.faults.sentences.FaultSentences": "set_fault",
     "testing.in_block.InBlock": "close start",
 }

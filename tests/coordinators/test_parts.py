@@ -71,6 +71,21 @@ def test_deadlines_that_are_put_off_cost_no_timer() -> None:
     assert len(deadlines) == 0 and timers.pending == 0
 
 
+def test_the_time_of_a_deadline_may_be_over_at_once() -> None:
+    clock = ManualClock()
+    timers = ManualTimers(clock)
+    deadlines = Deadlines(timers, clock)
+    fired: list[str] = []
+    deadlines.set("a", 100, lambda: fired.append("a"))
+    deadlines.set("b", 100, lambda: fired.append("b"))
+    deadlines.pass_now("a")
+    deadlines.pass_now("a")
+    deadlines.pass_now("unknown")
+    assert (fired, len(deadlines), timers.pending) == (["a"], 1, 1)
+    timers.advance(100)
+    assert fired == ["a", "b"]
+
+
 def test_deadlines_may_come_closer_and_be_cancelled() -> None:
     clock = ManualClock()
     timers = ManualTimers(clock)

@@ -70,6 +70,15 @@ class Deadlines:
         if deadline is not None and deadline.handle is not None:
             deadline.handle.cancel()
 
+    def pass_now(self, key: Hashable) -> None:
+        """Let the time of `key` be over now; nothing happens where no deadline is set for it."""
+        deadline = self._by_key.get(key)
+        if deadline is not None:
+            if deadline.handle is not None:
+                deadline.handle.cancel()
+            deadline.at_ms = self._clock.monotonic_ms()
+            self._fired(key, deadline)
+
     def cancel_all(self) -> None:
         """Forget all deadlines."""
         for key in tuple(self._by_key):

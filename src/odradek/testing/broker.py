@@ -17,6 +17,8 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.keywords import check_keywords, properties_from_keywords
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.topic_manager import NewTopic
+from odradek.testing.by_hand import abort_connections, expire_session, fence_producer
+from odradek.testing.disk import Disk
 from odradek.testing.faults.injector import FaultInjector
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
@@ -27,6 +29,8 @@ from odradek.util.futures import error_of
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from odradek.broker.requests.peer import Peer
+    from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.fault import Fault
     from odradek.testing.faults.set_fault import SetFault
 
@@ -115,6 +119,10 @@ class Broker(InBlock, FaultSentences):
         self._injector: FaultInjector | None = None
         """Of the present life, or of the last one."""
         self._handlers: Handlers | None = None
+        self._paused: threading.Event | None = None
+        """Set by `resume`; None while the loop runs."""
+        self._killed = False
+        self._disk = Disk()
 
     # ------------------------------------------------------------------ life
 
@@ -148,6 +156,8 @@ class Broker(InBlock, FaultSentences):
         Raises:
             UnmetFaultError: no request has met a fault that was set.
         """
+        # A loop that stands still would tell of nothing, and never hear of a stop.
+        self.resume()
         problem = self._keeper.end()
         self._end()
         if problem is not None:
@@ -165,10 +175,47 @@ class Broker(InBlock, FaultSentences):
         self.broker = None
 
     def restart(self) -> None:
-        """Stop in good order and start again with the same data on the same port. Faults stay."""
-        self._port = self.port
+        """Stop in good order, unless it is killed, and start again with the same data on the same port.
+
+        Faults stay.
+        """
+        self.resume()
+        if self.broker is not None:
+            self._port = self.port
         self._end()
         self.start()
+
+    def kill(self) -> None:
+        """End as `kill -9` does: nothing is flushed, nobody is told. `restart` starts it again."""
+        self.resume()
+        self._port = self.port
+        self._killed = True
+        try:
+            self.call(_abandon)
+            self._end()
+        finally:
+            self._killed = False
+
+    def pause(self) -> None:
+        """Stand still, as on SIGSTOP: connections are taken and stay silent. Nothing else can be asked."""
+        if self._paused is None:
+            assert self._loop is not None, "the broker does not run"
+            paused = self._paused = threading.Event()
+            # Waited for, so that nothing is done any more when `pause` has returned.
+            begun = threading.Event()
+
+            def stand_still() -> None:
+                begun.set()
+                paused.wait()
+
+            self._loop.call_soon_threadsafe(stand_still)
+            begun.wait(_START_TIMEOUT_S)
+
+    def resume(self) -> None:
+        """Go on after `pause`; harmless otherwise."""
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.set()
 
     def close(self) -> None:
         """Stop, and remove the data unless it was named.
@@ -186,6 +233,7 @@ class Broker(InBlock, FaultSentences):
     ) -> None:
         """Stop, and leave nothing behind. Where the block has failed, nobody is told of unmet faults."""
         if kind is not None:
+            self.resume()
             self._keeper.lift_all()
         super().__exit__(kind, error, trace)
 
@@ -234,10 +282,11 @@ class Broker(InBlock, FaultSentences):
             await self._stop(broker)
 
     def _make(self, properties: dict[str, str]) -> AppBroker:
-        return AppBroker(BrokerConfig(properties))
+        return AppBroker(BrokerConfig(properties), files=self._disk)
 
     async def _stop(self, broker: AppBroker) -> None:
-        await broker.stop()
+        if not self._killed:
+            await broker.stop()
 
     # ------------------------------------------------------------------ what tests ask for
 
@@ -313,6 +362,45 @@ class Broker(InBlock, FaultSentences):
             raise TypeError(f"broker={broker}: it is for a cluster; this is one broker")
         return self._keeper.set(fault, [self])
 
+    def cut_client(self, client_id: str) -> SetFault:
+        """See `FaultSentences.cut_client`."""
+        return self._keeper.cut(client_id, [self])
+
+    def fill_disk(self) -> None:
+        """Leave no room on the disk for logs and checkpoints, until `free_disk`. (The metadata store, which
+        is not the broker's to write in a cluster either, has room.)"""
+        self._disk.is_full = True
+
+    def free_disk(self) -> None:
+        """Make room on the disk again."""
+        self._disk.is_full = False
+
+    def expire_session(self, group: str, member: str | None = None) -> None:
+        """Let a group member's session run out now, as if it had been silent for so long.
+
+        Args:
+            group: whose member.
+            member: its member id, group instance id or client id; None for the only one.
+
+        Raises:
+            KafkaError: this broker does not coordinate the group, or does not yet.
+            ValueError: there is no such member, or more than one.
+        """
+        self.call(lambda broker: expire_session(broker.groups.coordinator, group, member))
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Take a transactional id away from its producer, whose open transaction is aborted.
+
+        It is done as another producer of that id does it when it begins (InitProducerId).
+
+        Raises:
+            KafkaError: it is refused.
+        """
+        fence_producer(self._administrator(), transactional_id)
+
+    def _administrator(self) -> dict[str, Any]:
+        return self.client_configs(None if self.security is None else self.security.administrator)
+
     @property
     def handlers(self) -> Handlers:
         """Return what the broker answers, also while it does not run."""
@@ -344,6 +432,12 @@ class Broker(InBlock, FaultSentences):
         if self.broker is not None and injector is not None:
             self.call(lambda _: injector.remove(fault))
 
+    def abort_connections(self, client_id: str, calls: Calls) -> list[Peer]:
+        """See `odradek.testing.faults.keeper.Faulty`; tests say `cut_client`."""
+        if self.broker is None:
+            return []
+        return self.call(lambda broker: abort_connections(broker.listeners, client_id, calls))
+
     def requests_by_api(self) -> Counter[str]:
         """Return how many requests of each API have come in this life of the broker."""
         injector = self._injector
@@ -354,6 +448,13 @@ class Broker(InBlock, FaultSentences):
     def metrics(self) -> dict[Any, float]:
         """All metrics now, see `odradek.broker.metrics.metrics.Metrics.snapshot`."""
         return self.call(lambda broker: broker.metrics.snapshot())
+
+
+def _abandon(broker: AppBroker) -> None:
+    broker.abandon()
+    if broker.channels is None:
+        # The end of its process would let go of it, and what was written to it is there by then.
+        broker.store.close()
 
 
 def create_topic(

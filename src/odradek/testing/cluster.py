@@ -19,12 +19,15 @@ from odradek.broker.sasl.new_users import add_scram_users
 from odradek.cluster.paths import sanitize
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
+from odradek.coordinators.partitioner import partition_for
 from odradek.testing.broker import Broker, create_topic
+from odradek.testing.by_hand import fence_producer, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.faulty_transport import FaultyTransport
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security, configs_of_client
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -380,6 +383,77 @@ class Cluster(InBlock, FaultSentences):
             raise ValueError(f"broker={broker}: there are 0 to {len(self.brokers) - 1}")
         return self._keeper.set(fault, self.brokers if broker is None else [self.brokers[broker]])
 
+    def cut_client(self, client_id: str) -> SetFault:
+        """See `FaultSentences.cut_client`."""
+        return self._keeper.cut(client_id, self.brokers)
+
+    def move_leader(self, topic: str, index: int, broker_id: int) -> None:
+        """Make a broker the leader of a partition, and return when it is.
+
+        It becomes the partition's preferred leader by a reassignment, and is elected.
+
+        Args:
+            topic, index: the partition.
+            broker_id: one of its replicas, in sync.
+
+        Raises:
+            KafkaError: it is refused.
+            ValueError: the broker has no replica of the partition.
+        """
+        replicas = list(self.partition(topic, index).replicas)
+        if broker_id not in replicas:
+            raise ValueError(f"broker {broker_id} has no replica of {topic}-{index}: {replicas} have")
+        if self.leader(topic, index) != broker_id:
+            replicas.remove(broker_id)
+            move_leader(self._administrator(), topic, index, [broker_id, *replicas])
+        self.wait_until(lambda: self.leader(topic, index) == broker_id)
+
+    def move_coordinator(
+        self, broker_id: int, *, group: str | None = None, transactional_id: str | None = None
+    ) -> None:
+        """Make a broker the coordinator of a group, or of a transactional id, as `move_leader` does.
+
+        Args:
+            broker_id: which.
+            group, transactional_id: one of them; somebody has asked for its coordinator before.
+
+        Raises:
+            KafkaError, ValueError: as `move_leader`.
+        """
+        self.move_leader(*self._coordinating(group, transactional_id), broker_id)
+
+    def coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> int:
+        """The id of the broker that coordinates a group, or a transactional id.
+
+        Args:
+            group, transactional_id: one of them; somebody has asked for its coordinator before.
+        """
+        return self.leader(*self._coordinating(group, transactional_id))
+
+    def _coordinating(self, group: str | None, transactional_id: str | None) -> tuple[str, int]:
+        """The partition whose leader coordinates."""
+        if (group is None) == (transactional_id is None):
+            raise ValueError("give a group or a transactional id")
+        topic = GROUP_METADATA_TOPIC if group is not None else TRANSACTION_STATE_TOPIC
+
+        def look() -> int | None:
+            image = self.image(self.controller).topic(topic)
+            return None if image is None else len(image.partitions)
+
+        partitions: int = self.wait_until(look)
+        return topic, partition_for(group or transactional_id or "", partitions)
+
+    def expire_session(self, group: str, member: str | None = None) -> None:
+        """Let a group member's session run out now; see `Broker.expire_session`."""
+        self.brokers[self.coordinator(group=group)].expire_session(group, member)
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Take a transactional id away from its producer; see `Broker.fence_producer`."""
+        fence_producer(self._administrator(), transactional_id)
+
+    def _administrator(self) -> dict[str, Any]:
+        return self.client_configs(None if self.security is None else self.security.administrator)
+
     def kill(self, broker_id: int) -> None:
         """End a broker as `kill -9` does: nothing is flushed, nobody is told."""
         self.brokers[broker_id].kill()
@@ -465,9 +539,6 @@ class _Member(Broker):
         self._cluster = cluster
         self._sessions: list[MemoryStore] = []
         """All that the broker has opened since they were ended last: it opens another after each expiry."""
-        self._paused: threading.Event | None = None
-        """Set by `resume`; None while the loop runs."""
-        self._killed = False
         self._cut_off = False
         """Whether the metadata store is out of reach: no session can be opened."""
         self._timers: list[threading.Timer] = []
@@ -499,7 +570,7 @@ class _Member(Broker):
         config = BrokerConfig(own)
         inner = between_brokers(asyncio.get_running_loop(), lambda: config)
         self._transport = FaultyTransport(inner, self._cluster, self.number)
-        return AppBroker(config, cluster=ClusterAccess(self._open_store, self._transport))
+        return AppBroker(config, files=self._disk, cluster=ClusterAccess(self._open_store, self._transport))
 
     def _open_store(self) -> MetadataStore:
         if self._cut_off:
@@ -509,7 +580,6 @@ class _Member(Broker):
         return session
 
     def start(self) -> None:
-        self._killed = False
         super().start()
         self._port = self.port
 
@@ -525,15 +595,8 @@ class _Member(Broker):
         self.expire()
 
     def kill(self) -> None:
-        self.resume()
-        self._killed = True
-        self.call(lambda broker: broker.abandon())
-        self._end()
+        super().kill()
         self._expire_later()
-
-    async def _stop(self, broker: AppBroker) -> None:
-        if not self._killed:
-            await broker.stop()
 
     def _expire_later(self) -> None:
         sessions, self._sessions = self._sessions, []
@@ -556,25 +619,6 @@ class _Member(Broker):
         sessions, self._sessions = self._sessions, []
         for session in sessions:
             session.expire()
-
-    def pause(self) -> None:
-        if self._paused is None:
-            assert self._loop is not None
-            paused = self._paused = threading.Event()
-            # Waited for, so that nothing is done any more when `pause` has returned.
-            begun = threading.Event()
-
-            def stand_still() -> None:
-                begun.set()
-                paused.wait()
-
-            self._loop.call_soon_threadsafe(stand_still)
-            begun.wait(_WAIT_S)
-
-    def resume(self) -> None:
-        paused, self._paused = self._paused, None
-        if paused is not None:
-            paused.set()
 
     def break_off(self, other: int) -> None:
         transport = self._transport

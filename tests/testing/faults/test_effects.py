@@ -13,7 +13,7 @@ from odradek.testing import Broker
 from odradek.testing.faults.names import parts
 from odradek.testing.faults.parting import part
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from waiting import until
 
 from .requests import REQUESTS, Ids, produce
@@ -249,3 +249,61 @@ def test_an_unsupported_version_of_api_versions_is_said_in_version_0(broker: Bro
             wire.send(MAKERS[ApiKey.API_VERSIONS](version, ids, ()), version)
             answer = wire.receive(MAKERS[ApiKey.API_VERSIONS](0, ids, ()), 0)
             assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+# ---------------------------------------------------------------------- what is worked on in slices
+
+
+def large(version: int) -> Any:
+    """A Metadata request for so many topics that it is decoded and answered in slices."""
+    names = ["orders", *(f"nope-{number}" for number in range(2000)), "clicks"]
+    return MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
+    )
+
+
+def test_a_request_in_slices(broker: Broker, clock: Clock) -> None:
+    request = large(9)
+    with broker.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="clicks"):
+        answer = plain(broker, request, 9)
+    assert len(answer.topics) == 2002
+    assert [topic.name for topic in answer.topics if topic.error_code != 3] == ["orders", "clicks"]
+    assert answer.topics[-1].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    with broker.truncate("Metadata", 100), Wire(broker.port) as wire:
+        wire.send(request, 9)
+        assert len(wire.rest()) == 100
+    for after in (False, True):
+        with broker.drop("Metadata", after=after), Wire(broker.port) as wire:
+            wire.send(request, 9)
+            assert wire.rest() == b""
+    with broker.delay("Metadata", 3_600_000):
+        assert len(plain(broker, request, 9).topics) == 2002
+    with broker.throttle("Metadata", 7_200_000, times=1):
+        assert plain(broker, request, 9).throttle_time_ms == 7_200_000
+    with broker.hang("Metadata", topic="orders") as fault, Wire(broker.port) as wire:
+        wire.send(request, 9)
+        until(lambda: fault.met, "a request that hangs")
+        assert plain(broker, MetadataRequest(topics=[]), 1).brokers
+        assert wire.has_nothing()
+
+
+def test_a_fetch_that_waits_for_records(broker: Broker, ids: Ids) -> None:
+    def waiting() -> Any:
+        request = MAKERS[ApiKey.FETCH](4, ids, ("clicks",))
+        request.max_wait_ms, request.min_bytes = 600_000, 1_000_000
+        return request
+
+    # A failing partition has the others answered at once, as in Kafka.
+    with broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", topic="clicks", partition=1):
+        codes = [one.error_code for one in plain(broker, waiting(), 4).responses[0].partitions]
+    assert codes == [0, 6]
+    for say in (broker.drop, broker.truncate):
+        with (
+            say("Fetch", **({"after": True} if say == broker.drop else {})) as fault,
+            Wire(broker.port) as wire,
+        ):
+            wire.send(waiting(), 4)
+            until(lambda: fault.met, "a fetch that waits")
+            assert wire.has_nothing()  # the work is not done yet
+            plain(broker, produce(9, ids, ("clicks",), acks=1), 9)
+            assert wire.has_nothing()

@@ -26,6 +26,9 @@ class Said(FaultSentences):
         self.broker = broker
         return fault
 
+    def cut_client(self, client_id: str) -> Any:
+        raise AssertionError(client_id)
+
 
 SAID: Any = Said()
 HANDLERS = Handlers()

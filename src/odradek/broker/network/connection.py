@@ -598,6 +598,12 @@ class Connection:
         """Return whether nothing of this connection is in work."""
         return not self._unanswered and not self._unprocessed
 
+    def waits_for_answer_to(self, client_id: str) -> bool:
+        """Return whether a request of a client waits for something, be it for others or for its time."""
+        return any(
+            slot.context is not None and slot.context.client_id == client_id for slot in self._unanswered
+        )
+
     @property
     def unsent_bytes(self) -> int:
         """Return how many bytes of answers wait for the peer to read.

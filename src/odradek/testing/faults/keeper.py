@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.testing.faults.checks import FaultRefusedError, versions_met
-from odradek.testing.faults.set_fault import SetFault, UnmetFaultError
+from odradek.testing.faults.checks import ALL_APIS, FaultRefusedError, versions_met
+from odradek.testing.faults.fault import Fault
+from odradek.testing.faults.set_fault import Cut, SetFault, UnmetFaultError
 
 if TYPE_CHECKING:
     from odradek.broker.apis.registry import Handlers
-    from odradek.testing.faults.fault import Fault
+    from odradek.broker.requests.peer import Peer
+    from odradek.testing.faults.calls import Calls
+
+S = TypeVar("S", bound=SetFault)
 
 
 class Faulty(Protocol):
@@ -35,6 +39,14 @@ class Faulty(Protocol):
         """End a fault; harmless where it has ended."""
         ...
 
+    def abort_connections(self, client_id: str, calls: Calls) -> list[Peer]:
+        """Close the connections on which a client waits for an answer; each is counted.
+
+        Returns:
+            The ends of all connections that there were.
+        """
+        ...
+
     def requests_by_api(self) -> Counter[str]:
         """Return how many requests of each API have come in this life of the broker."""
         ...
@@ -52,26 +64,32 @@ class FaultKeeper:
         Raises:
             FaultRefusedError: it can meet no request of theirs.
         """
+        return self._make(SetFault, fault, brokers)
+
+    def cut(self, client_id: str, brokers: Sequence[Faulty]) -> SetFault:
+        """Close the connections of a client, see `Cut`."""
+        fault = Fault(effect="drop", apis=(ALL_APIS,), client_id=client_id)
+        cut = self._make(Cut, fault, brokers)
+        cut.peers = {peer for broker in brokers for peer in broker.abort_connections(client_id, cut.calls)}
+        return cut
+
+    def _make(self, kind: type[S], fault: Fault, brokers: Sequence[Faulty]) -> S:
         first = brokers[0]
         listeners = first.listener_names
         if fault.listener is not None and listeners and fault.listener not in listeners:
             raise FaultRefusedError(
                 f"there is no listener {fault.listener!r}: there are {', '.join(listeners)}"
             )
-        set_fault = SetFault(
+        set_fault = kind(
             fault,
             versions_met(fault, first.handlers),
             self.lift,
             lambda: sum((broker.requests_by_api() for broker in brokers), Counter()),
         )
-        self.keep(set_fault, brokers)
-        return set_fault
-
-    def keep(self, fault: SetFault, brokers: Sequence[Faulty]) -> None:
-        """Set a fault that is made already."""
-        self._set[fault] = brokers
+        self._set[set_fault] = brokers
         for broker in brokers:
-            broker.add_fault(fault)
+            broker.add_fault(set_fault)
+        return set_fault
 
     def lift(self, fault: SetFault) -> None:
         """Take a fault away; harmless where it has been."""

@@ -111,6 +111,17 @@ class FaultSentences(ABC):
         """
         return self._set("throttle", apis, which, throttle_ms=throttle_ms)
 
+    @abstractmethod
+    def cut_client(self, client_id: str) -> SetFault:
+        """Close the connections of a client; in a `with` block, also those that it makes while that lasts.
+
+        A connection on which it waits for an answer is closed at once, any other by its next request, which
+        is not worked on.
+
+        Args:
+            client_id: of whom.
+        """
+
     def _set(self, effect: str, apis: Apis, which: Which, **own: Any) -> SetFault:
         given: dict[str, Any] = dict(which)
         check_keywords(given, list(Which.__annotations__))

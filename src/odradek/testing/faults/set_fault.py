@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from odradek.testing.faults.calls import Calls
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from odradek.broker.requests.peer import Peer
     from odradek.testing.faults.fault import Fault
 
 
@@ -87,3 +88,31 @@ class SetFault:
         self.lift()
         if kind is None:
             self.check()
+
+
+class Cut(SetFault):
+    """A fault that closes a client's connections: those that there are, or all while a `with` block lasts.
+
+    Whose a connection is, is known when it asks for something: one that waits for an answer is closed at
+    once, any other by its next request, which is not worked on.
+
+    Attributes:
+        peers: the ends of the connections that there were when it was set.
+    """
+
+    peers: Collection[Peer] = ()
+    _lasts = False
+
+    def misses(self, context: Any) -> str | None:
+        """See `SetFault.misses`."""
+        return None if self._lasts or context.peer in self.peers else "a connection that was made later"
+
+    def check(self) -> None:
+        """See `SetFault.check`: outside a block the client may be silent for good."""
+        if self._lasts:
+            super().check()
+
+    def __enter__(self) -> Self:
+        """Close the connections that are made from now on, too."""
+        self._lasts = True
+        return self
