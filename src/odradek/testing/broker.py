@@ -19,7 +19,6 @@ from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.testing.by_hand import abort_connections, expire_session, fence_producer
 from odradek.testing.disk import Disk
-from odradek.testing.faults.injector import FaultInjector
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.in_block import InBlock
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.peer import Peer
     from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.fault import Fault
+    from odradek.testing.faults.injector import FaultInjector
     from odradek.testing.faults.set_fault import SetFault
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Broker(InBlock, FaultSentences):
         self._faults: list[SetFault] = []
         """Those at this broker, a cluster's among them, in the order in which they were set."""
         self._injector: FaultInjector | None = None
-        """Of the present life, or of the last one."""
+        """Of the present life, or of the last one; None while there was no fault in it."""
         self._handlers: Handlers | None = None
         self._paused: threading.Event | None = None
         """Set by `resume`; None while the loop runs."""
@@ -267,9 +267,9 @@ class Broker(InBlock, FaultSentences):
             "log.dirs": str(self.data),
         }
         broker = self._make(properties)
-        self._injector = FaultInjector(broker, broker.handlers)
+        self._injector = None
         for fault in self._faults:
-            self._injector.add(fault)
+            self._inject(broker, fault)
         await broker.start()
         try:
             if self.security is not None:
@@ -420,9 +420,15 @@ class Broker(InBlock, FaultSentences):
     def add_fault(self, fault: SetFault) -> None:
         """See `odradek.testing.faults.keeper.Faulty`; tests say `fail`, `delay` …"""
         self._faults.append(fault)
-        injector = self._injector
-        if self.broker is not None and injector is not None:
-            self.call(lambda _: injector.add(fault))
+        if self.broker is not None:
+            self.call(lambda broker: self._inject(broker, fault))
+
+    def _inject(self, broker: AppBroker, fault: SetFault) -> None:
+        if self._injector is None:
+            from odradek.testing.faults.injector import FaultInjector
+
+            self._injector = FaultInjector(broker, broker.handlers)
+        self._injector.add(fault)
 
     def remove_fault(self, fault: SetFault) -> None:
         """See `odradek.testing.faults.keeper.Faulty`."""
@@ -440,10 +446,11 @@ class Broker(InBlock, FaultSentences):
 
     def requests_by_api(self) -> Counter[str]:
         """Return how many requests of each API have come in this life of the broker."""
-        injector = self._injector
-        if self.broker is None or injector is None:
+        if self.broker is None:
             return Counter()
-        return self.call(lambda _: injector.requests())
+        return self.call(
+            lambda broker: Counter({api: one.requests for api, one in broker.metrics.requests.items()})
+        )
 
     def metrics(self) -> dict[Any, float]:
         """All metrics now, see `odradek.broker.metrics.metrics.Metrics.snapshot`."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from odradek.client import Admin
-
 if TYPE_CHECKING:
     from odradek.broker.network.server import Listener
     from odradek.broker.requests.peer import Peer
+    from odradek.client import Admin
     from odradek.coordinators.groups.coordinator import GroupCoordinator
     from odradek.coordinators.groups.member import Member
     from odradek.testing.faults.calls import Calls
@@ -21,6 +20,9 @@ def admin(configs: Mapping[str, Any]) -> Admin:
     Args:
         configs: those of a client that may do everything.
     """
+    # Not before it is needed: a broker in a test starts in a blink.
+    from odradek.client import Admin
+
     return Admin(dict(configs))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from odradek.errors.codes import ErrorCode
-from odradek.testing.faults.names import Names
+
+if TYPE_CHECKING:
+    from odradek.testing.faults.names import Names
 
 EFFECTS = ("fail", "delay", "hang", "drop", "truncate", "throttle")
 

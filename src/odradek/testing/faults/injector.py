@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -121,9 +120,3 @@ class FaultInjector:
     def _rewrite(self, response: Any, buffers: Buffers) -> Buffers:
         _, change = self._rewrites.pop(id(response), (None, None))
         return buffers if change is None else change(buffers)
-
-    # ------------------------------------------------------------------ what has come
-
-    def requests(self) -> Counter[str]:
-        """Return how many requests of each API have come in this life of the broker."""
-        return Counter({api: metrics.requests for api, metrics in self._broker.metrics.requests.items()})

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.testing.faults.checks import ALL_APIS, FaultRefusedError, versions_met
 from odradek.testing.faults.fault import Fault
 from odradek.testing.faults.set_fault import Cut, SetFault, UnmetFaultError
 
@@ -68,12 +67,17 @@ class FaultKeeper:
 
     def cut(self, client_id: str, brokers: Sequence[Faulty]) -> SetFault:
         """Close the connections of a client, see `Cut`."""
+        from odradek.testing.faults.checks import ALL_APIS
+
         fault = Fault(effect="drop", apis=(ALL_APIS,), client_id=client_id)
         cut = self._make(Cut, fault, brokers)
         cut.peers = {peer for broker in brokers for peer in broker.abort_connections(client_id, cut.calls)}
         return cut
 
     def _make(self, kind: type[S], fault: Fault, brokers: Sequence[Faulty]) -> S:
+        # Not before the first fault: most tests set none, and a broker is imported in a blink.
+        from odradek.testing.faults.checks import FaultRefusedError, versions_met
+
         first = brokers[0]
         listeners = first.listener_names
         if fault.listener is not None and listeners and fault.listener not in listeners:

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from odradek.testing.faults.checks import Api, api_names, error_name
 from odradek.testing.faults.fault import Fault, Which, check_keywords
+from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from odradek.errors import ErrorCode, KafkaError
     from odradek.testing.faults.set_fault import SetFault
 
-Apis = Api | Iterable[Api]
+Apis = str | int | ApiKey | Iterable[str | int | ApiKey]
 """One API or several, by name, as "Produce", or by key; "*" for all in which the fault may be."""
 
 
@@ -60,6 +60,8 @@ class FaultSentences(ABC):
             anyway: also where a Kafka would not answer with it.
             which: see the class.
         """
+        from odradek.testing.faults.checks import error_name
+
         return self._set("fail", apis, which, error=error_name(error), anyway=anyway)
 
     def delay(self, apis: Apis, delay_ms: float, **which: Unpack[Which]) -> SetFault:
@@ -123,6 +125,8 @@ class FaultSentences(ABC):
         """
 
     def _set(self, effect: str, apis: Apis, which: Which, **own: Any) -> SetFault:
+        from odradek.testing.faults.checks import api_names
+
         given: dict[str, Any] = dict(which)
         check_keywords(given, list(Which.__annotations__))
         broker = given.pop("broker", None)
