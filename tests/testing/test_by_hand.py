@@ -9,8 +9,7 @@ import pytest
 
 from odradek import Consumer, Producer
 from odradek.errors import KafkaError, ProducerFencedError
-from odradek.testing import Broker, Cluster
-from odradek.testing.faults.set_fault import UnmetFaultError
+from odradek.testing import Broker, Cluster, UnmetFaultError
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.metadata import MetadataRequest
 from waiting import WITHIN_S, until

@@ -1,49 +1,54 @@
 """A broker inside a test: `with odradek.testing.Broker() as broker: broker.bootstrap_servers`; a cluster of
 them: `with odradek.testing.Cluster(3) as cluster`, or, each in a process of its own, `ProcessCluster(3)`; a
-schema registry: `SchemaRegistry()`.
+schema registry: `SchemaRegistry()`. Faults are sentences of a broker or a cluster: docs/testing.md.
 
 pytest finds the fixture `odradek_broker` by itself once odradek is installed.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import names as kafka_versions
     from odradek.testing.broker import Broker
     from odradek.testing.cluster import Cluster
+    from odradek.testing.faults.checks import FaultRefusedError
+    from odradek.testing.faults.fault import Fault
+    from odradek.testing.faults.set_fault import UnmetFaultError
     from odradek.testing.process_cluster import ProcessCluster
     from odradek.testing.schema_registry import SchemaRegistry
     from odradek.testing.security import Security
 
-__all__ = ["Broker", "Cluster", "ProcessCluster", "SchemaRegistry", "Security", "kafka_versions"]
+__all__ = [
+    "Broker",
+    "Cluster",
+    "Fault",
+    "FaultRefusedError",
+    "ProcessCluster",
+    "SchemaRegistry",
+    "Security",
+    "UnmetFaultError",
+    "kafka_versions",
+]
+
+_PLACES = {
+    "Broker": "odradek.testing.broker.Broker",
+    "Cluster": "odradek.testing.cluster.Cluster",
+    "Fault": "odradek.testing.faults.fault.Fault",
+    "FaultRefusedError": "odradek.testing.faults.checks.FaultRefusedError",
+    "ProcessCluster": "odradek.testing.process_cluster.ProcessCluster",
+    "SchemaRegistry": "odradek.testing.schema_registry.SchemaRegistry",
+    "Security": "odradek.testing.security.Security",
+    "UnmetFaultError": "odradek.testing.faults.set_fault.UnmetFaultError",
+    "kafka_versions": "odradek.broker.kafka_versions.release.names",
+}
 
 
 def __getattr__(name: str) -> Any:
     # The pytest plugin lives in this package and is imported in every test run: keep the broker out of it.
-    if name == "Broker":
-        from odradek.testing.broker import Broker
-
-        return Broker
-    if name == "Cluster":
-        from odradek.testing.cluster import Cluster
-
-        return Cluster
-    if name == "Security":
-        from odradek.testing.security import Security
-
-        return Security
-    if name == "ProcessCluster":
-        from odradek.testing.process_cluster import ProcessCluster
-
-        return ProcessCluster
-    if name == "SchemaRegistry":
-        from odradek.testing.schema_registry import SchemaRegistry
-
-        return SchemaRegistry
-    if name == "kafka_versions":
-        from odradek.broker.kafka_versions.release import names
-
-        return names
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _PLACES.get(name, "").rpartition(".")
+    if not module:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), attribute)

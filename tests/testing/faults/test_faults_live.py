@@ -8,11 +8,11 @@ import pytest
 
 from odradek import Consumer, Producer
 from odradek.errors import NotLeaderOrFollowerError
-from odradek.testing import Broker, Cluster
-from odradek.testing.faults.checks import FaultRefusedError
-from odradek.testing.faults.fault import Fault
-from odradek.testing.faults.set_fault import UnmetFaultError
+from odradek.testing import Broker, Cluster, Fault, FaultRefusedError, UnmetFaultError
+from odradek.wire.messages.metadata import MetadataRequest
 from waiting import WITHIN_S, until
+
+from .wire import Wire
 
 
 def send(broker: Any, topic: str = "orders", value: bytes = b"v", **config: Any) -> None:
@@ -134,6 +134,16 @@ def test_the_end_of_the_broker_tells_of_faults_without_a_block() -> None:
         broker.create_topic("orders")
         send(broker)
         assert fault.met
+
+
+def test_a_broker_stops_whatever_hangs_or_is_delayed() -> None:
+    with Broker() as broker, Wire(broker.port) as hanging, Wire(broker.port) as delayed:
+        hang, delay = broker.hang("Metadata", versions=1), broker.delay("Metadata", 3_600_000, versions=2)
+        hanging.send(MetadataRequest(topics=[]), 1)
+        delayed.send(MetadataRequest(topics=[]), 2)
+        until(lambda: hang.met and delay.met, "a request that hangs, and one that is delayed")
+        broker.restart()
+        assert (hanging.rest(), delayed.rest()) == (b"", b"")
 
 
 def test_faults_may_be_set_before_the_start_and_outlive_a_restart() -> None:
