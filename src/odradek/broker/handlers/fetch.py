@@ -37,18 +37,25 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.conversion.fetch import convert_answers
 from odradek.broker.event_loop.slices import AT_ONCE, Steps, wait
 from odradek.broker.fetch.reading import FetchReading
-from odradek.broker.fetch.response import ResponseForm
+from odradek.broker.fetch.response import ResponseForm, error_answer
 from odradek.broker.fetch.sessions import Answers, FetchContext, FetchedPartition, IdOrName
 from odradek.util.futures import pass_on
 from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     import asyncio
 
     from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
     from odradek.wire.messages.fetch import ForgottenTopic
 
 T = TypeVar("T")
@@ -60,7 +67,30 @@ each arrival would otherwise have all of them looked at."""
 _Response = FetchResponse | Promise[FetchResponse]
 
 
-@handler(ApiKey.FETCH, versions=range(19))
+_BY_ID_FROM: Final = 13
+
+
+def _error_response(refused: Refused[FetchRequest]) -> FetchResponse:
+    # Kafka: `FetchRequest.getErrorResponse`. Before version 7 there is no error on top, and an answer without
+    # partitions would say that there is nothing new.
+    topics = refused.request.topics if refused.version < _BY_ID_FROM else []
+    return FetchResponse(
+        error_code=int(refused.error),
+        session_id=refused.request.session_id,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[
+                    error_answer(partition.partition, refused.error, refused.version)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+@handler(ApiKey.FETCH, versions=range(19), error_response=_error_response)
 def handle(context: RequestContext, request: FetchRequest) -> _Response | Steps[_Response]:
     """Read what there is; wait when it is too little."""
     topics = request.topics

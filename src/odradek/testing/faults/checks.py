@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
-from odradek.testing.faults.errors import errors_of, is_of_parts
+from odradek.testing.faults.errors import errors_of, is_of_parts, is_on_top
 from odradek.testing.faults.names import Names, kinds_in
 from odradek.testing.faults.parting import failed
 from odradek.wire.api import ApiKey
@@ -191,7 +191,9 @@ def _has_room(fault: Fault, handler: Handler, version: int) -> bool:
         kinds = kinds_in(request_class(key), version)
         asked = {kind: name for kind, name in _A_PART.items() if kind in kinds or kind == "resource"}
         return failed(cls, version, [asked], 1) is not None
-    return handler.error_response is not None or has_error_on_top(handler, version)
+    if handler.error_response is not None and not is_on_top(key, fault.code):
+        return True
+    return has_error_on_top(handler, version)
 
 
 def has_error_on_top(handler: Handler, version: int) -> bool:

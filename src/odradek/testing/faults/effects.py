@@ -89,8 +89,11 @@ def apply(met: Met) -> Handled[Any]:
 
 def _fail(met: Met) -> Handled[Any]:
     key = int(met.handler.api_key)
-    if key == FETCH and is_of_parts(key, met.fault.code):
-        return _fail_fetch(met)
+    if key == FETCH:
+        if is_of_parts(key, met.fault.code):
+            return _fail_fetch(met)
+        # Of the session: nothing is said of partitions (Kafka's `SessionErrorContext`).
+        return response_class(FETCH)(error_code=int(met.fault.code))
     if key == METADATA:
         return _fail_metadata(met)
     rest, request = part(met.request, met.fault.meets_part, met.topic_name)

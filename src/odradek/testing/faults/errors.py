@@ -139,6 +139,11 @@ _OF_PARTITIONS = {
 """The errors of each partition, in APIs where any other is one of all of the request, or of a group."""
 
 
+def is_on_top(key: int, error: ErrorCode) -> bool:
+    """Return whether an error is of all of a request, in an API where any other is of each partition."""
+    return error in _ON_TOP.get(ApiKey(key), ())
+
+
 def is_of_parts(key: int, error: ErrorCode) -> bool:
     """Return whether an error is said of each partition where the handler's `error_response` would say it of
     all."""

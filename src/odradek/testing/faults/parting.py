@@ -16,6 +16,7 @@ Meets = Callable[[Names], bool]
 TopicName = Callable[[bytes], str | None]
 
 _BESIDE_AN_ERROR = {
+    "aborted_transactions": None,
     "base_offset": -1,
     "committed_leader_epoch": -1,
     "committed_offset": -1,
@@ -122,7 +123,7 @@ def _item(cls: type[Any], version: int, container: str, asked: list[Names], code
             return None
         for name in errors:
             setattr(item, name, int(code))
-        beside = {**_BESIDE_AN_ERROR, **({"error_message": message} if message else {})}
+        beside: dict[str, Any] = {**_BESIDE_AN_ERROR, **({"error_message": message} if message else {})}
         for field in cls.FIELDS:
             if field.name in beside and version in field.versions:
                 setattr(item, field.name, beside[field.name])
