@@ -17,10 +17,9 @@ protoc = pytest.importorskip("grpc_tools.protoc")
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from odradek.spark.formats import protobuf_text
 from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.protobuf_schema import Messages, file_of_registry
-from odradek.spark.formats.protobuf_text import with_imports
+from odradek.util.protobuf_text import ProtobufTextError, with_imports
 
 INNER = 'syntax = "proto3"; package inner; message Inner { int32 x = 1; }'
 ROOT = 'syntax = "proto3"; import "{}"; message Root {{ inner.Inner a = 1; }}'
@@ -191,14 +190,14 @@ _PIECES = st.sampled_from(
 @given(text=st.lists(_PIECES, max_size=30).map("".join))
 @example(text='import "a.proto";import "b.proto"')
 def test_any_text_is_compiled_or_refused(text: str) -> None:
-    """Invariant: descriptors or `SchemaError`, nothing else; and imports that are left are protobuf's own."""
+    """Invariant: descriptors or `ProtobufTextError`; and imports that are left are protobuf's own."""
     known = {"a.proto": "0.proto", "b.proto": "1.proto"}
     try:
         rewritten = with_imports(text, "t", known)
-    except SchemaError:
+    except ProtobufTextError:
         return
     again: list[str] = []
-    protobuf_text.with_imports(rewritten, "t", _Noting(again))
+    with_imports(rewritten, "t", _Noting(again))
     assert set(again) <= set(known.values())
 
 

@@ -17,8 +17,8 @@ from pyspark.sql import types as spark
 
 from odradek.spark.formats.bounds import ColumnCount
 from odradek.spark.formats.errors import SchemaError
-from odradek.spark.formats.protobuf_text import compile_text
 from odradek.util.extras import install
+from odradek.util.protobuf_text import NoCompilerError, ProtobufTextError, compile_text
 
 STAMP = "google.protobuf.Timestamp"
 SPAN = "google.protobuf.Duration"
@@ -198,7 +198,12 @@ def file_of_registry(schema: str, name: str, references: Iterable[tuple[str, str
             for file, (import_name, _) in zip(files, sources, strict=True)
             if file is not None
         ]
-    return compile_text(sources)
+    try:
+        return compile_text(sources)
+    except NoCompilerError as problem:
+        raise SchemaError(f"{problem}. Or give a descriptor file as value.schema") from None
+    except ProtobufTextError as problem:
+        raise SchemaError(str(problem)) from None
 
 
 def _serialized(text: str) -> bytes | None:

@@ -14,8 +14,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from odradek.spark.formats.errors import SchemaError
-
 _TOKEN = re.compile(
     r"""(?P<blank>\s+|//[^\n]*|/\*.*?(?:\*/|\Z))
     |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
@@ -28,6 +26,14 @@ _OWN = "google/protobuf/"
 """The beginning of the names of the files that come with protoc."""
 
 
+class ProtobufTextError(ValueError):
+    """A schema that cannot be compiled; the message says which and why."""
+
+
+class NoCompilerError(ProtobufTextError):
+    """There is no protoc: the package grpcio-tools is missing."""
+
+
 def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
     """Return the serialized `FileDescriptorProto`s of a schema and of what it imports; its own comes last.
 
@@ -35,28 +41,30 @@ def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
         sources: (name by which it is imported, schema), the names all different; the last is to be compiled.
 
     Raises:
-        SchemaError: there is no compiler, or they are not valid: protoc tells more on standard error.
+        NoCompilerError: there is no compiler.
+        ProtobufTextError: they are not valid: protoc tells more on standard error.
     """
     try:
         from grpc_tools import protoc
     except ImportError:
-        raise SchemaError(
-            "the registry has this protobuf schema as text, which needs a compiler: pip install "
-            "grpcio-tools. Or give a descriptor file as value.schema"
+        raise NoCompilerError(
+            "the registry has this protobuf schema as text, which needs a compiler: pip install grpcio-tools"
         ) from None
     own_names = [f"{number}.proto" for number in range(len(sources))]
     new_names = {name: own for (name, _), own in zip(sources, own_names, strict=True)}
     with tempfile.TemporaryDirectory(prefix="odradek-") as name:
         folder, include = Path(name), Path(protoc.__file__).parent / "_proto"
         if ":" in name:
-            raise SchemaError(
+            raise ProtobufTextError(
                 f"protoc takes no folder with a colon in its name: set TMPDIR to another than {name}"
             )
         for (called, text), own in zip(sources, own_names, strict=True):
             try:
                 (folder / own).write_bytes(with_imports(text, called, new_names).encode())
             except UnicodeEncodeError:
-                raise SchemaError(f"the protobuf schema '{called}' is not text: half a character") from None
+                raise ProtobufTextError(
+                    f"the protobuf schema '{called}' is not text: half a character"
+                ) from None
         out = folder / "descriptors"
         # `-I=`: without it protoc would look for an equals sign in the path.
         words = [
@@ -67,7 +75,7 @@ def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
             f"--descriptor_set_out={out}",
         ]
         if protoc.main([*words, own_names[-1]]):
-            raise SchemaError(
+            raise ProtobufTextError(
                 f"the protobuf schema '{sources[-1][0]}' does not compile; protoc has said why on standard "
                 f"error, where it is called {own_names[-1]}"
             )
@@ -86,7 +94,7 @@ def with_imports(text: str, name: str, new_names: Mapping[str, str]) -> str:
         new_names: the new name of each that may be imported.
 
     Raises:
-        SchemaError: it imports something else.
+        ProtobufTextError: it imports something else.
     """
     parts: list[str] = []
     at, depth = 0, 0
@@ -131,13 +139,13 @@ def _import(text: str, word: re.Match[str], name: str, new_names: Mapping[str, s
         return head, end
     imported = "".join(parts)
     if "\\" in imported:
-        raise SchemaError(
+        raise ProtobufTextError(
             f"the protobuf schema '{name}' imports '{imported}', which is written with an escape"
         )
     new = new_names.get(imported)
     if new is None and not imported.startswith(_OWN):
         those = ", ".join(f"'{other}'" for other in new_names if other != name) or "none"
-        raise SchemaError(
+        raise ProtobufTextError(
             f"the protobuf schema '{name}' imports '{imported}', which is not among its references: {those}"
         )
     return f'{head} "{imported if new is None else new}"', end
