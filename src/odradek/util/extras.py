@@ -29,6 +29,7 @@ EXTRAS = {
     "spark": Extra("pyspark", "the Spark pipeline"),
     "avro": Extra("fastavro", "Avro written from typed columns"),
     "protobuf": Extra("protobuf", "typed columns of protobuf in Spark"),
+    "registry": Extra("jsonschema", "all languages of schemas in odradek schema-registry"),
     "metrics": Extra("prometheus-client", "metrics of Spark's queries for Prometheus"),
     "tls": Extra(
         "cryptography", "PKCS12 stores, client certificates at a broker, passwords in dynamic configs"

@@ -10,6 +10,8 @@ imports are rewritten to these, and in the descriptors that come out they have t
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +28,9 @@ _OWN = "google/protobuf/"
 """The beginning of the names of the files that come with protoc."""
 
 
+_REASON_WITHIN_S = 60
+
+
 class ProtobufTextError(ValueError):
     """A schema that cannot be compiled; the message says which and why."""
 
@@ -34,11 +39,13 @@ class NoCompilerError(ProtobufTextError):
     """There is no protoc: the package grpcio-tools is missing."""
 
 
-def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
+def compile_text(sources: Sequence[tuple[str, str]], *, with_reason: bool = False) -> list[bytes]:
     """Return the serialized `FileDescriptorProto`s of a schema and of what it imports; its own comes last.
 
     Args:
         sources: (name by which it is imported, schema), the names all different; the last is to be compiled.
+        with_reason: of one that does not compile, have the error say why. protoc is run again for it, as a
+            process: within this one it says it on standard error.
 
     Raises:
         NoCompilerError: there is no compiler.
@@ -75,11 +82,36 @@ def compile_text(sources: Sequence[tuple[str, str]]) -> list[bytes]:
             f"--descriptor_set_out={out}",
         ]
         if protoc.main([*words, own_names[-1]]):
-            raise ProtobufTextError(
-                f"the protobuf schema '{sources[-1][0]}' does not compile; protoc has said why on standard "
-                f"error, where it is called {own_names[-1]}"
-            )
+            why = f"protoc has said why on standard error, where it is called {own_names[-1]}"
+            if with_reason:
+                why = _reason([*words, own_names[-1]], folder, own_names, sources) or why
+            raise ProtobufTextError(f"the protobuf schema '{sources[-1][0]}' does not compile; {why}")
         return _under_their_names(out.read_bytes(), {own: called for called, own in new_names.items()})
+
+
+def _reason(
+    words: Sequence[str], folder: Path, own_names: Sequence[str], sources: Sequence[tuple[str, str]]
+) -> str:
+    """Return what protoc says about the files of a folder; nothing where that cannot be found out."""
+    if not sys.executable:
+        return ""
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *words[1:]]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_REASON_WITHIN_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    called_by_own = {own: called for (called, _), own in zip(sources, own_names, strict=True)}
+    lines = [line.partition(":") for line in done.stderr.replace(f"{folder}/", "").splitlines()]
+    # Other lines are what the compiler warns of.
+    told = [f"{called_by_own[own]}:{why}" for own, _, why in lines if own in called_by_own]
+    return "; ".join(told[:10])
 
 
 def with_imports(text: str, name: str, new_names: Mapping[str, str]) -> str:
