@@ -36,6 +36,7 @@ TOOLS = {
     "verifiable-producer": "Send numbers, in transactions or not, and tell of each what became of it.",
     "verifiable-consumer": "Read a topic in a group, and tell of everything that happens.",
     "transactional-message-copier": "Copy records to another topic exactly once, and tell how far it is.",
+    "schema-registry": "Run a schema registry that speaks the REST interface of Confluent's.",
     "wire": "Decode, encode and check protocol messages.",
     "doctor": "Say what this installation has, lacks, and what that costs.",
 }

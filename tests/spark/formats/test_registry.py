@@ -61,7 +61,8 @@ def test_references_come_with_those_that_they_use_first() -> None:
     with SchemaRegistry() as registry:
         registry.register("inner", '{"type":"fixed","name":"I","size":1}')
         inner = {"name": "I", "subject": "inner", "version": 1}
-        registry.register("outer", '{"type":"array","items":"I"}', references=[inner])
+        outer_schema = '{"type":"record","name":"O","fields":[{"name":"i","type":"I"}]}'
+        registry.register("outer", outer_schema, references=[inner])
         outer = {"name": "O", "subject": "outer", "version": 1}
         number = registry.register("t-value", '"O"', references=[outer, inner])
         assert [name for name, _ in client(registry.url).by_id(number).references] == ["I", "O"]
