@@ -157,6 +157,10 @@ class IllegalArgumentError(OdradekError, ValueError):
     """An argument of a call cannot be used; the message names it."""
 
 
+class ArgumentTypeError(IllegalArgumentError, TypeError):
+    """An argument of a call is of another type than is asked for; the message says what to write instead."""
+
+
 class PartitionLostError(OdradekError):
     """Offsets asked for are no longer there (deleted by retention, or the topic was recreated)."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from odradek.client.arguments import topic_partition
 from odradek.client.blocking import BlockingCluster
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
 from odradek.client.core.metadata import LOOKS_BEFORE_GONE
@@ -136,7 +137,7 @@ def _missing(
 
 
 def list_offsets(
-    cluster: BlockingCluster, isolation: int, timestamps: Mapping[tuple[str, int], int]
+    cluster: BlockingCluster, isolation: int, timestamps: Mapping[Any, int]
 ) -> dict[tuple[str, int], int]:
     """The offset for a time (or LATEST, EARLIEST) of each partition, from its leader; -1 where there is none.
 
@@ -149,7 +150,7 @@ def list_offsets(
 def look_up_offsets(
     cluster: BlockingCluster,
     isolation: int,
-    timestamps: Mapping[tuple[str, int], int],
+    timestamps: Mapping[Any, int],
     take: Callable[[Any], T],
 ) -> dict[tuple[str, int], T]:
     """Return what `take` makes of the answer about each partition to a ListOffsets for a time.
@@ -158,7 +159,7 @@ def look_up_offsets(
         UnknownTopicOrPartitionError: a partition does not exist.
         ClientTimeoutError: nothing gets on for `default_api_timeout_ms`.
     """
-    times = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+    times = {topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
     results: dict[tuple[str, int], T] = {}
     retrying = cluster.retrying("offsets")
     check_partitions(cluster, times)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from odradek.client.arguments import names_of, partitions_of, times_of
 from odradek.client.blocking import BlockingCluster
 from odradek.client.config import ConsumerConfig, build, python_name
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
@@ -209,25 +211,29 @@ class RawReader:
     @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The first offset of each partition."""
-        return list_offsets(self._cluster, self._config.isolation, dict.fromkeys(partitions, EARLIEST))
+        return list_offsets(
+            self._cluster, self._config.isolation, dict.fromkeys(partitions_of(partitions), EARLIEST)
+        )
 
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The offset after the last readable record: high watermark, with read_committed last stable
         offset.
         """
-        return list_offsets(self._cluster, self._config.isolation, dict.fromkeys(partitions, LATEST))
+        return list_offsets(
+            self._cluster, self._config.isolation, dict.fromkeys(partitions_of(partitions), LATEST)
+        )
 
     @one_at_a_time
     def offsets_for_times(
-        self, timestamps_ms: Mapping[tuple[str, int], int]
+        self, timestamps_ms: Mapping[tuple[str, int], int | datetime]
     ) -> dict[tuple[str, int], int | None]:
         """The first offset at or after a time (epoch ms), None where no record is that new.
 
         Args:
-            timestamps_ms: (topic, number) → time, epoch milliseconds.
+            timestamps_ms: (topic, number) → epoch milliseconds, or a datetime (without a time zone: local).
         """
-        offsets = list_offsets(self._cluster, self._config.isolation, timestamps_ms)
+        offsets = list_offsets(self._cluster, self._config.isolation, times_of(timestamps_ms))
         return {tp: None if offset < 0 else offset for tp, offset in offsets.items()}
 
     @one_at_a_time
@@ -241,7 +247,7 @@ class RawReader:
         def newest(answer: Any) -> int | None:
             return None if answer.offset < 0 else int(answer.timestamp)
 
-        timestamps = dict.fromkeys(partitions, MAX_TIMESTAMP)
+        timestamps = dict.fromkeys(partitions_of(partitions), MAX_TIMESTAMP)
         return look_up_offsets(self._cluster, self._config.isolation, timestamps, newest)
 
     @one_at_a_time
@@ -251,7 +257,7 @@ class RawReader:
         Raises:
             UnsupportedByBrokerError: the broker is older than Kafka 0.11.
         """
-        names = list(topics)
+        names = names_of(topics, "topics")
         return self._with_retries(
             f"configs {name}", lambda: topic_configs(self._cluster, names, name) if names else {}
         )
@@ -274,7 +280,7 @@ class RawReader:
         self, topics: Iterable[str] | None = None, *, internal: bool = False
     ) -> dict[str, FoundTopic]:
         """Some topics, those that do not exist included; or all (the internal ones if asked for)."""
-        names = None if topics is None else list(topics)
+        names = None if topics is None else names_of(topics, "topics")
         return self._with_retries("topics", lambda: look_up_topics(self._cluster, names, internal=internal))
 
     @one_at_a_time
@@ -283,7 +289,8 @@ class RawReader:
 
         What fails here, or does not exist, is no error: whoever reads such a topic asks again, and is told.
         """
-        unknown = [topic for topic in topics if topic not in self._cluster.metadata.topics]
+        known = self._cluster.metadata.topics
+        unknown = [topic for topic in names_of(topics, "topics") if topic not in known]
         if unknown:
             with suppress(KafkaError):
                 self._cluster.refresh(unknown)

@@ -14,9 +14,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from odradek.client.arguments import epoch_ms, partitions_of, topic_partition
 from odradek.client.blocking import BlockingConnection
 from odradek.client.config import ConsumerConfig, build, parse_servers
 from odradek.client.core.chunk import records_of
@@ -207,7 +209,7 @@ class SimpleConsumer:
 
     @one_at_a_time
     def offsets_before(
-        self, topic: str, partition: int, time_ms: int = LATEST, max_offsets: int = 1
+        self, topic: str, partition: int, time_ms: int | datetime = LATEST, max_offsets: int = 1
     ) -> list[int]:
         """Return offsets at which a program can begin to read, newest first, none written after a time.
 
@@ -216,14 +218,14 @@ class SimpleConsumer:
 
         Args:
             topic, partition: name the log.
-            time_ms: epoch milliseconds, LATEST or EARLIEST.
+            time_ms: epoch milliseconds, a datetime (without a time zone: local), LATEST or EARLIEST.
             max_offsets: how many at most.
 
         Raises:
             UnsupportedByBrokerError: by brokers since 4.0, which tell the ends of the log only, and one
                 offset in an answer.
         """
-        return self._offsets_before(topic, partition, time_ms, max_offsets)
+        return self._offsets_before(topic, partition, epoch_ms(time_ms, "time_ms"), max_offsets)
 
     def _offsets_before(self, topic: str, partition: int, time_ms: int, max_offsets: int = 1) -> list[int]:
         tp = TopicPartition(topic, partition)
@@ -251,14 +253,14 @@ class SimpleConsumer:
         return list(data.old_style_offsets) if version == 0 else [offset_in(data)]
 
     @one_at_a_time
-    def last_offset(self, topic: str, partition: int, time_ms: int = LATEST) -> int:
+    def last_offset(self, topic: str, partition: int, time_ms: int | datetime = LATEST) -> int:
         """Return the first of `offsets_before`; the log's start where no segment is as old as that.
 
         Args:
             topic, partition: name the log.
-            time_ms: epoch milliseconds, LATEST or EARLIEST.
+            time_ms: epoch milliseconds, a datetime (without a time zone: local), LATEST or EARLIEST.
         """
-        offsets = self._offsets_before(topic, partition, time_ms)
+        offsets = self._offsets_before(topic, partition, epoch_ms(time_ms, "time_ms"))
         return offsets[0] if offsets else self._offsets_before(topic, partition, EARLIEST)[0]
 
     @one_at_a_time
@@ -272,7 +274,7 @@ class SimpleConsumer:
             offsets: (topic, number) → the next offset to read.
             in_zookeeper: keep them where Kafka 0.8 did (any broker will do then), not in the topic.
         """
-        to_commit = {TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
+        to_commit = {topic_partition(tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
         version = self._offsets_version(ApiKey.OFFSET_COMMIT, in_zookeeper)
         answer = self._ask(commit_request(group, to_commit), version)
         for tp, code in not_committed(answer, to_commit):
@@ -283,7 +285,7 @@ class SimpleConsumer:
         self, group: str, partitions: Iterable[tuple[str, int]], *, in_zookeeper: bool = False
     ) -> dict[TopicPartition, int]:
         """Return the committed offsets of partitions that have any; arguments as `commit_offsets`."""
-        tps = [TopicPartition(*tp) for tp in partitions]
+        tps = partitions_of(partitions)
         version = self._offsets_version(ApiKey.OFFSET_FETCH, in_zookeeper)
         answer = self._ask(offset_fetch_request(group, tps, version, False), version)
         return {tp: entry.offset for tp, entry in committed_in(answer, version, tps).items()}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, check, not_controller, problems_in, raise_first
+from odradek.client.arguments import names_of
 from odradek.client.errors import IllegalArgumentError
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
@@ -106,7 +107,7 @@ class AccessAdmin(AdminBase):
             UserName,
         )
 
-        user_names = None if users is None else list(users)
+        user_names = None if users is None else names_of(users, "users")
         if user_names == []:
             return {}  # an empty list would ask for all
         names = None if user_names is None else [UserName(name=name) for name in user_names]

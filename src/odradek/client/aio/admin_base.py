@@ -45,6 +45,19 @@ def failure(subject: object, code: int, message: str | None = None) -> KafkaErro
     return error_for(code, f"{subject}: {message or to_code(code).message}")
 
 
+def failure_of(kind: str, name: str, code: int, message: str | None = None) -> KafkaError:
+    """`failure` about a topic or another thing with a name, which brokers' messages have only sometimes."""
+    if message and repr(name) in message:
+        return error_for(code, message)
+    return failure(f"{kind} {name!r}", code, message)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a message, the first few of many."""
+    quoted = [repr(name) for name in sorted(names)]
+    return ", ".join(quoted) if len(quoted) <= 3 else f"{', '.join(quoted[:2])} and {len(quoted) - 2} others"
+
+
 def problems_in(
     answers: Mapping[K, Any], expected: Iterable[K], name_of: Callable[[K], object] = lambda key: key
 ) -> dict[K, KafkaError]:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, not_controller, problems_of, raise_first
+from odradek.client.aio.admin_base import AdminBase, failure_of, not_controller, problems_of, raise_first
+from odradek.client.arguments import names_of
 from odradek.client.core.admin_requests import (
     alter_configs_request,
     describe_configs_request,
     incremental_alter_configs_request,
 )
-from odradek.client.errors import IllegalArgumentError, left_out
+from odradek.client.errors import ArgumentTypeError, IllegalArgumentError, left_out
 from odradek.client.types import (
     ConfigEntry,
 )
-from odradek.errors import KafkaError, error_for
+from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
 
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
 _RESOURCES = {"topic": TOPIC, "broker": BROKER, "broker-logger": BROKER_LOGGER}
+_KINDS = {number: kind for kind, number in _RESOURCES.items()}
 
 #: A config resource: ('topic', name), ('broker', id) or Kafka's number for the type.
 Resource = tuple[str | int, str | int]
@@ -33,6 +35,10 @@ def resource_key(resource: Resource) -> tuple[int, str]:
     Raises:
         IllegalArgumentError: the type is not known.
     """
+    if isinstance(resource, str) or not isinstance(resource, Sequence) or len(resource) != 2:
+        raise ArgumentTypeError(
+            f"{resource!r} is no config resource: a (type, name) pair is one, ('topic', 'orders')"
+        )
     kind, name = resource
     number = _RESOURCES.get(kind.lower()) if isinstance(kind, str) else kind
     if number is None:
@@ -63,7 +69,7 @@ class ConfigAdmin(AdminBase):
         Returns: resource, as it was asked for → config name → entry.
         """
         by_key = {resource_key(resource): resource for resource in resources}
-        config_names = None if names is None else list(names)
+        config_names = None if names is None else names_of(names, "names")
         described: dict[Resource, dict[str, ConfigEntry]] = {}
 
         async def ask(node: int | None, part: list[tuple[int, str]]) -> dict[tuple[int, str], KafkaError]:
@@ -153,8 +159,8 @@ class ConfigAdmin(AdminBase):
 
 def _problems(answers: Mapping[tuple[int, str], Any]) -> dict[tuple[int, str], KafkaError]:
     return {
-        key: error_for(r.error_code, r.error_message or f"{key}")
-        for key, r in answers.items()
+        (kind, name): failure_of(_KINDS.get(kind, str(kind)), name, r.error_code, r.error_message)
+        for (kind, name), r in answers.items()
         if r.error_code
     }
 

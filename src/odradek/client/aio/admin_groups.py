@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, problems_of, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
+from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
 from odradek.client.errors import left_out
@@ -40,7 +41,7 @@ class GroupAdmin(AdminBase):
         from odradek.wire.messages.list_groups import ListGroupsRequest
 
         cluster = self._started()
-        wanted_states, wanted_types = list(states), list(types)
+        wanted_states, wanted_types = names_of(states, "states"), names_of(types, "types")
         listed: dict[str, GroupListing] = {}
         if not cluster.metadata.brokers:
             await cluster.wait_update(self._config.default_api_timeout_ms)
@@ -85,7 +86,7 @@ class GroupAdmin(AdminBase):
 
         described: dict[str, GroupDescription] = {}
         cluster = self._started()
-        names = list(dict.fromkeys(group_ids))
+        names = list(dict.fromkeys(names_of(group_ids, "group_ids")))
 
         async def ask(group_id: str) -> dict[str, KafkaError]:
             async def describe(connection: Any) -> GroupDescription:
@@ -119,7 +120,7 @@ class GroupAdmin(AdminBase):
         from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 
         problems: dict[str, KafkaError] = {}
-        for group_id in group_ids:
+        for group_id in names_of(group_ids, "group_ids"):
 
             async def ask(connection: Any, group_id: str = group_id) -> None:
                 version = connection.pick(ApiKey.DELETE_GROUPS)
@@ -143,7 +144,7 @@ class GroupAdmin(AdminBase):
             group_id: its id.
             partitions: (topic, number) pairs; None: all.
         """
-        tps = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        tps = None if partitions is None else partitions_of(partitions)
         return await self._coordinator(
             group_id, "offsets", lambda connection: fetch_committed(connection, group_id, tps, False)
         )
@@ -159,7 +160,7 @@ class GroupAdmin(AdminBase):
             UnknownMemberIdError: the group has members.
         """
         to_commit = {
-            TopicPartition(*tp): value
+            topic_partition(tp): value
             if isinstance(value, OffsetAndMetadata)
             else OffsetAndMetadata(int(value))
             for tp, value in offsets.items()
@@ -194,7 +195,7 @@ class GroupAdmin(AdminBase):
             OffsetDeleteRequestTopic,
         )
 
-        tps = [TopicPartition(*key) for key in partitions]
+        tps = partitions_of(partitions)
         topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
         for tp in tps:
             topics.setdefault(tp.topic, []).append(OffsetDeleteRequestPartition(partition_index=tp.partition))
@@ -223,7 +224,7 @@ class GroupAdmin(AdminBase):
         """
         from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
-        names = list(group_instance_ids)
+        names = names_of(group_instance_ids, "group_instance_ids")
         members = [MemberIdentity(member_id="", group_instance_id=name) for name in names]
 
         async def ask(connection: Any) -> None:

@@ -14,6 +14,7 @@ from odradek.client.aio.admin_base import (
     problems_of,
     raise_first,
 )
+from odradek.client.arguments import partitions_of, topic_partition
 from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.client.types import (
     LogDirDescription,
@@ -145,7 +146,7 @@ class PlacementAdmin(AdminBase):
             raise IllegalArgumentError(
                 f"{election_type!r} is no type of election: {', '.join(ELECTION_TYPES)}"
             )
-        chosen = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        chosen = None if partitions is None else partitions_of(partitions)
         topic_partitions = None
         if chosen is not None:
             topic_partitions = [
@@ -188,7 +189,7 @@ class PlacementAdmin(AdminBase):
 
         topics: dict[str, list[messages.ReassignablePartition]] = {}
         for key, replicas in reassignments.items():
-            tp = TopicPartition(*key)
+            tp = topic_partition(key)
             target = None if replicas is None else list(replicas)
             topics.setdefault(tp.topic, []).append(
                 messages.ReassignablePartition(partition_index=tp.partition, replicas=target)
@@ -202,7 +203,7 @@ class PlacementAdmin(AdminBase):
         answers = {
             TopicPartition(t.name, p.partition_index): p for t in response.responses for p in t.partitions
         }
-        raise_first(problems_in(answers, (TopicPartition(*key) for key in reassignments)))
+        raise_first(problems_in(answers, (topic_partition(key) for key in reassignments)))
 
     async def list_partition_reassignments(
         self, partitions: Iterable[Any] | None = None, *, timeout_ms: int | None = None
@@ -217,7 +218,7 @@ class PlacementAdmin(AdminBase):
 
         requested_topics = None
         if partitions is not None:
-            grouped = _grouped(TopicPartition(*tp) for tp in partitions)
+            grouped = _grouped(partitions_of(partitions))
             requested_topics = [
                 messages.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
                 for name, indexes in grouped.items()

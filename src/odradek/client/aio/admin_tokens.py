@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.client.aio.admin_base import AdminBase, check
+from odradek.client.arguments import names_of
 from odradek.client.errors import IllegalArgumentError, UnsupportedByBrokerError
 from odradek.client.types import DelegationToken
 from odradek.wire.api import ApiKey
@@ -32,7 +33,7 @@ class TokenAdmin(AdminBase):
         from odradek.wire.messages import create_delegation_token as messages
 
         request = messages.CreateDelegationTokenRequest(max_lifetime_ms=max_lifetime_ms, renewers=[])
-        for renewer in renewers:
+        for renewer in names_of(renewers, "renewers"):
             kind, name = _principal(renewer)
             request.renewers.append(messages.CreatableRenewers(principal_type=kind, principal_name=name))
         if owner is not None:
@@ -101,7 +102,7 @@ class TokenAdmin(AdminBase):
         if owners is not None:
             request.owners = [
                 messages.DescribeDelegationTokenOwner(principal_type=kind, principal_name=name)
-                for kind, name in map(_principal, owners)
+                for kind, name in map(_principal, names_of(owners, "owners"))
             ]
         response = await self._any("delegation tokens", lambda _: request, ApiKey.DESCRIBE_DELEGATION_TOKEN)
         check(response.error_code, "delegation tokens")

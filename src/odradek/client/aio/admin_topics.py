@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
-from odradek.client.aio.admin_base import AdminBase, failure, not_controller, raise_first
+from odradek.client.aio.admin_base import AdminBase, failure, failure_of, listed, not_controller, raise_first
 from odradek.client.aio.offsets import offsets_of_leader, told_offset
+from odradek.client.arguments import names_of, new_topics_of, times_of, topic_partition
 from odradek.client.core.admin_requests import (
     create_partitions_request,
     create_topics_request,
@@ -22,7 +24,6 @@ from odradek.client.types import (
     TopicPartition,
 )
 from odradek.errors import ErrorCode, KafkaError, LeaderNotAvailableError, error_for
-from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.primitives import ZERO_UUID
@@ -57,7 +58,7 @@ class TopicAdmin(AdminBase):
             TopicExistsError: a topic is there already.
             KafkaError: the error that the controller says.
         """
-        new_topics = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+        new_topics = new_topics_of(topics)
         timeout = timeout_ms or self._config.request_timeout_ms
         # Defaults for the two numbers came with version 4 (KIP-464).
         defaults = any(
@@ -67,7 +68,7 @@ class TopicAdmin(AdminBase):
 
         async def ask(names: set[str]) -> Any:
             return await self._controller(
-                "create topics",
+                f"create topics {listed(names)}",
                 create_topics_request([t for t in new_topics if t.name in names], timeout, validate_only),
                 lambda r: not_controller(r.topics),
                 at_least=4 if defaults else None,
@@ -89,7 +90,7 @@ class TopicAdmin(AdminBase):
         # KafkaAdminClient.
         for t in rows:
             if t.error_code:
-                problems[t.name] = error_for(t.error_code, t.error_message or f"topic {t.name!r}")
+                problems[t.name] = failure_of("topic", t.name, t.error_code, t.error_message)
                 continue
             partitions = tuple(
                 PartitionInfo(t.name, n, -1, (), (), ()) for n in range(max(0, t.num_partitions))
@@ -114,7 +115,7 @@ class TopicAdmin(AdminBase):
         Raises:
             KafkaError: `UnknownTopicOrPartitionError` and the like.
         """
-        names = list(topics)
+        names = names_of(topics, "topics")
         cluster = self._started()
         timeout = timeout_ms or self._config.request_timeout_ms
 
@@ -131,15 +132,11 @@ class TopicAdmin(AdminBase):
                     raise error_for(ErrorCode.NOT_CONTROLLER)
                 return response
 
-            return await self._retry("delete topics", step)
+            return await self._retry(f"delete topics {listed(names)}", step)
 
         rows = await self._within_quota(names, ask, lambda r: r.responses, retry_on_quota_violation)
         problems = {
-            r.name: error_for(
-                r.error_code, r.error_message or f"topic {r.name!r}: {to_code(r.error_code).message}"
-            )
-            for r in rows
-            if r.error_code
+            r.name: failure_of("topic", r.name, r.error_code, r.error_message) for r in rows if r.error_code
         } | left_out(names, {r.name for r in rows})
         # Also those that were refused: what is known of them may be out of date.
         for name in names:
@@ -162,7 +159,7 @@ class TopicAdmin(AdminBase):
         Raises:
             UnknownTopicOrPartitionError: there is no such topic.
         """
-        topics = None if topics is None else list(dict.fromkeys(topics))
+        topics = None if topics is None else list(dict.fromkeys(names_of(topics, "topics")))
         if topics == []:
             return {}
         states = await self._topic_states(topics)
@@ -172,15 +169,13 @@ class TopicAdmin(AdminBase):
         for name in topics or ():
             if name not in named:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                problems[name] = error_for(code, f"topic {name!r}: {code.message}")
+                problems[name] = failure_of("topic", name, code)
         for t in states:
             if topics is not None and t.name not in topics:
                 continue  # a broker before 0.11 was asked for all, so that it makes none
             # A topic that is being made has no leader yet; that is not a reason not to describe it.
             if t.error_code and t.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
-                problems[t.name] = error_for(
-                    t.error_code, f"topic {t.name!r}: {to_code(t.error_code).message}"
-                )
+                problems[t.name] = failure_of("topic", t.name, t.error_code)
                 continue
             partitions = tuple(
                 PartitionInfo(
@@ -212,7 +207,7 @@ class TopicAdmin(AdminBase):
                 return None
             return await _pages(connection, topics)
 
-        states = await self._retry("topics", step)
+        states = await self._retry("topics" if topics is None else f"topics {listed(topics)}", step)
         return (await self._metadata(topics)).topics if states is None else states
 
     async def _metadata(self, topics: list[str] | None) -> Any:
@@ -225,7 +220,8 @@ class TopicAdmin(AdminBase):
                 allow_auto_topic_creation=version < CREATION_FROM,
             )
 
-        return await self._any("metadata", message, ApiKey.METADATA)
+        action = "metadata" if topics is None else f"metadata of {listed(topics)}"
+        return await self._any(action, message, ApiKey.METADATA)
 
     async def create_partitions(
         self,
@@ -246,7 +242,7 @@ class TopicAdmin(AdminBase):
         async def ask(names: set[str]) -> Any:
             counts_left = {name: count for name, count in counts.items() if name in names}
             return await self._controller(
-                "create partitions",
+                f"create partitions of {listed(names)}",
                 create_partitions_request(
                     counts_left, assignments or {}, self._config.request_timeout_ms, validate_only
                 ),
@@ -255,9 +251,7 @@ class TopicAdmin(AdminBase):
 
         rows = await self._within_quota(counts, ask, lambda r: r.results, retry_on_quota_violation)
         problems = {
-            r.name: error_for(r.error_code, r.error_message or f"topic {r.name!r}")
-            for r in rows
-            if r.error_code
+            r.name: failure_of("topic", r.name, r.error_code, r.error_message) for r in rows if r.error_code
         } | left_out(counts, {r.name for r in rows})
         self._started().request_update()
         raise_first(problems)
@@ -275,18 +269,19 @@ class TopicAdmin(AdminBase):
         )
 
         cluster = self._started()
-        ends = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
-        for topic in {tp.topic for tp in ends}:
+        ends = {topic_partition(tp): offset for tp, offset in offsets.items()}
+        topics = {tp.topic for tp in ends}
+        for topic in topics:
             await cluster.topic_partitions(topic, self._config.default_api_timeout_ms)
 
         async def ask(node: int, partitions: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
-            topics: dict[str, list[DeleteRecordsPartition]] = {}
+            by_topic: dict[str, list[DeleteRecordsPartition]] = {}
             for tp in partitions:
                 part = DeleteRecordsPartition(partition_index=tp.partition, offset=ends[tp])
-                topics.setdefault(tp.topic, []).append(part)
+                by_topic.setdefault(tp.topic, []).append(part)
             request = DeleteRecordsRequest(
                 timeout_ms=self._config.request_timeout_ms,
-                topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in topics.items()],
+                topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in by_topic.items()],
             )
             response = await cluster.request(node, request)
             answers = {
@@ -297,19 +292,19 @@ class TopicAdmin(AdminBase):
                 for tp, p in answers.items()
             }
 
-        return await self._leaders("delete records", ends, ask)
+        return await self._leaders(f"delete records of {listed(topics)}", ends, ask)
 
     async def list_offsets(
-        self, timestamps: Mapping[Any, int], *, isolation_level: str = "read_uncommitted"
+        self, timestamps: Mapping[Any, int | datetime], *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp
         (KIP-734). An offset of -1 says that there is none.
 
         Args:
-            timestamps: (topic, number) → a time, or one of those numbers.
+            timestamps: (topic, number) → a time (a datetime, too), or one of those numbers.
             isolation_level: with 'read_committed' the latest is the last stable offset.
         """
-        times = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+        times = times_of(timestamps)
         isolation = 1 if isolation_level == "read_committed" else 0
         cluster = self._started()
         await cluster.check_partitions(times, self._config.default_api_timeout_ms)

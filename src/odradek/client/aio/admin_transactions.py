@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.aio.group_link import COORDINATOR, find_coordinator
 from odradek.client.aio.offsets import by_leader
+from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.types import (
     AbortTransactionSpec,
     Node,
@@ -54,7 +55,7 @@ class TransactionAdmin(AdminBase):
         from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
         request = ListTransactionsRequest(
-            state_filters=list(states),
+            state_filters=names_of(states, "states"),
             producer_id_filters=list(producer_ids),
             duration_filter=max(-1, longer_than_ms),
             transactional_id_pattern=pattern,
@@ -151,7 +152,7 @@ class TransactionAdmin(AdminBase):
             UnknownTopicOrPartitionError: there is no such partition.
             NotLeaderOrFollowerError: the broker has no replica of it.
         """
-        tps = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
+        tps = dict.fromkeys(partitions_of(partitions))
         await self._must_exist(tps)
         states = await self._leaders("producers", tps, self._producers_of, broker_id)
         return {tp: states[tp] for tp in tps}
@@ -194,7 +195,7 @@ class TransactionAdmin(AdminBase):
             WriteTxnMarkersRequest,
         )
 
-        tp = TopicPartition(*spec.partition)
+        tp = topic_partition(spec.partition)
         await self._must_exist([tp])
         marker = WritableTxnMarker(
             producer_id=spec.producer_id,
@@ -231,7 +232,7 @@ class TransactionAdmin(AdminBase):
         cluster = self._started()
         answers: dict[str, T] = {}
         problems: dict[str, KafkaError] = {}
-        for name in dict.fromkeys(transactional_ids):
+        for name in dict.fromkeys(names_of(transactional_ids, "transactional_ids")):
 
             async def step(name: str = name) -> T:
                 node = await find_coordinator(cluster, name, _TRANSACTION)

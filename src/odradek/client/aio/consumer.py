@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import check_loop
@@ -18,6 +19,7 @@ from odradek.client.aio.consumer_engine import (
     at_least_one,
     listening,
 )
+from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
@@ -121,8 +123,8 @@ class AsyncConsumer:
             IllegalStateError: there is no group id, or partitions are assigned by hand.
         """
         engine = await self._started()
-        if topics is not None and not isinstance(topics, str):
-            topics = list(topics)
+        if topics is not None:
+            topics = names_of(topics, "topics")
         with self._alone("subscribe([])") if topics == [] else nullcontext():
             await engine.subscribe(topics, pattern, listener)
 
@@ -214,7 +216,7 @@ class AsyncConsumer:
         Raises:
             IllegalStateError: the partition is not assigned.
         """
-        (await self._started()).seek(TopicPartition(*partition), offset, leader_epoch)
+        (await self._started()).seek(topic_partition(partition), offset, leader_epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first offset; without arguments all assigned partitions."""
@@ -236,7 +238,7 @@ class AsyncConsumer:
         Raises:
             ClientTimeoutError: it is not known in time.
         """
-        return await (await self._started()).position(TopicPartition(*partition), timeout_ms)
+        return await (await self._started()).position(topic_partition(partition), timeout_ms)
 
     async def pause(self, *partitions: TopicPartition) -> None:
         """Give out no records of these until `resume`; heartbeats go on."""
@@ -286,9 +288,7 @@ class AsyncConsumer:
         """
         engine = await self._started()
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        return await engine.group_needed().commits.committed(
-            [TopicPartition(*tp) for tp in partitions], timeout
-        )
+        return await engine.group_needed().commits.committed(partitions_of(partitions), timeout)
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
@@ -299,7 +299,9 @@ class AsyncConsumer:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        begins = await (await self._started()).offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+        begins = await (await self._started()).offsets(
+            dict.fromkeys(partitions_of(partitions), EARLIEST), timeout_ms
+        )
         return {tp: entry.offset for tp, entry in begins.items()}
 
     async def end_offsets(
@@ -311,16 +313,18 @@ class AsyncConsumer:
             partitions: (topic, number) pairs.
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
-        ends = await (await self._started()).offsets(dict.fromkeys(partitions, LATEST), timeout_ms)
+        ends = await (await self._started()).offsets(
+            dict.fromkeys(partitions_of(partitions), LATEST), timeout_ms
+        )
         return {tp: entry.offset for tp, entry in ends.items()}
 
     async def offsets_for_times(
-        self, timestamps_ms: Mapping[Any, int], timeout_ms: float | None = None
+        self, timestamps_ms: Mapping[Any, int | datetime], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first offset at or after a time (epoch ms) of each, None where no record is that new.
 
         Args:
-            timestamps_ms: (topic, number) → time, epoch milliseconds.
+            timestamps_ms: (topic, number) → epoch milliseconds, or a datetime (without a time zone: local).
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
 
         Raises:
@@ -343,7 +347,7 @@ class AsyncConsumer:
         Args:
             partition: (topic, number).
         """
-        return (await self._started()).lag(TopicPartition(*partition))
+        return (await self._started()).lag(topic_partition(partition))
 
     async def metrics(self) -> dict[str, float]:
         """A few of Kafka's consumer metrics, as of now."""

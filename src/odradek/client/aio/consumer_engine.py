@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
@@ -17,6 +18,7 @@ from odradek.client.aio.consumer_coordinator import ConsumerCoordinator, Invoke
 from odradek.client.aio.fetcher import Fetcher
 from odradek.client.aio.offsets import list_offsets
 from odradek.client.aio.resolver import PositionResolver
+from odradek.client.arguments import names_of, partitions_of, times_of, topic_partition
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_buffer import FetchBuffer
@@ -360,16 +362,14 @@ class ConsumerEngine:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
         if (topics is None) == (pattern is None):
             raise IllegalArgumentError("give topics or a pattern, one of the two")
-        if isinstance(topics, str):
-            topics = [topics]
         if topics is not None:
-            names = list(topics)
+            names = names_of(topics, "topics")
             if not names:
                 # As in Kafka's KafkaConsumer.subscribe.
                 await self.unsubscribe()
                 return
-            if any(not isinstance(name, str) or not name.strip() for name in names):
-                raise IllegalArgumentError("a topic's name is a string that is not empty")
+            if not all(name.strip() for name in names):
+                raise IllegalArgumentError("a topic's name is text that is not empty")
             changed = self.positions.subscribe(names)
             self.cluster.all_topics = False
             self.cluster.want_only(names)
@@ -387,9 +387,7 @@ class ConsumerEngine:
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """See `AsyncConsumer.assign`."""
         self.need_open()
-        tps = [TopicPartition(*tp) for tp in partitions]
-        if not all(isinstance(tp.topic, str) and tp.topic for tp in tps):
-            raise IllegalArgumentError("a topic's name is text that is not empty")
+        tps = partitions_of(partitions)
         self.positions.assign(tps)
         self.buffer.interrupt()
         self.buffer.drop_except(lambda position: self.positions.assigned.get(position.tp) is position)
@@ -425,7 +423,7 @@ class ConsumerEngine:
     def seek_to(self, timestamp: int, partitions: Iterable[TopicPartition]) -> None:
         """Let positions go to the beginning or the end; which offset that is, is asked for next."""
         self.need_open()
-        chosen = [self.positions[TopicPartition(*tp)] for tp in partitions] or list(self.positions)
+        chosen = [self.positions[topic_partition(tp)] for tp in partitions] or list(self.positions)
         for position in chosen:
             position.want_reset(timestamp)
         self.buffer.interrupt()
@@ -452,7 +450,7 @@ class ConsumerEngine:
         """Pause or resume."""
         self.need_open()
         for tp in partitions:
-            self.positions[TopicPartition(*tp)].paused = paused
+            self.positions[topic_partition(tp)].paused = paused
         self.buffer.interrupt()
         if not paused:
             # Records of the partition may be in the buffer already.
@@ -469,7 +467,7 @@ class ConsumerEngine:
             to_commit = self.positions.consumed()
         else:
             to_commit = {
-                TopicPartition(*tp): value
+                topic_partition(tp): value
                 if isinstance(value, OffsetAndMetadata)
                 else OffsetAndMetadata(int(value))
                 for tp, value in offsets.items()
@@ -537,23 +535,24 @@ class ConsumerEngine:
         """Ask for offsets by time (ListOffsets), or by EARLIEST and LATEST."""
         self.need_open()
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        times = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+        times = {topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
         return await list_offsets(self.cluster, times, self.config.isolation, timeout)
 
     async def offsets_for_times(
-        self, timestamps: Mapping[Any, int], timeout_ms: float | None
+        self, timestamps: Mapping[Any, int | datetime], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """See `AsyncConsumer.offsets_for_times`."""
-        for tp, timestamp in timestamps.items():
+        times = times_of(timestamps)
+        for tp, timestamp in times.items():
             if timestamp < 0:
                 # To brokers negative times mean the beginning, the end and others; Kafka's client refuses
                 # them, too.
                 raise IllegalArgumentError(
-                    f"the time for {TopicPartition(*tp)} is {timestamp}: it cannot be negative "
+                    f"the time for {tp} is {timestamp}: it cannot be negative "
                     "(beginning_offsets and end_offsets give the ends)"
                 )
         # A broker answers -1 where no record is that new; Kafka's client gives null for it.
-        entries = await self.offsets(timestamps, timeout_ms)
+        entries = await self.offsets(times, timeout_ms)
         return {tp: entry if entry.offset >= 0 else None for tp, entry in entries.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: float | None) -> list[PartitionInfo]:

@@ -7,6 +7,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.cluster import check_loop
@@ -105,7 +106,7 @@ class AsyncProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         headers: Headers | Mapping[str, Any] = (),
         on_delivery: Callback | None = None,
     ) -> DeliveryFuture:
@@ -114,7 +115,8 @@ class AsyncProducer:
         Args:
             value, key: bytes, str or None, or what the serializers take.
             partition: else chosen by key, or sticky without one.
-            timestamp_ms: of the record, epoch milliseconds; now if None.
+            timestamp_ms: of the record, epoch milliseconds or a datetime (local time, if it has no time
+                zone); now if None.
             headers: (name, value) pairs or a mapping.
             on_delivery: called with (metadata, None) or (None, error) from the loop when the fate is known.
 

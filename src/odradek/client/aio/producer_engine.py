@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
 from odradek.client.aio.transactions import Transactions, no_transactions
+from odradek.client.arguments import TOO_LATE_MS, header_pairs, partition_number, record_timestamp
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, SerializedRecord, record_size
@@ -25,12 +27,12 @@ from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import Sequences
 from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.errors import (
+    ArgumentTypeError,
     BufferExhaustedError,
     ClientTimeoutError,
     ClosedError,
     IllegalArgumentError,
     MessageTooLargeError,
-    SerializationError,
 )
 from odradek.client.serialization import resolve, to_bytes
 from odradek.client.types import Headers, PartitionInfo, RecordMetadata, TopicPartition
@@ -48,10 +50,6 @@ INTERRUPTED_S = 2.0
 """How long closing waits for answers after Ctrl-C, or when the task was cancelled."""
 
 
-_TOO_LATE_MS = 2**63 - 1
-"""The first timestamp that is refused: its delta to a base timestamp of -1 would be no int64."""
-
-
 class ProducerRecord(NamedTuple):
     """A record as an interceptor's `on_send` sees it, and may replace it."""
 
@@ -59,7 +57,7 @@ class ProducerRecord(NamedTuple):
     value: Any = None
     key: Any = None
     partition: int | None = None
-    timestamp_ms: int | None = None
+    timestamp_ms: int | datetime | None = None
     headers: Headers = ()
 
 
@@ -200,7 +198,7 @@ class ProducerEngine:
         value: Any,
         key: Any,
         partition: int | None,
-        timestamp_ms: int | None,
+        timestamp_ms: int | datetime | None,
         headers: Headers | Mapping[str, Any],
         on_delivery: Callback | None,
     ) -> SerializedRecord:
@@ -214,25 +212,25 @@ class ProducerEngine:
             raise ClosedError("the producer is closed")
         # First of all, as interceptors may change everything (Kafka's KafkaProducer.send).
         if self._interceptors:
-            record = ProducerRecord(topic, value, key, partition, timestamp_ms, _headers(headers))
+            record = ProducerRecord(topic, value, key, partition, timestamp_ms, header_pairs(headers))
             record = self._interceptors.changed("on_send", record)
             topic, value, key, partition, timestamp_ms, headers = record
             on_delivery = self._acknowledge(on_delivery)
         if not isinstance(topic, str):
-            raise IllegalArgumentError(f"a topic's name is text, not {type(topic).__name__}: {topic!r}")
+            raise ArgumentTypeError(f"a topic's name is text, not {type(topic).__name__}: {topic!r}")
         if not topic:
             raise IllegalArgumentError("a record needs a topic")
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        elif not 0 <= timestamp_ms < _TOO_LATE_MS:
-            raise IllegalArgumentError(f"timestamp_ms is {timestamp_ms}: milliseconds since the epoch")
-        if partition is not None and partition < 0:
-            raise IllegalArgumentError(f"partition is {partition}: it cannot be negative")
+        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms < TOO_LATE_MS:
+            timestamp_ms = record_timestamp(timestamp_ms)
+        if partition is not None and (type(partition) is not int or partition < 0):
+            partition = partition_number(partition)
         if key is not None or self._serialize_key is not None:
             key = to_bytes(self._serialize_key, topic, key, "key")
         if value is not None or self._serialize_value is not None:
             value = to_bytes(self._serialize_value, topic, value, "value")
-        pairs = _headers(headers) if headers else ()
+        pairs = header_pairs(headers) if headers else ()
         size = record_size(key, value, pairs)
         # As in Kafka's KafkaProducer.ensureValidRecordSize: what could never leave is refused here.
         if size <= self._largest:
@@ -524,24 +522,6 @@ def closing_timeout(timeout: float | None, failure: BaseException | None) -> flo
     if isinstance(failure, KeyboardInterrupt | asyncio.CancelledError):
         return INTERRUPTED_S if timeout is None else min(timeout, INTERRUPTED_S)
     return timeout
-
-
-def _headers(headers: Headers | Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:
-    items: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, Mapping) else headers
-    pairs = []
-    for name, value in items:
-        if not isinstance(name, str):
-            raise SerializationError(f"a header's name is {type(name).__name__}: str it must be")
-        if isinstance(value, str):
-            value = value.encode()
-        elif not (value is None or isinstance(value, bytes)):
-            if not isinstance(value, bytearray | memoryview):
-                raise SerializationError(
-                    f"header {name!r} is {type(value).__name__}: bytes, str or None it must be"
-                )
-            value = bytes(value)
-        pairs.append((name, value))
-    return tuple(pairs)
 
 
 async def wait_for_partition(

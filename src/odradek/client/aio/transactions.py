@@ -12,6 +12,7 @@ from typing import Any
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.connection import Connection
 from odradek.client.aio.group_link import COORDINATOR
+from odradek.client.arguments import topic_partition
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
@@ -31,7 +32,6 @@ from odradek.client.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     PreparedTxnState,
-    TopicPartition,
 )
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
@@ -152,7 +152,7 @@ class Transactions:
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
         to_commit = {
-            TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            topic_partition(tp): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
             for tp, offset in offsets.items()
         }
         if not group.group_id:

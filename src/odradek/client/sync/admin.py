@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.admin import AsyncAdmin
@@ -95,7 +96,7 @@ class Admin:
         ) -> None: ...
         def delete_records(self, offsets: Mapping[Any, int]) -> dict[TopicPartition, int]: ...
         def list_offsets(
-            self, timestamps: Mapping[Any, int], *, isolation_level: str = ...
+            self, timestamps: Mapping[Any, int | datetime], *, isolation_level: str = ...
         ) -> dict[TopicPartition, OffsetAndTimestamp]: ...
         def describe_configs(
             self,

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from odradek.client.aio.consumer_engine import (
     ConsumerEngine,
     at_least_one,
 )
+from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
@@ -126,8 +128,8 @@ class Consumer:
             IllegalStateError: there is no group id, or partitions are assigned by hand.
         """
         # Read in this thread: an iterator of the application's must not run in the other one.
-        if topics is not None and not isinstance(topics, str):
-            topics = list(topics)
+        if topics is not None:
+            topics = names_of(topics, "topics")
         # An empty list unsubscribes, and so takes records back: not amid a call that takes some.
         ends = topics == []
         with self._thread.entering("subscribe([])" if ends else "subscribe", nested=not ends, changes=True):
@@ -143,7 +145,7 @@ class Consumer:
             IllegalStateError: the consumer is subscribed.
         """
         with self._thread.entering("assign", changes=True):
-            self._thread.call(self._engine.assign, list(partitions))
+            self._thread.call(self._engine.assign, partitions_of(partitions))
 
     def unsubscribe(self) -> None:
         """Give up everything and leave the group. Commits (with auto-commit) what `close` would."""
@@ -284,7 +286,7 @@ class Consumer:
             IllegalStateError: the partition is not assigned.
         """
         with self._thread.entering("seek", changes=True):
-            self._thread.call(self._engine.seek, TopicPartition(*partition), offset, leader_epoch)
+            self._thread.call(self._engine.seek, topic_partition(partition), offset, leader_epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartitionLike) -> None:
         """Go on at the first offset; without arguments all assigned partitions."""
@@ -307,7 +309,7 @@ class Consumer:
             ClientTimeoutError: it is not known in time.
         """
         with self._thread.entering("position"):
-            return self._thread.run(self._engine.position(TopicPartition(*partition), timeout_ms), wakes=True)
+            return self._thread.run(self._engine.position(topic_partition(partition), timeout_ms), wakes=True)
 
     def pause(self, *partitions: TopicPartitionLike) -> None:
         """Give out no records of these until `resume`; heartbeats go on."""
@@ -366,7 +368,7 @@ class Consumer:
         """
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         group = self._engine.group_needed()
-        tps = [TopicPartition(*tp) for tp in partitions]
+        tps = partitions_of(partitions)
         with self._thread.entering("committed"):
             return self._thread.run(group.commits.committed(tps, timeout), wakes=True)
 
@@ -383,7 +385,8 @@ class Consumer:
         """
         with self._thread.entering("beginning_offsets"):
             begins = self._thread.run(
-                self._engine.offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms), wakes=True
+                self._engine.offsets(dict.fromkeys(partitions_of(partitions), EARLIEST), timeout_ms),
+                wakes=True,
             )
         return {tp: entry.offset for tp, entry in begins.items()}
 
@@ -398,17 +401,17 @@ class Consumer:
         """
         with self._thread.entering("end_offsets"):
             ends = self._thread.run(
-                self._engine.offsets(dict.fromkeys(partitions, LATEST), timeout_ms), wakes=True
+                self._engine.offsets(dict.fromkeys(partitions_of(partitions), LATEST), timeout_ms), wakes=True
             )
         return {tp: entry.offset for tp, entry in ends.items()}
 
     def offsets_for_times(
-        self, timestamps_ms: Mapping[Any, int], timeout_ms: float | None = None
+        self, timestamps_ms: Mapping[Any, int | datetime], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first offset at or after a time (epoch ms), of each; None where no record is that new.
 
         Args:
-            timestamps_ms: (topic, number) → time, epoch milliseconds.
+            timestamps_ms: (topic, number) → epoch milliseconds, or a datetime (without a time zone: local).
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
 
         Raises:
@@ -433,7 +436,7 @@ class Consumer:
         Args:
             partition: (topic, number).
         """
-        return self._engine.lag(TopicPartition(*partition))
+        return self._engine.lag(topic_partition(partition))
 
     def metrics(self) -> dict[str, float]:
         """Return a few of Kafka's consumer metrics, as of now."""

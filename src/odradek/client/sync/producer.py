@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -148,7 +149,7 @@ class Producer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         headers: Headers | Mapping[str, Any] = (),
         on_delivery: Callback | None = None,
     ) -> DeliveryFuture:
@@ -157,7 +158,8 @@ class Producer:
         Args:
             value, key: bytes, str or None, or what the serializers take.
             partition: else chosen by key, or sticky without one.
-            timestamp_ms: of the record, epoch milliseconds; now if None.
+            timestamp_ms: of the record, epoch milliseconds or a datetime (local time, if it has no time
+                zone); now if None.
             headers: (name, value) pairs or a mapping.
             on_delivery: called with (metadata, None) or (None, error) from the background thread when the
                 fate is known; it must not block.
