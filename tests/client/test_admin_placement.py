@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from odradek.client import Admin, AsyncAdmin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
-from odradek.client.aio import admin_topics
+from odradek.client.aio import topic_states
 from odradek.errors import (
     ElectionNotNeededError,
     GroupIdNotFoundError,
@@ -137,7 +137,7 @@ def test_the_same_for_coroutines(servers: str, topic: str) -> None:
 
 
 def test_topics_are_described_in_pages(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_topics, "_PARTITIONS_PER_PAGE", 2)
+    monkeypatch.setattr(topic_states, "_PARTITIONS_PER_PAGE", 2)
     names = [new_topic(admin, count) for count in (3, 1, 4)]
     described = admin.describe_topics(names)
     assert {name: [p.partition for p in one.partitions] for name, one in described.items()} == {
@@ -155,7 +155,7 @@ def test_an_empty_page_that_goes_on_is_to_be_asked_for_again() -> None:
     response = DescribeTopicPartitionsResponse(topics=[], next_cursor=Cursor(topic_name=""))
     connection = mock.Mock(pick=lambda key: 0, send=mock.AsyncMock(return_value=response))
     with pytest.raises(LeaderNotAvailableError) as caught:
-        asyncio.run(admin_topics._pages(connection, None))
+        asyncio.run(topic_states._pages(connection, None))
     assert caught.value.retriable
     assert connection.send.await_count == 1
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, failure, failure_of, listed, not_controller, raise_first
-from odradek.client.aio.offsets import offsets_of_leader, told_offset
+from odradek.client.aio.offsets import offsets_of_leader, retry, told_offset
+from odradek.client.aio.topic_states import description, metadata_request, topic_states
 from odradek.client.arguments import names_of, new_topics_of, times_of, topic_partition
 from odradek.client.core.admin_requests import (
     create_partitions_request,
     create_topics_request,
     delete_topics_request,
 )
-from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.errors import UnsupportedByBrokerError, left_out
 from odradek.client.types import (
     NewTopic,
@@ -23,13 +26,12 @@ from odradek.client.types import (
     TopicDescription,
     TopicPartition,
 )
-from odradek.errors import ErrorCode, KafkaError, LeaderNotAvailableError, error_for
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 from odradek.wire.internal_topics import INTERNAL_TOPICS
-from odradek.wire.primitives import ZERO_UUID
 
-_PARTITIONS_PER_PAGE = 2000
-"""As many as brokers give at most by default (`max.request.partition.size.limit`, KIP-966)."""
+logger = logging.getLogger("odradek.client.admin")
 
 
 class TopicAdmin(AdminBase):
@@ -51,8 +53,10 @@ class TopicAdmin(AdminBase):
             retry_on_quota_violation: whether to wait for a quota of such changes that has no room now
                 (KIP-599); `ThrottlingQuotaExceededError` otherwise.
 
-        Returns: name → what was made; where the broker does not say it (before Kafka 2.4, the id before 2.8),
-            there are no partitions, and the id is zeros.
+        Returns: name → the topic, once its partitions have leaders, so that it can be written to. If they
+            have none within `default_api_timeout_ms`, that is logged, and the topic is returned as it is; it
+            has no partitions if nothing can be learnt of them. With `validate_only`, as it would be, without
+            leaders. The id is zeros on brokers before Kafka 2.8.
 
         Raises:
             TopicExistsError: a topic is there already.
@@ -60,6 +64,8 @@ class TopicAdmin(AdminBase):
         """
         new_topics = new_topics_of(topics)
         timeout = timeout_ms or self._config.request_timeout_ms
+        cluster = self._started()
+        deadline_ms = cluster.now_ms() + self._config.default_api_timeout_ms
         # Defaults for the two numbers came with version 4 (KIP-464).
         defaults = any(
             t.replica_assignment is None and -1 in (t.num_partitions, t.replication_factor)
@@ -84,20 +90,25 @@ class TopicAdmin(AdminBase):
             raise UnsupportedByBrokerError(
                 f"num_partitions and replication_factor have to be named for this broker: {problem}"
             ) from problem
-        descriptions: dict[str, TopicDescription] = {}
-        problems = left_out([t.name for t in new_topics], {t.name for t in rows})
         # A topic that exists is an error also where a lost answer's first request made it, as with Kafka's
         # KafkaAdminClient.
-        for t in rows:
-            if t.error_code:
-                problems[t.name] = failure_of("topic", t.name, t.error_code, t.error_message)
-                continue
-            partitions = tuple(
-                PartitionInfo(t.name, n, -1, (), (), ()) for n in range(max(0, t.num_partitions))
+        problems = left_out([t.name for t in new_topics], {t.name for t in rows}) | {
+            t.name: failure_of("topic", t.name, t.error_code, t.error_message) for t in rows if t.error_code
+        }
+        descriptions = {
+            t.name: TopicDescription(
+                t.name,
+                bytes(t.topic_id),
+                False,
+                tuple(PartitionInfo(t.name, n, -1, (), (), ()) for n in range(max(0, t.num_partitions))),
             )
-            descriptions[t.name] = TopicDescription(t.name, bytes(t.topic_id), False, partitions)
+            for t in rows
+            if not t.error_code
+        }
         # So that this client knows what it has just made.
-        self._started().request_update()
+        cluster.request_update()
+        if descriptions and not validate_only:
+            descriptions = await self._with_leaders(descriptions, max(0.0, deadline_ms - cluster.now_ms()))
         raise_first(problems)
         return descriptions
 
@@ -145,7 +156,8 @@ class TopicAdmin(AdminBase):
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, ascending; of internal topics if asked for."""
-        response = await self._metadata(None)
+        message = partial(metadata_request, None)
+        response = await self._any("topics", message, ApiKey.METADATA)
         # By name, too: brokers mark their own topics as internal only from Metadata 1 (Kafka 0.10.0) on.
         return sorted(
             t.name
@@ -177,51 +189,44 @@ class TopicAdmin(AdminBase):
             if t.error_code and t.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 problems[t.name] = failure_of("topic", t.name, t.error_code)
                 continue
-            partitions = tuple(
-                PartitionInfo(
-                    t.name,
-                    p.partition_index,
-                    p.leader_id,
-                    tuple(p.replica_nodes),
-                    tuple(p.isr_nodes),
-                    tuple(p.offline_replicas),
-                    p.leader_epoch,
-                    _or_none(getattr(p, "eligible_leader_replicas", None)),
-                    _or_none(getattr(p, "last_known_elr", None)),
-                )
-                for p in sorted(t.partitions, key=lambda p: p.partition_index)
-            )
-            described[t.name] = TopicDescription(
-                t.name, bytes(t.topic_id or ZERO_UUID), t.is_internal, partitions
-            )
+            described[t.name] = description(t)
         raise_first(problems)
         return described
 
     async def _topic_states(self, topics: list[str] | None) -> list[Any]:
-        """Return the topics as a broker tells of them: in pages where it can (KIP-966), else by Metadata."""
-        cluster = self._started()
+        action = "topics" if topics is None else f"topics {listed(topics)}"
+        return await self._retry(action, lambda: topic_states(self._started(), topics))
 
-        async def step() -> list[Any] | None:
-            connection = await cluster.any_connection()
-            if not connection.has_api(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-                return None
-            return await _pages(connection, topics)
+    async def _with_leaders(
+        self, created: dict[str, TopicDescription], timeout_ms: float
+    ) -> dict[str, TopicDescription]:
+        """Wait until the partitions of topics that were just created have leaders, and describe them.
 
-        states = await self._retry("topics" if topics is None else f"topics {listed(topics)}", step)
-        return (await self._metadata(topics)).topics if states is None else states
+        If they cannot be had, that is no failure of the call: the topics are there.
+        """
+        described = {name: replace(topic, partitions=()) for name, topic in created.items()}
+        left = set(created)
 
-    async def _metadata(self, topics: list[str] | None) -> Any:
-        from odradek.wire.messages.metadata import MetadataRequest
+        async def step() -> None:
+            for state in await topic_states(self._started(), sorted(left)):
+                if state.name not in left:
+                    continue
+                code = to_code(state.error_code)
+                if not code or code == ErrorCode.LEADER_NOT_AVAILABLE:
+                    described[state.name] = topic = description(state)
+                    if topic.partitions and all(p.leader >= 0 for p in topic.partitions):
+                        left.discard(state.name)
+                elif not code.retriable:
+                    # Whoever may create a topic need not be allowed to look at it.
+                    left.discard(state.name)
+            if left:
+                raise failure_of("topic", min(left), ErrorCode.LEADER_NOT_AVAILABLE)
 
-        def message(version: int) -> Any:
-            # Looking for a topic must not make it.
-            return MetadataRequest(
-                topics=metadata_topics(topics, version, False),
-                allow_auto_topic_creation=version < CREATION_FROM,
-            )
-
-        action = "metadata" if topics is None else f"metadata of {listed(topics)}"
-        return await self._any(action, message, ApiKey.METADATA)
+        try:
+            await retry(self._started(), f"leaders of {listed(created)}", timeout_ms, step)
+        except KafkaError as problem:
+            logger.warning("%s: created, but perhaps not to be written to yet: %s", listed(left), problem)
+        return described
 
     async def create_partitions(
         self,
@@ -318,41 +323,3 @@ class TopicAdmin(AdminBase):
             }
 
         return await self._leaders("offsets", times, ask)
-
-
-async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
-    """Ask for topics page by page (DescribeTopicPartitions); a topic may go over several pages."""
-    from odradek.wire.messages.describe_topic_partitions import (
-        Cursor,
-        DescribeTopicPartitionsRequest,
-        TopicRequest,
-    )
-
-    version = connection.pick(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
-    described: dict[str, Any] = {}
-    cursor: Cursor | None = None
-    while True:
-        # A page goes in the order of names, and begins at the cursor's topic: those before it are done.
-        page = [
-            TopicRequest(name=name) for name in topics or () if cursor is None or name >= cursor.topic_name
-        ]
-        request = DescribeTopicPartitionsRequest(
-            topics=page, response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor
-        )
-        response = await connection.send(request, version)
-        for topic in response.topics:
-            first_part = described.setdefault(topic.name, topic)
-            if first_part is not topic:
-                first_part.partitions += topic.partitions
-        if response.next_cursor is None:
-            return list(described.values())
-        # Retriable. An empty page would be asked for again without a pause, or taken for the end.
-        if not response.topics:
-            raise LeaderNotAvailableError("the broker has just started, and does not know the topics yet")
-        cursor = Cursor(
-            topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
-        )
-
-
-def _or_none(brokers: list[int] | None) -> tuple[int, ...] | None:
-    return None if brokers is None else tuple(brokers)
