@@ -295,7 +295,10 @@ def test_asyncio_clients_let_go_of(servers: str, topic: str) -> None:
         asyncio.run(forget())
         for _ in range(5):  # what the clients held comes after them
             gc.collect()
-    assert {str(w.message) for w in caught} >= {"producer 'p' was not closed", "consumer 'c' was not closed"}
+    assert {str(w.message) for w in caught} >= {
+        "producer 'p' was not closed; 1 sends have no answer yet",
+        "consumer 'c' was not closed",
+    }
 
 
 def run(tmp_path: Path, script: str, *args: str) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster, check_loop
 from odradek.client.aio.offsets import by_leader, retry
+from odradek.client.aio.unclosed import Unclosed
 from odradek.client.config import AdminConfig, build
 from odradek.client.core.partition_answers import PartitionAnswers
 from odradek.client.errors import ClientTimeoutError, ClosedError, left_out
@@ -121,6 +122,7 @@ class AdminBase:
     def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self._config = build(AdminConfig, {**(config or {}), **configs})
         self._cluster: Cluster | None = None
+        self._unclosed: Unclosed | None = None
         self._closed = False
 
     @property
@@ -133,7 +135,14 @@ class AdminBase:
         self._closed = True
         if self._cluster is not None:
             check_loop(self._cluster)
+            if self._unclosed is not None:
+                await self._unclosed.closed()
             await self._cluster.close()
+
+    def __del__(self) -> None:
+        unclosed = getattr(self, "_unclosed", None)
+        if unclosed is not None:
+            unclosed.let_go()
 
     async def __aenter__(self) -> Self:
         return self
@@ -145,7 +154,9 @@ class AdminBase:
         if self._closed:
             raise ClosedError("the admin client is closed")
         if self._cluster is None:
-            self._cluster = Cluster(self._config, allow_auto_create=False)
+            self._cluster = cluster = Cluster(self._config, allow_auto_create=False)
+            client_name = f"admin client {self._config.client_id!r}"
+            self._unclosed = Unclosed(client_name, cluster.close, cluster.close)
         else:
             check_loop(self._cluster)
         return self._cluster

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import check_loop
@@ -19,6 +19,7 @@ from odradek.client.aio.consumer_engine import (
     at_least_one,
     listening,
 )
+from odradek.client.aio.unclosed import Unclosed
 from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.client.consumer")
 
 T = TypeVar("T")
+
+
+async def _let_go(engine: ConsumerEngine, timeout_ms: float) -> None:
+    """Close for an application that is gone, and may not have processed the records given out last."""
+    if engine.group is not None:
+        engine.group.listener = None
+    await engine.close(timeout_ms, failed=True)
 
 
 class AsyncConsumer:
@@ -78,6 +86,7 @@ class AsyncConsumer:
         self._handled = Handled()
         self._ownership = Ownership("this AsyncConsumer")
         self._engine: ConsumerEngine | None = None
+        self._unclosed: Unclosed | None = None
 
     @property
     def config(self) -> ConsumerConfig:
@@ -86,7 +95,10 @@ class AsyncConsumer:
 
     async def _started(self) -> ConsumerEngine:
         if self._engine is None:
-            self._engine = ConsumerEngine(self._config)
+            self._engine = engine = ConsumerEngine(self._config)
+            client_name = f"consumer {self._config.client_id!r}"
+            finish, stop = partial(_let_go, engine, CLOSE_TIMEOUT_MS), partial(_let_go, engine, 0)
+            self._unclosed = Unclosed(client_name, finish, stop)
             if self._topics:
                 await self._engine.subscribe(self._topics, None, None)
         else:
@@ -385,13 +397,14 @@ class AsyncConsumer:
     async def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:
         if self._engine is not None:
             check_loop(self._engine.cluster)
+            if self._unclosed is not None:
+                await self._unclosed.closed()
             await self._engine.close(timeout_ms, failed=failed, tell=tell)
 
     def __del__(self) -> None:
-        engine = getattr(self, "_engine", None)
-        if engine is not None and not engine.closed:
-            client_name = f"consumer {self._config.client_id!r}"
-            warnings.warn(f"{client_name} was not closed", ResourceWarning, stacklevel=2)
+        unclosed = getattr(self, "_unclosed", None)
+        if unclosed is not None:
+            unclosed.let_go()
 
     async def __aenter__(self) -> AsyncConsumer:
         return await self.start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import warnings
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from odradek.client.aio.producer_engine import (
     producer_metrics,
     wait_for_partition,
 )
+from odradek.client.aio.unclosed import Unclosed
 from odradek.client.config import ProducerConfig, build
 from odradek.client.core.batches import Callback, SerializedRecord
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
@@ -79,6 +79,7 @@ class AsyncProducer:
     def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self._config = build(ProducerConfig, {**(config or {}), **configs})
         self._engine: ProducerEngine | None = None
+        self._unclosed: Unclosed | None = None
         self._closed = False
 
     @property
@@ -90,7 +91,9 @@ class AsyncProducer:
         if self._closed:
             raise ClosedError("the producer is closed")
         if self._engine is None:
-            self._engine = ProducerEngine(self._config, None)
+            self._engine = engine = ProducerEngine(self._config, None)
+            client_name = f"producer {self._config.client_id!r}"
+            self._unclosed = Unclosed(client_name, engine.finish, engine.close, engine.sends_waiting)
         else:
             check_loop(self._engine.cluster)
         return self._engine
@@ -293,6 +296,8 @@ class AsyncProducer:
         if engine is None:
             return
         check_loop(engine.cluster)
+        if self._unclosed is not None:
+            await self._unclosed.closed()
         try:
             await engine.close_within(closing_timeout(timeout, failure))
         except BaseException as problem:
@@ -303,16 +308,9 @@ class AsyncProducer:
             engine.tell_undelivered(raises=failure is None and timeout != 0)
 
     def __del__(self) -> None:
-        engine = getattr(self, "_engine", None)
-        if engine is not None and not engine.closed:
-            logger.warning(
-                "producer %r was not closed; %d sends have no answer yet",
-                self._config.client_id,
-                engine.sends_waiting(),
-            )
-            warnings.warn(
-                f"producer {self._config.client_id!r} was not closed", ResourceWarning, stacklevel=2
-            )
+        unclosed = getattr(self, "_unclosed", None)
+        if unclosed is not None:
+            unclosed.let_go()
 
     async def __aenter__(self) -> AsyncProducer:
         return await self.start()
