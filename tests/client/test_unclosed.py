@@ -42,13 +42,45 @@ ADMIN = "client = AsyncAdmin(bootstrap_servers=AT, client_id='c'); await client.
     ],
 )
 def test_it_tells_once(servers: str, topic: str, body: str, client_name: str) -> None:
-    program = PROGRAM.replace("BODY", body).replace("AT", repr(servers)).replace("TOPIC", repr(topic))
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, check=False, timeout=100
+    told = stderr_of(PROGRAM.replace("BODY", body), servers, topic, "-X", "dev")
+    assert (
+        told.count("ResourceWarning") == told.count(f"ResourceWarning: {client_name} was not closed") == 1
+    ), told
+    assert "Task was destroyed" not in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("ending", ["", "; kept = client"])
+def test_sends_without_an_answer_are_told_of_where_warnings_are_not_shown(
+    servers: str, topic: str, ending: str
+) -> None:
+    program = PROGRAM.replace("BODY", PRODUCER % 60_000 + ending)
+    assert stderr_of(program, servers, topic) == "producer 'c' was not closed; 1 sends have no answer yet\n"
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "stock"])
+@pytest.mark.parametrize(
+    "client",
+    ["Admin(bootstrap_servers=AT).list_topics", "Consumer(TOPIC, bootstrap_servers=AT, group_id='g').poll"],
+)
+def test_a_blocking_client_of_a_module_says_nothing_at_the_end(
+    servers: str, topic: str, client: str, loop: str
+) -> None:
+    program = f"""
+import sys
+if {loop == "stock"}:
+    sys.modules["uvloop"] = None
+from odradek.client import Admin, Consumer
+call = {client}
+call()
+"""
+    assert stderr_of(program, servers, topic, "-W", "always::ResourceWarning") == ""
+
+
+def stderr_of(program: str, servers: str, topic: str, *options: str) -> str:
+    program = program.replace("AT", repr(servers)).replace("TOPIC", repr(topic))
+    ended = subprocess.run(
+        [sys.executable, *options, "-c", program], capture_output=True, text=True, check=False, timeout=100
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("ResourceWarning") == done.stderr.count(f"{client_name} was not closed") == 1, (
-        done.stderr
-    )
-    assert "Task was destroyed" not in done.stderr
-    assert "Traceback" not in done.stderr
+    assert ended.returncode == 0, ended.stderr
+    return ended.stderr

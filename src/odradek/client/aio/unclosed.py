@@ -89,8 +89,10 @@ class Unclosed:
 
     def _tell(self) -> None:
         self._told = True
-        waiting = "" if self._sends_waiting is None else f"; {self._sends_waiting()} sends have no answer yet"
-        text = f"{self._client_name} was not closed{waiting}"
+        text = f"{self._client_name} was not closed"
+        if self._sends_waiting is not None:
+            # What may be lost is told also where Python hides a ResourceWarning, as it does by default.
+            logger.warning("%s; %d sends have no answer yet", text, self._sends_waiting())
         try:
             warnings.warn(text, ResourceWarning, stacklevel=3)
         except ResourceWarning as raised:  # python -W error: nobody is there to catch it
