@@ -80,15 +80,15 @@ def json_differences(reader: JsonTypes, writer: JsonTypes) -> list[Difference]:
     wanting: frozenset[_Pair] = frozenset()
     while True:
         comparison = _Comparison(*readers, wanting, budget)
-        found = comparison.compare(new, old)
-        again = frozenset(pair for pair, differences in comparison.done.items() if differences)
+        differences = comparison.compare(new, old)
+        again = frozenset(pair for pair, of_pair in comparison.done.items() if of_pair)
         if not comparison.has_assumed or again <= wanting:
-            return [_told(kind, path) for kind, path in found]
+            return [_told(kind, path) for kind, path in differences]
         wanting |= again
 
 
 _Pair = tuple[Any, Any]
-_Found = tuple[str, tuple[str, ...]]
+_Difference = tuple[str, tuple[str, ...]]
 """A difference and where, seen from the pair that was compared."""
 
 
@@ -111,11 +111,11 @@ class _Comparison:
         self._old = old
         self._wanting = wanting
         self._budget = budget
-        self.done: dict[_Pair, list[_Found]] = {}
+        self.done: dict[_Pair, list[_Difference]] = {}
         self._begun: set[_Pair] = set()
         self.has_assumed = False
         """Whether a pair was taken to be compatible while it was being compared."""
-        self._rules: Mapping[str, Callable[[Node, Node], Iterator[_Found]]] = {
+        self._rules: Mapping[str, Callable[[Node, Node], Iterator[_Difference]]] = {
             "string": self._string,
             "number": self._number,
             "object": self._object,
@@ -126,7 +126,7 @@ class _Comparison:
             COMBINED: self._combined,
         }
 
-    def compare(self, new: Node, old: Node) -> list[_Found]:
+    def compare(self, new: Node, old: Node) -> list[_Difference]:
         """Return what of `old` does not pass `new`."""
         self._budget.spend()
         pair = (new.key, old.key)
@@ -138,10 +138,10 @@ class _Comparison:
             self.has_assumed = True
             return []
         self._begun.add(pair)
-        found = self.done[pair] = self._compared(new, old)
-        return found
+        differences = self.done[pair] = self._compared(new, old)
+        return differences
 
-    def _compared(self, new: Node, old: Node) -> list[_Found]:
+    def _compared(self, new: Node, old: Node) -> list[_Difference]:
         if (new.kind == COMBINED) != (old.kind == COMBINED) and self._fits_a_part(new, old):
             return []
         if new.kind != old.kind:
@@ -159,15 +159,17 @@ class _Comparison:
             return False
         return any(not self.compare(new, part) for part in old.parts)
 
-    def _below(self, new: Any, old: Any, new_node: Node, old_node: Node, *path: str) -> Iterator[_Found]:
+    def _below(self, new: Any, old: Any, new_node: Node, old_node: Node, *path: str) -> Iterator[_Difference]:
         """Compare two schemas within two nodes."""
-        found = self.compare(self._new.read(new, new_node.resolver), self._old.read(old, old_node.resolver))
-        for kind, place in found:
+        differences = self.compare(
+            self._new.read(new, new_node.resolver), self._old.read(old, old_node.resolver)
+        )
+        for kind, place in differences:
             yield kind, (*path, *place)
 
     # Numbers and text
 
-    def _bounds(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _bounds(self, new: Node, old: Node) -> Iterator[_Difference]:
         for table, change, grows in ((_MOST, "DECREASED", False), (_LEAST, "INCREASED", True)):
             for keyword, name in table.get(new.kind, ()):
                 bound, before = _bound(new.schema, keyword), _bound(old.schema, keyword)
@@ -178,13 +180,13 @@ class _Comparison:
                 elif bound != before and (bound > before) == grows:
                     yield f"{name}_{change}", (keyword,)
 
-    def _string(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _string(self, new: Node, old: Node) -> Iterator[_Difference]:
         yield from self._bounds(new, old)
         pattern, before = new.schema.get("pattern"), old.schema.get("pattern")
         if pattern is not None and pattern != before:
             yield ("PATTERN_ADDED" if before is None else "PATTERN_CHANGED"), ("pattern",)
 
-    def _number(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _number(self, new: Node, old: Node) -> Iterator[_Difference]:
         yield from self._bounds(new, old)
         step, before = new.schema.get("multipleOf"), old.schema.get("multipleOf")
         if step is not None:
@@ -197,17 +199,17 @@ class _Comparison:
             yield "TYPE_NARROWED", ()
 
     @staticmethod
-    def _enum(new: Node, old: Node) -> Iterator[_Found]:
+    def _enum(new: Node, old: Node) -> Iterator[_Difference]:
         allowed, before = ({compact(value, is_sorted=True) for value in n.schema["enum"]} for n in (new, old))
         if not before <= allowed:
             yield ("ENUM_ARRAY_NARROWED" if allowed <= before else "ENUM_ARRAY_CHANGED"), ("enum",)
 
     @staticmethod
-    def _const(new: Node, old: Node) -> Iterator[_Found]:
+    def _const(new: Node, old: Node) -> Iterator[_Difference]:
         if compact(new.schema["const"], is_sorted=True) != compact(old.schema["const"], is_sorted=True):
             yield "ENUM_ARRAY_CHANGED", ("const",)
 
-    def _not(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _not(self, new: Node, old: Node) -> Iterator[_Difference]:
         # What must not match may only become less.
         turned = _Comparison(self._old, self._new, frozenset(), self._budget)
         inner = turned.compare(
@@ -218,7 +220,7 @@ class _Comparison:
 
     # Objects
 
-    def _object(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _object(self, new: Node, old: Node) -> Iterator[_Difference]:
         yield from self._required(new.schema, old.schema)
         yield from self._properties(new, old)
         yield from self._dependencies(new, old)
@@ -227,14 +229,14 @@ class _Comparison:
         yield from self._bounds(new, old)
 
     @staticmethod
-    def _required(new: Any, old: Any) -> Iterator[_Found]:
+    def _required(new: Any, old: Any) -> Iterator[_Difference]:
         properties = new.get("properties", {})
         for name in old.get("properties", {}):
             is_asked_for = name in _required_of(new) and name not in _required_of(old)
             if name in properties and is_asked_for and not _has_default(properties[name]):
                 yield "REQUIRED_ATTRIBUTE_ADDED", ("required", name)
 
-    def _properties(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _properties(self, new: Node, old: Node) -> Iterator[_Difference]:
         properties, before = new.schema.get("properties", {}), old.schema.get("properties", {})
         for name in {**before, **properties}:
             path = ("properties", name)
@@ -247,7 +249,7 @@ class _Comparison:
 
     def _removed_property(
         self, name: str, before: Any, new: Node, old: Node, path: tuple[str, ...]
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Difference]:
         if _is_open_object(new.schema):
             return
         covering = _covering(new.schema, name)
@@ -255,14 +257,14 @@ class _Comparison:
             if before is not False:
                 yield "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
             return
-        found = list(self._below(covering, before, new, old, *path))
-        yield from found
-        if found:
+        differences = list(self._below(covering, before, new, old, *path))
+        yield from differences
+        if differences:
             yield "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
 
     def _added_property(
         self, name: str, added: Any, new: Node, old: Node, path: tuple[str, ...]
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Difference]:
         is_required = name in _required_of(new.schema)
         if _is_open_object(old.schema):
             if self._new.read(added, new.resolver).kind == EMPTY:
@@ -276,14 +278,14 @@ class _Comparison:
             return
         covering = _covering(old.schema, name)
         if covering is not None:
-            found = list(self._below(added, covering, new, old, *path))
-            yield from found
-            if found:
+            differences = list(self._below(added, covering, new, old, *path))
+            yield from differences
+            if differences:
                 yield "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
         if is_required and not _has_default(added):
             yield "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path
 
-    def _dependencies(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _dependencies(self, new: Node, old: Node) -> Iterator[_Difference]:
         before = _dependencies_of(old.schema)
         for name, wanted in _dependencies_of(new.schema).items():
             path = ("dependencies", name)
@@ -301,7 +303,7 @@ class _Comparison:
 
     # Arrays
 
-    def _array(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _array(self, new: Node, old: Node) -> Iterator[_Difference]:
         (all_new, each_new, _), (all_old, each_old, _) = _items(new.schema), _items(old.schema)
         if all_new is not None:
             if all_old is None:
@@ -322,7 +324,9 @@ class _Comparison:
         if new.schema.get("uniqueItems") and not old.schema.get("uniqueItems"):
             yield "UNIQUE_ITEMS_ADDED", ("uniqueItems",)
 
-    def _removed_item(self, before: Any, new: Node, old: Node, path: tuple[str, ...]) -> Iterator[_Found]:
+    def _removed_item(
+        self, before: Any, new: Node, old: Node, path: tuple[str, ...]
+    ) -> Iterator[_Difference]:
         rest = _rest_of_items(new.schema)
         if rest is True:
             return
@@ -330,25 +334,25 @@ class _Comparison:
             if before is not False:
                 yield "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
             return
-        found = list(self._below(rest, before, new, old, *path))
-        yield from found
-        if found:
+        differences = list(self._below(rest, before, new, old, *path))
+        yield from differences
+        if differences:
             yield "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
 
-    def _added_item(self, added: Any, new: Node, old: Node, path: tuple[str, ...]) -> Iterator[_Found]:
+    def _added_item(self, added: Any, new: Node, old: Node, path: tuple[str, ...]) -> Iterator[_Difference]:
         rest = _rest_of_items(old.schema)
         if rest is True:
             if self._new.read(added, new.resolver).kind != EMPTY:
                 yield "ITEM_ADDED_TO_OPEN_CONTENT_MODEL", path
         elif rest is not False:
-            found = list(self._below(added, rest, new, old, *path))
-            yield from found
-            if found:
+            differences = list(self._below(added, rest, new, old, *path))
+            yield from differences
+            if differences:
                 yield "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
 
     # Both
 
-    def _additional(self, new: Node, old: Node, keyword: str, name: str) -> Iterator[_Found]:
+    def _additional(self, new: Node, old: Node, keyword: str, name: str) -> Iterator[_Difference]:
         allowed, before = _additional_of(new.schema, keyword), _additional_of(old.schema, keyword)
         if allowed is False:
             if before is not False:
@@ -359,7 +363,7 @@ class _Comparison:
             else:
                 yield from self._below(allowed, before, new, old, keyword)
 
-    def _unevaluated(self, new: Node, old: Node, keyword: str, name: str) -> Iterator[_Found]:
+    def _unevaluated(self, new: Node, old: Node, keyword: str, name: str) -> Iterator[_Difference]:
         allowed, before = new.schema.get(keyword, True), old.schema.get(keyword, True)
         if allowed is False:
             if before is not False:
@@ -372,7 +376,7 @@ class _Comparison:
 
     # What is combined
 
-    def _combined(self, new: Node, old: Node) -> Iterator[_Found]:
+    def _combined(self, new: Node, old: Node) -> Iterator[_Difference]:
         if not _criteria_fit(new, old):
             yield "COMBINED_TYPE_CHANGED", ()
             return
@@ -382,7 +386,8 @@ class _Comparison:
         if len(before) > len(parts) and old.criterion != ALL:
             yield "SUM_TYPE_NARROWED", ()
         readers = [
-            [number for number, part in enumerate(parts) if not self.compare(part, one)] for one in before
+            [number for number, part in enumerate(parts) if not self.compare(part, part_before)]
+            for part_before in before
         ]
         if _matched(readers) < min(len(parts), len(before)):
             yield "COMBINED_TYPE_SUBSCHEMAS_CHANGED", ()
@@ -494,14 +499,14 @@ def _matched(readers: Sequence[Sequence[int]]) -> int:
     """
     taken: dict[int, int] = {}
 
-    def find(one: int, seen: set[int]) -> bool:
-        for reader in readers[one]:
+    def find(part: int, seen: set[int]) -> bool:
+        for reader in readers[part]:
             if reader in seen:
                 continue
             seen.add(reader)
             if reader not in taken or find(taken[reader], seen):
-                taken[reader] = one
+                taken[reader] = part
                 return True
         return False
 
-    return sum(find(one, set()) for one in range(len(readers)))
+    return sum(find(part, set()) for part in range(len(readers)))

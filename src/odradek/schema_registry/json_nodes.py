@@ -86,8 +86,8 @@ class NodeReader:
             resolver = resolver.in_subresource(_resource(schema))
         parts: list[Node] = []
         if isinstance(schema.get("$ref"), str):
-            found = resolver.lookup(schema["$ref"])
-            target = self.read(found.contents, found.resolver)
+            resolved = resolver.lookup(schema["$ref"])
+            target = self.read(resolved.contents, resolved.resolver)
             if not self._has_siblings:
                 return target
             parts.append(target)

@@ -41,7 +41,7 @@ _DESCRIPTIONS = {
     "FIELD_MOVED_TO_EXISTING_ONEOF": "The oneof '{path}' of the {reader} schema has a field that the "
     "{writer} one has elsewhere",
 }
-_Found = tuple[str, tuple[str, ...]]
+_Difference = tuple[str, tuple[str, ...]]
 
 
 class ProtobufTypes:
@@ -108,7 +108,7 @@ class _Comparison:
         self._compared: dict[tuple[int, int], bool] = {}
         """Pairs of messages that were compared, or are being, and whether they are compatible."""
 
-    def files(self) -> Iterator[_Found]:
+    def files(self) -> Iterator[_Difference]:
         new, old = self._new.file, self._old.file
         if new.package != old.package:
             yield "PACKAGE_CHANGED", ()
@@ -118,7 +118,7 @@ class _Comparison:
 
     def _messages(
         self, new: Sequence[Any], old: Sequence[Any], space: str, old_space: str, path: tuple[str, ...]
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Difference]:
         by_name = {message.name: message for message in new}
         for message in old:
             place = (*path, message.name)
@@ -138,14 +138,14 @@ class _Comparison:
                 place,
             )
 
-    def _message(self, new: _Type, old: _Type, path: tuple[str, ...]) -> list[_Found]:
+    def _message(self, new: _Type, old: _Type, path: tuple[str, ...]) -> list[_Difference]:
         pair = (id(new.message), id(old.message))
         self._compared[pair] = True
-        found = [*_oneofs(new.message, old.message, path), *self._fields(new, old, path)]
-        self._compared[pair] = not found
-        return found
+        differences = [*_oneofs(new.message, old.message, path), *self._fields(new, old, path)]
+        self._compared[pair] = not differences
+        return differences
 
-    def _fields(self, new: _Type, old: _Type, path: tuple[str, ...]) -> Iterator[_Found]:
+    def _fields(self, new: _Type, old: _Type, path: tuple[str, ...]) -> Iterator[_Difference]:
         after = {field.number: field for field in new.message.field}
         before = {field.number: field for field in old.message.field}
         deleted = _deleted_oneofs(old.message, after)
@@ -167,7 +167,9 @@ class _Comparison:
             elif field.label == _REQUIRED:
                 yield "REQUIRED_FIELD_ADDED", place
 
-    def _field(self, field: Any, was: Any, new: _Type, old: _Type, path: tuple[str, ...]) -> Iterator[_Found]:
+    def _field(
+        self, field: Any, was: Any, new: _Type, old: _Type, path: tuple[str, ...]
+    ) -> Iterator[_Difference]:
         kind, entry = _kind(field, self._new)
         old_kind, old_entry = _kind(was, self._old)
         if kind != old_kind:
@@ -184,18 +186,18 @@ class _Comparison:
             if label is not None and old_label is not None and label != old_label:
                 yield "FIELD_NUMERIC_LABEL_CHANGED", path
 
-    def _message_field(self, field: Any, was: Any, path: tuple[str, ...]) -> Iterator[_Found]:
+    def _message_field(self, field: Any, was: Any, path: tuple[str, ...]) -> Iterator[_Difference]:
         message, old_message = self._new.named(field.type_name), self._old.named(was.type_name)
         if message.local != old_message.local:
             yield "FIELD_NAMED_TYPE_CHANGED", path
             return
         pair = (id(message.message), id(old_message.message))
         if pair in self._compared:
-            is_compatible, found = self._compared[pair], []
+            is_compatible, differences = self._compared[pair], []
         else:
-            found = self._message(message, old_message, tuple(message.local.split(".")))
-            is_compatible = not found
-        yield from found
+            differences = self._message(message, old_message, tuple(message.local.split(".")))
+            is_compatible = not differences
+        yield from differences
         if not is_compatible:
             yield "FIELD_NAMED_TYPE_CHANGED", path
 
@@ -240,7 +242,7 @@ def _deleted_oneofs(old: Any, after: dict[int, Any]) -> set[str]:
     return {name for name, numbers in _members(old).items() if not any(number in after for number in numbers)}
 
 
-def _oneofs(new: Any, old: Any, path: tuple[str, ...]) -> Iterator[_Found]:
+def _oneofs(new: Any, old: Any, path: tuple[str, ...]) -> Iterator[_Difference]:
     """Fields that could be set together, and no longer can."""
     before = {field.number: _oneof(old, field) for field in old.field}
     for name, numbers in _members(new).items():

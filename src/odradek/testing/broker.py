@@ -449,7 +449,9 @@ class Broker(InBlock, FaultSentences):
         if self.broker is None:
             return Counter()
         return self.call(
-            lambda broker: Counter({api: one.requests for api, one in broker.metrics.requests.items()})
+            lambda broker: Counter(
+                {api: metrics.requests for api, metrics in broker.metrics.requests.items()}
+            )
         )
 
     def metrics(self) -> dict[Any, float]:

@@ -41,13 +41,13 @@ def expire_session(coordinator: GroupCoordinator, group_id: str, member: str | N
     shard = coordinator.runtime.shard(coordinator.partition_of(group_id))
     group = shard.groups.get(group_id)
     members = {} if group is None else group.members
-    found = [one for one in members.values() if member is None or member in _names(one)]
-    if len(found) != 1:
-        who = ", ".join(sorted(members)) or "nobody"
-        raise ValueError(f"{len(found)} members of group {group_id!r} are {member!r}: there is {who}")
-    if found[0].is_parked():
-        raise ValueError(f"{found[0].member_id} waits for the group: a session runs out between answers")
-    shard.env.deadlines.pass_now(("session", group_id, found[0].member_id))
+    named = [candidate for candidate in members.values() if member is None or member in _names(candidate)]
+    if len(named) != 1:
+        member_ids = ", ".join(sorted(members)) or "nobody"
+        raise ValueError(f"{len(named)} members of group {group_id!r} are {member!r}: there is {member_ids}")
+    if named[0].is_parked():
+        raise ValueError(f"{named[0].member_id} waits for the group: a session runs out between answers")
+    shard.env.deadlines.pass_now(("session", group_id, named[0].member_id))
 
 
 def _names(member: Member) -> set[str | None]:

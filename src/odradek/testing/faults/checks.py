@@ -168,7 +168,7 @@ def _with_error(fault: Fault, handler: Handler, versions: list[int], handlers: H
     if error not in errors:
         raise FaultRefusedError(
             f"{name}: Kafka does not answer it with {error.name}; it does with "
-            f"{', '.join(sorted(one.name for one in errors))}. anyway=True has it answered all the same"
+            f"{', '.join(sorted(other.name for other in errors))}. anyway=True has it answered all the same"
         )
     said = [version for version in fitting if version in errors[error]]
     if not said:

@@ -167,7 +167,7 @@ class Fault:
 
     def __str__(self) -> str:
         """The rule as a sentence."""
-        what = {
+        effect = {
             "fail": f"fail with {self.error}",
             "delay": f"delay by {self.delay_ms:g} ms",
             "hang": "hang",
@@ -175,7 +175,7 @@ class Fault:
             "truncate": "truncate" + (f" to {self.bytes_sent} bytes" if self.bytes_sent else ""),
             "throttle": f"throttle for {self.throttle_ms} ms",
         }[self.effect]
-        words = [f"{what}: {', '.join(self.apis)}"]
+        words = [f"{effect}: {', '.join(self.apis)}"]
         words += self._shown("topic", "partition", "group", "transactional_id", "client_id", "listener")
         if self.versions is not None:
             words.append(f"versions {self.versions[0]} to {self.versions[1]}")
