@@ -12,7 +12,7 @@ FOUND_BY = {
     "no-epoch-check": 5,
     "no-divergence-check": 1,
     "isr-too-early": 1,
-    "isr-without-epoch-start": 7,
+    "isr-without-epoch-start": 13,
     "high-watermark-ahead": 1,
     "high-watermark-by-one": 1,
     "high-watermark-by-committed-isr": 4,
