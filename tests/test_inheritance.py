@@ -63,7 +63,7 @@ UPWARD = {
     "cluster.store.local.LocalSession": "exists multi",  # the way to what a kind of store is kept in
     "testing.broker.Broker": "_make start",
     "testing.faults.sentences.FaultSentences": "set_fault",
-    "testing.in_block.InBlock": "close start",
+    "testing.in_block.InBlock": "__exit__ close start",
 }
 """By base, what it calls on `self` that heirs in other modules have."""
 

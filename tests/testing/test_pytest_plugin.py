@@ -50,7 +50,7 @@ def test_releases_by_option(pytester: pytest.Pytester) -> None:
 def test_no_such_release(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest("--kafka-version", "2.9")
-    result.stderr.fnmatch_lines(["*--kafka-version: '2.9' is none of Kafka's releases*"])
+    result.stderr.fnmatch_lines(["*--kafka-versions: '2.9' is none of Kafka's releases*"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
@@ -84,3 +84,48 @@ def test_names_that_nobody_knows_fail_the_test(pytester: pytest.Pytester) -> Non
         ]
     )
     result.stdout.no_fnmatch_line("*testing/broker.py*")
+
+
+OTHERS = """
+    import pytest
+    from odradek import Producer
+
+    def test_three(odradek_cluster):
+        odradek_cluster.create_topic("orders")
+        with Producer(bootstrap_servers=odradek_cluster.bootstrap_servers) as producer:
+            assert producer.send("orders", b"tea").result().offset == 0
+        assert len(odradek_cluster.live) == 3
+
+    @pytest.mark.odradek(brokers=2, num_partitions=4)
+    def test_two(odradek_cluster):
+        partitions = odradek_cluster.broker(1).call(lambda broker: broker.config.num_partitions)
+        print("TWO", len(odradek_cluster.live), partitions)
+
+    @pytest.mark.odradek(broker=2)
+    def test_mistaken(odradek_cluster):
+        pass
+
+    def test_registry(odradek_schema_registry):
+        assert odradek_schema_registry.register("orders-value", '"string"') == 1
+"""
+
+
+def test_a_cluster_and_a_registry(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(OTHERS)
+    result = pytester.runpytest("-s", "--strict-markers")
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["*TWO 2 4*", "*odradek_cluster: *broker*"])
+
+
+def test_a_cluster_of_each_release(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_release(odradek_cluster):
+            releases = {odradek_cluster.broker(member).call(lambda broker: str(broker.handlers.release))
+                        for member in odradek_cluster.live}
+            print("RELEASES", releases)
+        """
+    )
+    result = pytester.runpytest("-s", "--kafka-versions", "1.0,3.9")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*RELEASES {'1.0'}*", "*RELEASES {'3.9'}*"])

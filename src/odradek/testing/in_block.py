@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class InBlock(ABC):
-    """Starts at the begin of a block and leaves nothing behind at its end, nor when the start fails."""
+    """Starts at the begin of a block, `with` or `async with`, and leaves nothing behind at its end, nor when
+    the start fails."""
 
     @abstractmethod
     def start(self) -> None:
@@ -35,3 +38,21 @@ class InBlock(ABC):
     ) -> None:
         """Stop, and leave nothing behind."""
         self.close()
+
+    async def __aenter__(self) -> Self:
+        """Start, while the event loop goes on."""
+        entering = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            return await asyncio.shield(entering)
+        except asyncio.CancelledError:
+            # The thread cannot be broken off: what it has started is closed when it is done.
+            with suppress(BaseException):
+                await entering
+            await asyncio.to_thread(self.close)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, while the event loop goes on, and leave nothing behind."""
+        await asyncio.to_thread(self.__exit__, kind, error, trace)

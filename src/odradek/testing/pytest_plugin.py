@@ -8,49 +8,66 @@
     @pytest.mark.parametrize("odradek_broker", ["0.10.2", "2.2", "4.0"], indirect=True)
     def test_it(odradek_broker): ...                       # once per release of Kafka
 
-`pytest --kafka-version 2.2,3.9` (or `all`) runs every test that uses `odradek_broker`, and says nothing of
-releases itself, against those. A keyword that is no config fails the test, and says what may have been meant.
+    @pytest.mark.odradek(brokers=2)                        # those of `odradek.testing.Cluster`
+    def test_it(odradek_cluster): ...
+
+    def test_it(odradek_broker, odradek_schema_registry): ...
+
+`pytest --kafka-versions 2.2,3.9` (or `all`) runs every test that uses `odradek_broker` or `odradek_cluster`,
+and says nothing of releases itself, against those. A keyword that is no config fails the test, and says what
+may have been meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from odradek.testing.broker import Broker
+    from odradek.testing.cluster import Cluster
+    from odradek.testing.schema_registry import SchemaRegistry
 
-FIXTURE = "odradek_broker"
+T = TypeVar("T")
+
+BROKER, CLUSTER = "odradek_broker", "odradek_cluster"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--kafka-version`."""
+    """`--kafka-versions`."""
     parser.getgroup("odradek").addoption(
+        "--kafka-versions",
         "--kafka-version",
         metavar="X,Y",
-        help=f"run tests with {FIXTURE} against brokers that are these releases of Kafka; or `all`",
+        help=f"run tests with {BROKER} or {CLUSTER} against these releases of Kafka; or `all`",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The marker `odradek`; releases that there are not are refused at once."""
-    config.addinivalue_line("markers", f"odradek(**keywords): what {FIXTURE} is made with")
-    if (text := config.getoption("--kafka-version", None)) is not None:
+    config.addinivalue_line("markers", f"odradek(**keywords): what {BROKER} or {CLUSTER} is made with")
+    if (text := config.getoption("--kafka-versions", None)) is not None:
         _releases(text)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Once per release, when `--kafka-version` asks for it."""
-    text = metafunc.config.getoption("--kafka-version")
-    if text is None or FIXTURE not in metafunc.fixturenames:
+    """Once per release, when `--kafka-versions` asks for it."""
+    text = metafunc.config.getoption("--kafka-versions")
+    if text is None:
         return
+    for fixture in (BROKER, CLUSTER):
+        if fixture in metafunc.fixturenames and not _says_release(metafunc, fixture):
+            metafunc.parametrize(fixture, _releases(text), indirect=True)
+
+
+def _says_release(metafunc: pytest.Metafunc, fixture: str) -> bool:
     for mark in metafunc.definition.iter_markers():
         names = str(mark.args[0]) if mark.name == "parametrize" else ""
-        if FIXTURE in names or (mark.name == "odradek" and "kafka_version" in mark.kwargs):
-            return
-    metafunc.parametrize(FIXTURE, _releases(text), indirect=True)
+        if fixture in names or (mark.name == "odradek" and "kafka_version" in mark.kwargs):
+            return True
+    return False
 
 
 def _releases(text: str) -> list[str]:
@@ -61,7 +78,7 @@ def _releases(text: str) -> list[str]:
     try:
         return [str(find(name)) for name in text.split(",")]
     except UnknownReleaseError as error:
-        raise pytest.UsageError(f"--kafka-version: {error}") from None
+        raise pytest.UsageError(f"--kafka-versions: {error}") from None
 
 
 @pytest.fixture
@@ -73,11 +90,35 @@ def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """
     from odradek.testing.broker import Broker
 
+    with _made(Broker, BROKER, request) as broker:
+        yield broker
+
+
+@pytest.fixture
+def odradek_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster of its own for one test, of three brokers unless the marker says otherwise; see above."""
+    from odradek.testing.cluster import Cluster
+
+    with _made(Cluster, CLUSTER, request) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def odradek_schema_registry() -> Iterator[SchemaRegistry]:
+    """A schema registry of its own for one test, which keeps its schemas in memory."""
+    from odradek.testing.schema_registry import SchemaRegistry
+
+    with SchemaRegistry() as registry:
+        yield registry
+
+
+def _made(kind: Callable[..., T], fixture: str, request: pytest.FixtureRequest) -> T:
     keywords: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("odradek"))):
         if mark.args:
             pytest.fail(
-                f"the marker odradek takes keywords, as Broker does, not {mark.args!r}", pytrace=False
+                f"the marker odradek takes keywords, as {kind.__name__} does, not {mark.args!r}",
+                pytrace=False,
             )
         keywords.update(mark.kwargs)
     given = getattr(request, "param", None)
@@ -85,8 +126,6 @@ def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
         given if isinstance(given, Mapping) else {} if given is None else {"kafka_version": given}
     )
     try:
-        broker = Broker(**keywords)
+        return kind(**keywords)
     except TypeError as error:
-        pytest.fail(f"{FIXTURE}: {error}", pytrace=False)
-    with broker:
-        yield broker
+        pytest.fail(f"{fixture}: {error}", pytrace=False)
