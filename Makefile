@@ -1,6 +1,7 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
 # make quick    the part of the tests that shows whether a Python serves: PYTHON=python3.13 VENV=.venv-3.13
+#               LESS=cluster: without these of its rooms
 # make elsewhere  what reads the clock, the folder, the user or the locale, where these are others (four minutes);
 #               EACH=1: all of `make quick` in each such world by itself; WORLDS=in-eight-days,…: tests/elsewhere.py
 # make interpreted  what requests pass runs from its .py files while one works on them; `make test` compiles it again
@@ -89,7 +90,7 @@ PARTS := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(KERNEL))))
 
 quick: $(VENV)/.quick
 	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true
-	$(BIN)/python tests/again.py $(QUICK:%=tests/%) $(SHARED) $(IN_ORDER) $(PYTEST)
+	$(BIN)/python tests/again.py $(patsubst %,tests/%,$(filter-out $(LESS),$(QUICK))) $(SHARED) $(IN_ORDER) $(PYTEST)
 
 # What reads the clock, the folder, the user, or the locale: a few seconds of each kind.
 ELSEWHERE := $(addprefix broker/,apis/test_recorded_clients.py process/test_watchdog.py process/test_logging.py \
@@ -123,9 +124,11 @@ PYSPARK_TESTS := test_schema.py test_tables.py formats/test_single_values.py for
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $$site pyspark==$*
 	@touch $@
 
-pyspark: $(PYSPARKS:%=.venv-pyspark-%/.there)
-	$(foreach release,$(PYSPARKS),.venv-pyspark-$(release)/bin/python tests/again.py $(PYSPARK_TESTS:%=tests/spark/%) \
-		-m 'not slow' -k 'not any_bytes and not cannot_be_written' -n 0 $(PYTEST) &&) true
+pyspark: $(PYSPARKS:%=pyspark-%)
+
+pyspark-%: .venv-pyspark-%/.there
+	.venv-pyspark-$*/bin/python tests/again.py $(PYSPARK_TESTS:%=tests/spark/%) \
+		-m 'not slow' -k 'not any_bytes and not cannot_be_written' -n 0 $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SRC)

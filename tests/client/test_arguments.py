@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from odradek.client import (
@@ -196,6 +194,10 @@ def test_what_can_be_read_is_read() -> None:
     assert names_of(iter(["a", "b"]), "topics") == ["a", "b"]
     assert names_of({"a": 1}, "topics") == ["a"]
     assert partitions_of({("t", 1): 5}) == partitions_of([["t", 1]]) == [TopicPartition("t", 1)]
+
+
+def test_a_number_of_numpys_is_a_partition() -> None:
+    np = pytest.importorskip("numpy")
     number = topic_partition(("t", np.int64(3))).partition
     assert (number, type(number)) == (3, int)
 
@@ -286,16 +288,20 @@ def in_vienna(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         MOMENT_MS,
         float(MOMENT_MS),
-        np.int64(MOMENT_MS),
         MOMENT,
         MOMENT.astimezone(UTC),
         MOMENT.replace(tzinfo=None),  # local time, as for `datetime.timestamp`
-        pd.Timestamp(MOMENT),
-        pd.Timestamp(MOMENT.replace(tzinfo=None)),
     ],
 )
 def test_a_datetime_is_a_time(moment: Any) -> None:
     assert epoch_ms(moment, "timestamp_ms") == MOMENT_MS
+
+
+@pytest.mark.usefixtures("in_vienna")
+def test_so_is_what_data_frames_have() -> None:
+    np, pd = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+    for moment in (np.int64(MOMENT_MS), pd.Timestamp(MOMENT), pd.Timestamp(MOMENT.replace(tzinfo=None))):
+        assert epoch_ms(moment, "timestamp_ms") == MOMENT_MS
 
 
 def test_records_are_written_and_found_by_datetimes(servers: str, admin: Admin, topic: str) -> None:

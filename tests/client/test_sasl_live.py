@@ -238,11 +238,16 @@ def test_the_brokers_of_a_cluster_log_in_at_each_other() -> None:
             sent = 0
             # A slow client is late with its next login, and its connection is closed: it may be away then.
             logged_in: set[str] = set()
-            while _count(leader, "successful-authentication-total") < 5:
+
+            def logins() -> float:
+                nonlocal sent
                 producer.send("t", value=b"%d" % sent).result(30)
                 sent += 1
-                logged_in |= principals(leader)
-            assert {"User:broker", "User:alice"} <= logged_in
+                logged_in.update(principals(leader))
+                return _count(leader, "successful-authentication-total")
+
+            until(logins, "logins again", holds=lambda count: count >= 5, every_s=0)
+            until(logins, "both", holds=lambda _: {"User:broker", "User:alice"} <= logged_in, every_s=0)
         with Consumer(login, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition("t", 0)])
             seen = gathered(lambda: consumer.poll(timeout_ms=100), sent, "the records that were sent")
