@@ -124,6 +124,9 @@ PYSPARK_TESTS := test_schema.py test_tables.py formats/test_single_values.py for
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $$site pyspark==$*
 	@touch $@
 
+# Else make takes the stamps for something in between, and away.
+.PRECIOUS: .venv-pyspark-%/.there
+
 pyspark: $(PYSPARKS:%=pyspark-%)
 
 pyspark-%: .venv-pyspark-%/.there
