@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -227,17 +227,20 @@ def test_records_are_deleted_while_another_partition_has_no_leader() -> None:
     assert deleted == [1, 0]
 
 
+T = TypeVar("T")
+
 CODES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION)
 """What is said of three partitions, again and again: it may pass, it is done, it is refused for good."""
 
 
+def _coded(kind: Callable[..., T], request: Any, codes: Sequence[ErrorCode]) -> list[T]:
+    """Answer each partition of a request's only topic with the error that is its."""
+    indexes = (part.partition_index for part in request.topics[0].partitions)
+    return [kind(partition_index=index, error_code=codes[index]) for index in indexes]
+
+
 def _records(request: Any, version: int) -> DeleteRecordsResponse:
-    answers = [
-        DeleteRecordsPartitionResult(
-            partition_index=part.partition_index, error_code=CODES[part.partition_index]
-        )
-        for part in request.topics[0].partitions
-    ]
+    answers = _coded(DeleteRecordsPartitionResult, request, CODES)
     return DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="t", partitions=answers)])
 
 
@@ -250,23 +253,13 @@ def _producers(request: Any, version: int) -> DescribeProducersResponse:
 
 
 def _offsets(request: Any, version: int) -> ListOffsetsResponse:
-    answers = [
-        ListOffsetsPartitionResponse(
-            partition_index=part.partition_index, error_code=CODES[part.partition_index]
-        )
-        for part in request.topics[0].partitions
-    ]
+    answers = _coded(ListOffsetsPartitionResponse, request, CODES)
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=answers)])
 
 
 def _commits(request: Any, version: int) -> OffsetCommitResponse:
     codes = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-    answers = [
-        OffsetCommitResponsePartition(
-            partition_index=part.partition_index, error_code=codes[part.partition_index]
-        )
-        for part in request.topics[0].partitions
-    ]
+    answers = _coded(OffsetCommitResponsePartition, request, codes)
     return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=answers)])
 
 

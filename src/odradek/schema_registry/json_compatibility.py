@@ -167,6 +167,17 @@ class _Comparison:
         for kind, place in differences:
             yield kind, (*path, *place)
 
+    def _covered(
+        self, kind: str, new: Any, old: Any, new_node: Node, old_node: Node, path: tuple[str, ...]
+    ) -> Iterator[_Difference]:
+        """Compare two schemas, one of which holds for whatever has none of its own: where they differ, what
+        came or went is not covered by it, which is a difference of `kind`.
+        """
+        differences = list(self._below(new, old, new_node, old_node, *path))
+        yield from differences
+        if differences:
+            yield kind, path
+
     # Numbers and text
 
     def _bounds(self, new: Node, old: Node) -> Iterator[_Difference]:
@@ -257,10 +268,9 @@ class _Comparison:
             if before is not False:
                 yield "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
             return
-        differences = list(self._below(covering, before, new, old, *path))
-        yield from differences
-        if differences:
-            yield "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
+        yield from self._covered(
+            "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", covering, before, new, old, path
+        )
 
     def _added_property(
         self, name: str, added: Any, new: Node, old: Node, path: tuple[str, ...]
@@ -278,10 +288,9 @@ class _Comparison:
             return
         covering = _covering(old.schema, name)
         if covering is not None:
-            differences = list(self._below(added, covering, new, old, *path))
-            yield from differences
-            if differences:
-                yield "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
+            yield from self._covered(
+                "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", added, covering, new, old, path
+            )
         if is_required and not _has_default(added):
             yield "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path
 
@@ -334,10 +343,9 @@ class _Comparison:
             if before is not False:
                 yield "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
             return
-        differences = list(self._below(rest, before, new, old, *path))
-        yield from differences
-        if differences:
-            yield "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
+        yield from self._covered(
+            "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", rest, before, new, old, path
+        )
 
     def _added_item(self, added: Any, new: Node, old: Node, path: tuple[str, ...]) -> Iterator[_Difference]:
         rest = _rest_of_items(old.schema)
@@ -345,10 +353,9 @@ class _Comparison:
             if self._new.read(added, new.resolver).kind != EMPTY:
                 yield "ITEM_ADDED_TO_OPEN_CONTENT_MODEL", path
         elif rest is not False:
-            differences = list(self._below(added, rest, new, old, *path))
-            yield from differences
-            if differences:
-                yield "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
+            yield from self._covered(
+                "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", added, rest, new, old, path
+            )
 
     # Both
 

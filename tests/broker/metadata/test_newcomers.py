@@ -173,6 +173,10 @@ def _change(of: type[Any], resource: type[Any]) -> Any:
     return of(resources=[resource(resource_type=2, resource_name="another", configs=[])], validate_only=False)
 
 
+def _codes_of_partitions(answer: Any) -> list[int]:
+    return [partition.error_code for topic in answer.topics for partition in topic.partitions]
+
+
 TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
     "DescribeConfigs": (
         _topic_and_broker_configs(),
@@ -225,7 +229,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             topics=[ListOffsetsTopic(name="another", partitions=[ListOffsetsPartition(partition_index=0)])]
         ),
         5,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [NOT_LEADER],
     ),
     "Produce": (
@@ -251,7 +255,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             topics=[OffsetForLeaderTopic(topic="another", partitions=[OffsetForLeaderPartition(partition=0)])]
         ),
         3,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [NOT_LEADER],
     ),
     "DeleteRecords": (
@@ -261,7 +265,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             ]
         ),
         1,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [NOT_LEADER],
     ),
     "DescribeProducers": (
@@ -269,7 +273,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             topics=[describe_producers.TopicRequest(name="another", partition_indexes=[0])]
         ),
         0,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [NOT_LEADER],
     ),
     "OffsetCommit": (
@@ -282,7 +286,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             ],
         ),
         8,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [ErrorCode.NOT_COORDINATOR],
     ),
     "OffsetCommit, by id": (
@@ -295,7 +299,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             ],
         ),
         10,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [ErrorCode.NOT_COORDINATOR],
     ),
     "TxnOffsetCommit": (
@@ -309,7 +313,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             ],
         ),
         3,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [ErrorCode.NOT_COORDINATOR],
     ),
     "AddPartitionsToTxn": (
@@ -330,7 +334,7 @@ TOLD: dict[str, tuple[Any, int, Callable[[Any], Any], Any]] = {
             group_id="g", topics=[OffsetFetchRequestTopic(name="another", partition_indexes=[0])]
         ),
         0,
-        lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        _codes_of_partitions,
         [LATER],
     ),
     "OffsetDelete": (
