@@ -20,6 +20,7 @@ from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -50,16 +51,16 @@ def handle(
 ) -> Steps[AlterReplicaLogDirsResponse]:
     """Begin to move what lies elsewhere."""
     allowed = context.authorize(Operation.ALTER, CLUSTER)
-    errors: dict[tuple[str, int], ErrorCode] = {}
+    errors: dict[TopicPartition, ErrorCode] = {}
     for key, path in (yield from _wanted(request)).items():
         errors[key] = _alter(context, *key, Path(path)) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         yield
     return (yield from _response(errors))
 
 
-def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[tuple[str, int], str]]:
+def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[TopicPartition, str]]:
     """The folders asked for, by partition; the last word counts, as in Kafka."""
-    log_dirs: dict[tuple[str, int], str] = {}
+    log_dirs: dict[TopicPartition, str] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
@@ -103,7 +104,7 @@ def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> Err
     return ErrorCode.NONE
 
 
-def _response(errors: dict[tuple[str, int], ErrorCode]) -> Steps[AlterReplicaLogDirsResponse]:
+def _response(errors: dict[TopicPartition, ErrorCode]) -> Steps[AlterReplicaLogDirsResponse]:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for (name, index), error in errors.items():
         topic = topics.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name, partitions=[]))

@@ -14,6 +14,7 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -39,7 +40,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[De
         if context.api_version >= _ERROR_ON_TOP_FROM:
             response.error_code = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return response
-    partitions: set[tuple[str, int]] | None = None
+    partitions: set[TopicPartition] | None = None
     if request.topics is not None:
         partitions = set()
         for topic in request.topics:
@@ -56,7 +57,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[De
 
 
 def _describe(
-    state: DirectoryState, partitions: Container[tuple[str, int]] | None
+    state: DirectoryState, partitions: Container[TopicPartition] | None
 ) -> Steps[DescribeLogDirsResult]:
     if state.failure is not None:
         error = int(ErrorCode.KAFKA_STORAGE_ERROR)

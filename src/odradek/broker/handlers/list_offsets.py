@@ -44,6 +44,7 @@ from odradek.replication.lookups import (
 )
 from odradek.replication.reading import Isolation
 from odradek.util.repeats import Repeats
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -112,9 +113,9 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOf
     return response
 
 
-def _named_twice(request: ListOffsetsRequest) -> Steps[set[tuple[str, int]]]:
-    seen: set[tuple[str, int]] = set()
-    twice: set[tuple[str, int]] = set()
+def _named_twice(request: ListOffsetsRequest) -> Steps[set[TopicPartition]]:
+    seen: set[TopicPartition] = set()
+    twice: set[TopicPartition] = set()
     for topic in request.topics:
         for partition in topic.partitions:
             key = (topic.name, partition.partition_index)

@@ -18,6 +18,7 @@ from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import GroupAuthorizationError
 from odradek.errors.codes import ErrorCode
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -66,9 +67,9 @@ def _take_valid(
     context: RequestContext,
     topics: list[OffsetDeleteRequestTopic],
     refused: dict[str, OffsetDeleteResponseTopic],
-) -> Steps[list[tuple[str, int]]]:
+) -> Steps[list[TopicPartition]]:
     """The partitions whose offsets may be deleted; what is answered of the others is put into `refused`."""
-    valid: list[tuple[str, int]] = []
+    valid: list[TopicPartition] = []
     for topic in topics:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         there: Container[int] = ()

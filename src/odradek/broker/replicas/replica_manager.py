@@ -25,6 +25,7 @@ from odradek.replication.in_sync import IsrCounts
 from odradek.replication.partition import Partition
 from odradek.replication.replica_selector import ReplicaView
 from odradek.replication.replication_quota import replication_quotas
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ class ReplicaManager:
         self.quotas = quotas if quotas is not None else replication_quotas(clock)
         self.image = image
         self._tries_again = tries_again
-        self.offline: dict[tuple[str, int], str] = {}
-        self._retry_at_ms: dict[tuple[str, int], float] = {}
+        self.offline: dict[TopicPartition, str] = {}
+        self._retry_at_ms: dict[TopicPartition, float] = {}
         """When a partition of `offline` may be tried again, in monotonic ms; asked of `_refused` alone."""
         self._logs = logs
         self._purgatory = purgatory
@@ -125,7 +126,7 @@ class ReplicaManager:
         """A topic without partitions here is not in it: `in` tells whether this broker holds any."""
         self._count = 0
         """The partitions in `by_topic`: a gauge, and the line of a start, do not count ten thousand."""
-        self._refused: dict[tuple[str, int], _Refused] = {}
+        self._refused: dict[TopicPartition, _Refused] = {}
         """What the controller has said of partitions in `offline` that are tried again. It does not say so
         a second time, as it was answered that they are taken up."""
 
@@ -198,7 +199,7 @@ class ReplicaManager:
 
     # ------------------------------------------------------------------ following the controller's requests
 
-    def take_offline(self, keys: Iterable[tuple[str, int]], reason: str) -> None:
+    def take_offline(self, keys: Iterable[TopicPartition], reason: str) -> None:
         """Give up partitions whose disk has failed, and answer those who wait for one of them."""
         for topic, index in keys:
             # First: those who wait ask `get`, which tells the reason.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.schemas.consumer_offsets import OffsetCommitValue
 
 TopicOffsets = dict[str, dict[int, "OffsetEntry"]]
@@ -141,9 +142,9 @@ class OffsetStore:
             for producer_id in self._open_transactions.get(group_id, ())
         )
 
-    def keys_of_group(self, group_id: str) -> Iterator[tuple[str, int]]:
+    def keys_of_group(self, group_id: str) -> Iterator[TopicPartition]:
         """Topic and partition of every committed or pending offset of a group, each once."""
-        seen: set[tuple[str, int]] = set()
+        seen: set[TopicPartition] = set()
         stores = [self._committed]
         stores += [self._pending[producer_id] for producer_id in self._open_transactions.get(group_id, ())]
         for store in stores:
