@@ -1,7 +1,7 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
 # make quick    the part of the tests that shows whether a Python serves: PYTHON=python3.13 VENV=.venv-3.13
-#               LESS=cluster: without these of its rooms
+#               LESS=replication: without these of its rooms
 # make elsewhere  what reads the clock, the folder, the user or the locale, where these are others (four minutes);
 #               EACH=1: all of `make quick` in each such world by itself; WORLDS=in-eight-days,…: tests/elsewhere.py
 # make interpreted  what requests pass runs from its .py files while one works on them; `make test` compiles it again
