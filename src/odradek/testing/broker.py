@@ -22,6 +22,7 @@ from odradek.testing.disk import Disk
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.in_block import InBlock
+from odradek.testing.ports import lasting_port
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
 
@@ -86,7 +87,7 @@ class Broker(InBlock, FaultSentences):
         """
         Args:
             data: the data folder; kept when given.
-            port: where to listen on 127.0.0.1; 0 takes a free port, the same one after a `restart`.
+            port: where to listen on 127.0.0.1; 0 takes a free port, the same one in all its lives.
             kafka_version: the release of Kafka to be, such as "2.2" or "3.9-kraft", see
                 `odradek.testing.kafka_versions`; None for all that there is.
             security: who may connect, and how, or a security protocol such as "SSL"; None for everybody.
@@ -137,6 +138,8 @@ class Broker(InBlock, FaultSentences):
         if self.data is None:
             self._temporary = tempfile.mkdtemp(prefix="odradek-")
             self.data = Path(self._temporary)
+        if self._port == 0:
+            self._port = lasting_port()
         ready = threading.Event()
         self._failure = None
         self._thread = threading.Thread(target=self._run, args=(ready,), name="odradek-broker", daemon=True)
@@ -149,6 +152,7 @@ class Broker(InBlock, FaultSentences):
             self._thread = None
             self._remove_data()
             raise failure
+        self._port = self.port
 
     def stop(self) -> None:
         """Stop in good order, as on SIGTERM. The data stays until `close`; faults end.
@@ -180,15 +184,12 @@ class Broker(InBlock, FaultSentences):
         Faults stay.
         """
         self.resume()
-        if self.broker is not None:
-            self._port = self.port
         self._end()
         self.start()
 
     def kill(self) -> None:
         """End as `kill -9` does: nothing is flushed, nobody is told. `restart` starts it again."""
         self.resume()
-        self._port = self.port
         self._killed = True
         try:
             self.call(_abandon)

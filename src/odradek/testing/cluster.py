@@ -579,10 +579,6 @@ class _Member(Broker):
         self._sessions.append(session)
         return session
 
-    def start(self) -> None:
-        super().start()
-        self._port = self.port
-
     def start_again(self) -> None:
         # Its old registration would be in the way until the session's timeout.
         self.expire()
