@@ -33,7 +33,7 @@ def copy(spark: SparkSession, bootstrap: str, folder: Path, topic: str) -> Strea
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", f"{topic}.copy")
         .option("checkpointLocation", str(folder / topic))
-        .trigger(processingTime="0 seconds")
+        .trigger(processingTime="1 second")
     )
     if kind == "odradek":
         sink = sink.option("deliveryGuarantee", "exactly-once")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-SEEDS = 40
+SOUND = 20
 """The tests run the seeds from 1 up to this one."""
 
-BATCHES = 4
+BATCHES = 2
 """In how many processes."""
+
+SEEDS = 40
+"""Up to which seed a mutant is looked for that its own seed does not find any more."""
 
 FOUND_BY = {
     "no-epoch-check": 5,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from .mutants import MUTANTS
-from .samples import BATCHES, FOUND_BY, SEEDS
+from .samples import BATCHES, FOUND_BY, SEEDS, SOUND
 
 TESTS = Path(__file__).parents[1]
 
@@ -42,7 +42,7 @@ def _digests(output: str) -> Sequence[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_no_seed_breaks_an_invariant(batch: int) -> None:
-    size = SEEDS // BATCHES
+    size = SOUND // BATCHES
     done = _simulate("--seed", str(1 + batch * size), "--seeds", str(size))
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
     assert len(_digests(done.stdout)) == size
@@ -99,6 +99,7 @@ def test_the_page_names_each_mutant_and_what_finds_it() -> None:
     rows = dict(re.findall(r"^\| `([a-z-]+)` \|.*\| ([^|]*) \|$", page, re.MULTILINE))
     assert rows == {one: f"{seed}" for one, seed in FOUND_BY.items()}
     assert FOUND_BY.keys() == MUTANTS.keys()
+    assert f"`make test` runs the seeds 1 to {SOUND}." in page
     assert f"seeds 1 to {SEEDS}" in page
 
 

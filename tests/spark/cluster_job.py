@@ -177,7 +177,7 @@ def endless(spark: Any, servers: str, folder: Path) -> None:
             .option("kafka.bootstrap.servers", servers)
             .option("topic", "target")
             .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(processingTime="0 seconds")
+            .trigger(processingTime="500 milliseconds")
             .start()
         )
         try:
