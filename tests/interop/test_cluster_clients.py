@@ -33,7 +33,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 4
-PACE_S = 0.02
+PACE_S = 0.1
 LIMIT_S = 150
 """Only reached by what is broken; Spark takes a while to start."""
 
