@@ -26,36 +26,37 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_the_client(registry: str) -> None:
-    from odradek.spark.formats.errors import UnknownSchemaError
-    from odradek.spark.formats.options import RegistryOptions
-    from odradek.spark.formats.registry import RegistryClient
+    from odradek.serdes.errors import UnknownSchemaError
+    from odradek.serdes.schema_registry_client import SchemaRegistryClient
+    from odradek.serdes.schemas import Schema
 
-    asked = RegistryClient(RegistryOptions((registry,), ""))
-    first = asked.register("a/b-value", "AVRO", '"long"')
-    assert asked.register("a/b-value", "AVRO", '"long"') == first
-    second = asked.register("a/b-value", "AVRO", '"string"')
-    assert asked.versions("a/b-value") == [2, 1]
-    newest = asked.version("a/b-value", "latest")
-    assert (newest.id, newest.text, newest.version) == (second, '"string"', 2)
-    assert (asked.by_id(first).text, asked.by_id(first).kind) == ('"long"', "AVRO")
+    asked = SchemaRegistryClient(url=registry)
+    first = asked.register_schema("a/b-value", Schema('"long"'))
+    assert asked.register_schema("a/b-value", Schema('"long"')) == first
+    second = asked.register_schema("a/b-value", Schema('"string"'))
+    assert asked.get_versions("a/b-value") == [1, 2]
+    newest = asked.get_latest_version("a/b-value")
+    assert (newest.schema_id, newest.schema.schema_str, newest.version) == (second, '"string"', 2)
+    assert asked.get_schema(first) == Schema('"long"')
     draft = "http://json-schema.org/draft-07/schema#"
-    document = asked.register("json-value", "JSON", json.dumps({"$schema": draft, "type": "object"}))
-    assert asked.by_id(document).kind == "JSON"
-    for question in (lambda: asked.by_id(999_999), lambda: asked.versions("none")):
+    json_schema = Schema(json.dumps({"$schema": draft, "type": "object"}), "JSON")
+    document = asked.register_schema("json-value", json_schema)
+    assert asked.get_schema(document).schema_type == "JSON"
+    for question in (lambda: asked.get_schema(999_999), lambda: asked.get_versions("none")):
         with pytest.raises(UnknownSchemaError):
             question()
 
 
 def test_written_and_read_by_its_schemas(registry: str, tmp_path: Path) -> None:
     protoc = pytest.importorskip("grpc_tools.protoc")
-    from odradek.spark.formats.options import RegistryOptions
-    from odradek.spark.formats.registry import RegistryClient
+    from odradek.serdes.schema_registry_client import SchemaRegistryClient
+    from odradek.serdes.schemas import Schema
 
     (tmp_path / "sale.proto").write_text(PROTO, encoding="utf-8")
     descriptor = tmp_path / "sale.desc"
     words = [f"-I{tmp_path}", "--include_imports", f"--descriptor_set_out={descriptor}", "sale.proto"]
     assert not protoc.main(["protoc", *words])
-    RegistryClient(RegistryOptions((registry,), "")).register("prototext-value", "PROTOBUF", PROTO)
+    SchemaRegistryClient(url=registry).register_schema("prototext-value", Schema(PROTO, "PROTOBUF"))
     job = Path(__file__).with_name("spark_registry_job.py")
     with Broker(num_partitions=1) as broker:
         words = [sys.executable, str(job), broker.bootstrap_servers, registry, str(descriptor)]

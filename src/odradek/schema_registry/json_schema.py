@@ -1,7 +1,4 @@
-"""JSON Schema: understood by `jsonschema` and `referencing`, drafts 3 to 2020-12.
-
-A schema that names no draft is one of draft 7.
-"""
+"""JSON Schema: understood by `jsonschema` and `referencing`, drafts 3 to 2020-12."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 from odradek.schema_registry.errors import InvalidSchemaError
 from odradek.schema_registry.json_compatibility import JsonTypes, json_differences
+from odradek.schema_registry.json_documents import resource_of, resources_of, validator_class
 from odradek.schema_registry.json_text import compact, load_json
 from odradek.schema_registry.parsed_schema import Difference, IncomparableError, ParsedSchema
 from odradek.util.extras import install
@@ -57,7 +55,7 @@ class JsonSchema:
 
 
 def parse_json_schema(text: str, references: Sequence[tuple[str, str]]) -> JsonSchema:
-    """Return the schema of a text. Nothing is fetched: what it refers to is in it, or in its references.
+    """Return the schema of a text.
 
     Args:
         references: (name, schema) of what it uses.
@@ -68,7 +66,6 @@ def parse_json_schema(text: str, references: Sequence[tuple[str, str]]) -> JsonS
     try:
         import jsonschema
         from referencing import Registry
-        from referencing.jsonschema import DRAFT7
     except ImportError:
         raise InvalidSchemaError(f"JSON Schema needs the package jsonschema: {install('registry')}") from None
     try:
@@ -77,9 +74,9 @@ def parse_json_schema(text: str, references: Sequence[tuple[str, str]]) -> JsonS
             raise ValueError("it is neither an object nor true or false")
         if isinstance(tree, dict) and not isinstance(tree.get("$schema", ""), str):
             raise ValueError("$schema is no text")
-        jsonschema.validators.validator_for(tree, default=jsonschema.Draft7Validator).check_schema(tree)
-        resources = [(name, _resource(load_json(referenced), DRAFT7)) for name, referenced in references]
-        root = _resource(tree, DRAFT7)
+        validator_class(tree).check_schema(tree)
+        resources = resources_of(references)
+        root = resource_of(tree)
         registry = Registry().with_resources([("", root), *resources])
         resolver = registry.resolver_with_root(root)
         for resource in [root, *(resource for _, resource in resources)]:
@@ -96,16 +93,6 @@ def parse_json_schema(text: str, references: Sequence[tuple[str, str]]) -> JsonS
         raise InvalidSchemaError(f"not a JSON schema: {problem}") from None
     except RecursionError:
         raise InvalidSchemaError("nested too deep") from None
-
-
-def _resource(tree: Any, default: Any) -> Any:
-    from referencing import Resource
-    from referencing.jsonschema import UnknownDialect
-
-    try:
-        return Resource.from_contents(tree, default_specification=default)
-    except UnknownDialect as problem:
-        raise ValueError(f"the $schema '{problem.uri}' is none that is known") from None
 
 
 def _draft_of(identifier: str) -> str:

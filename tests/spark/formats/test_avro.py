@@ -20,10 +20,12 @@ fastavro = pytest.importorskip("fastavro")
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.serdes.errors import SchemaError
+from odradek.serdes.resolved_schemas import ResolvedSchema
+from odradek.serdes.schemas import Schema
 from odradek.spark.formats import decoding
 from odradek.spark.formats.avro_schema import parse_schema, spark_type
-from odradek.spark.formats.errors import ResolutionError, SchemaError
-from odradek.spark.formats.registry import RegisteredSchema
+from odradek.spark.formats.errors import ResolutionError
 
 from .decoded import decode, decoder, side
 
@@ -214,16 +216,16 @@ class Registry:
 
     def __init__(self, *schemas: Any) -> None:
         self._schemas = {
-            number: RegisteredSchema(number, "AVRO", json.dumps(one)) for number, one in enumerate(schemas, 1)
+            number: ResolvedSchema(number, Schema(json.dumps(one))) for number, one in enumerate(schemas, 1)
         }
 
-    def by_id(self, schema_id: int, *, serialized: bool = False) -> RegisteredSchema:
+    def by_id(self, schema_id: int, *, serialized: bool = False) -> ResolvedSchema:
         return self._schemas[schema_id]
 
 
 def evolved(monkeypatch: pytest.MonkeyPatch, reader: Any, *written: tuple[Any, Any]) -> Any:
     """Rows of a topic where each record has another writer's schema; problems where there are some."""
-    monkeypatch.setattr(decoding, "RegistryClient", lambda _: Registry(*(schema for schema, _ in written)))
+    monkeypatch.setattr(decoding, "schemas_of", lambda _: Registry(*(schema for schema, _ in written)))
     text = reader if isinstance(reader, str) else json.dumps(reader)
     options = {"value_format": "avro", "value_schema": text, "value_schema_registry_url": "http://none"}
     data = [

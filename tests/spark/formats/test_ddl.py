@@ -8,8 +8,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import types as spark
 
+from odradek.serdes.errors import SchemaError
 from odradek.spark.formats.ddl import ddl_of, parse_ddl
-from odradek.spark.formats.errors import SchemaError
 
 
 @pytest.mark.parametrize(

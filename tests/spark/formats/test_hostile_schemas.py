@@ -11,14 +11,15 @@ pytest.importorskip("pyspark")
 pytest.importorskip("fastavro")
 pytest.importorskip("google.protobuf")
 
+from odradek.serdes.errors import SchemaError
+from odradek.serdes.protobuf_files import Messages, file_of_registry
 from odradek.spark.formats import avro_plan, bounds
 from odradek.spark.formats.avro_default import encode_default
 from odradek.spark.formats.avro_encoding import converter
 from odradek.spark.formats.avro_schema import parse_schema, spark_type
 from odradek.spark.formats.columns import typed_read
 from odradek.spark.formats.ddl import parse_ddl
-from odradek.spark.formats.errors import SchemaError
-from odradek.spark.formats.protobuf_schema import Messages, field_type, file_of_registry
+from odradek.spark.formats.protobuf_schema import field_type
 from odradek.spark.formats.protobuf_schema import spark_type as protobuf_type
 from odradek.spark.formats.tree import describe
 from odradek.spark.option_values import Given

@@ -17,8 +17,8 @@ from google.protobuf import message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.spark.formats.errors import SchemaError
-from odradek.spark.formats.protobuf_schema import Messages, files_of_set
+from odradek.serdes.errors import SchemaError
+from odradek.serdes.protobuf_files import Messages, files_of_set
 
 from .decoded import decode, side
 

@@ -17,8 +17,8 @@ protoc = pytest.importorskip("grpc_tools.protoc")
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from odradek.spark.formats.errors import SchemaError
-from odradek.spark.formats.protobuf_schema import Messages, file_of_registry
+from odradek.serdes.errors import SchemaError
+from odradek.serdes.protobuf_files import Messages, file_of_registry
 from odradek.util.protobuf_text import ProtobufTextError, with_imports
 
 INNER = 'syntax = "proto3"; package inner; message Inner { int32 x = 1; }'

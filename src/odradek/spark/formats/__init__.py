@@ -2,7 +2,7 @@
 again.
 
     options.py            what the user may say of formats
-    ddl.py, avro_schema.py, protobuf_schema.py, registry.py   where the types come from
+    ddl.py, avro_schema.py, protobuf_schema.py   where the types come from; registry.py: by odradek.serdes
     layouts.py, columns.py   which columns a table has
     tree.py               Spark's types as a tree of columns that decoders fill, and arrays of it
     avro_plan.py, protobuf_plan.py   a writer's schema laid over the tree

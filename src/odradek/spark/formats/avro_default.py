@@ -6,9 +6,9 @@ import struct
 from typing import Any
 
 from odradek.records.varint import encode_varlong
+from odradek.serdes.errors import SchemaError
 from odradek.spark.formats.avro_schema import NO_DEFAULT, AvroType
 from odradek.spark.formats.bounds import MOST_STEPS
-from odradek.spark.formats.errors import SchemaError
 
 
 def encode_default(schema: AvroType, value: Any) -> bytes:

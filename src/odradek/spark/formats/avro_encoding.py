@@ -10,6 +10,10 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
+from odradek.serdes.avro_schemas import parsed_avro
+from odradek.serdes.errors import SchemaError
+from odradek.serdes.schemas import AVRO, Schema
+from odradek.serdes.wire_format import frame_of
 from odradek.spark.formats.avro_schema import (
     NO_DEFAULT,
     AvroType,
@@ -18,10 +22,10 @@ from odradek.spark.formats.avro_schema import (
     union_members,
     widest,
 )
-from odradek.spark.formats.errors import SchemaError, UnwritableRowError
+from odradek.spark.formats.errors import UnwritableRowError
 from odradek.spark.formats.layouts import subject_of
 from odradek.spark.formats.options import SideOptions
-from odradek.spark.formats.registry import RegistryClient, frame_of
+from odradek.spark.formats.registry import schemas_of
 from odradek.util.extras import install
 
 Convert = Callable[[Any], Any]
@@ -59,10 +63,7 @@ class AvroEncoding:
     def encoder(self) -> Callable[[Any], bytes]:
         import fastavro
 
-        named: dict[str, Any] = {}
-        for reference in self.references:
-            fastavro.parse_schema(json.loads(reference), named_schemas=named)
-        parsed = fastavro.parse_schema(_loaded(self.schema), named_schemas=named)
+        parsed = parsed_avro(self.schema, self.references)
         convert = converter(parse_schema(self.schema, self.references)) or (lambda value: value)
         frame = self.frame
 
@@ -94,27 +95,23 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> A
         text = options.schema or json.dumps(avro_of(data_type))
         _check(data_type, parse_schema(text), options.side)
         return AvroEncoding(text, (), b"")
-    client = RegistryClient(options.registry)
+    schemas = schemas_of(options.registry)
     subject = subject_of(options, topics)
     if options.register:
         text = options.schema or json.dumps(avro_of(data_type))
         _check(data_type, parse_schema(text), options.side)
-        return AvroEncoding(text, (), frame_of(client.register(subject, "AVRO", text)))
+        return AvroEncoding(text, (), frame_of(schemas.client.register_schema(subject, Schema(text))))
     if options.schema:
         raise ValueError(
             f"{options.side}.schema.register is false: the schema of the registry is used; leave "
             f"{options.side}.schema out"
         )
-    newest = client.version(subject, "latest")
-    if newest.kind != "AVRO":
-        raise SchemaError(f"the newest schema of the subject '{subject}' is of type {newest.kind}")
+    newest = schemas.version(subject, "latest")
+    if newest.schema_type != AVRO:
+        raise SchemaError(f"the newest schema of the subject '{subject}' is of type {newest.schema_type}")
     references = tuple(text for _, text in newest.references)
     _check(data_type, parse_schema(newest.text, references), options.side)
-    return AvroEncoding(newest.text, references, frame_of(newest.id))
-
-
-def _loaded(text: str) -> Any:
-    return json.loads(text) if text.lstrip()[:1] in ("{", "[", '"') else text
+    return AvroEncoding(newest.text, references, frame_of(newest.schema_id))
 
 
 def avro_of(data_type: Any, name: str = "topLevelRecord") -> Any:

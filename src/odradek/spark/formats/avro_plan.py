@@ -9,12 +9,13 @@ number may also go into a narrower column, if it fits.
 
 from __future__ import annotations
 
+from odradek.serdes.errors import SchemaError
 from odradek.spark.formats import avro_steps as steps
 from odradek.spark.formats import kinds
 from odradek.spark.formats.avro_default import encode_default
 from odradek.spark.formats.avro_schema import NO_DEFAULT, AvroType, union_members, widest
 from odradek.spark.formats.bounds import MOST_STEPS
-from odradek.spark.formats.errors import ResolutionError, SchemaError
+from odradek.spark.formats.errors import ResolutionError
 from odradek.spark.formats.tree import Column, Description, numbered
 
 Step = tuple[int, int, int, int, tuple[int, ...], tuple[bytes | None, ...]]

@@ -14,9 +14,9 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
+from odradek.serdes.errors import SchemaError
 from odradek.spark.formats import kinds
 from odradek.spark.formats.bounds import ColumnCount
-from odradek.spark.formats.errors import SchemaError
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NO_DEFAULT: Any = object()

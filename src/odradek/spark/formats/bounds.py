@@ -6,7 +6,7 @@ whoever unfolds it without counting has no memory left.
 
 from __future__ import annotations
 
-from odradek.spark.formats.errors import SchemaError
+from odradek.serdes.errors import SchemaError
 
 MOST_COLUMNS = 10_000
 """Columns of one side, keys or values, those inside others counted."""

@@ -13,10 +13,10 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
+from odradek.serdes.errors import SchemaError
 from odradek.spark.columns import ALL_COLUMNS, BASE_COLUMNS, HEADERS
 from odradek.spark.formats import options as typed_options
 from odradek.spark.formats.bounds import ColumnCount
-from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.layouts import Layout, layout_of, older_layouts
 from odradek.spark.formats.options import PERMISSIVE, Malformed, SideOptions
 from odradek.spark.option_values import Given

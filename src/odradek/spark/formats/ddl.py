@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from odradek.spark.formats.errors import SchemaError
+from odradek.serdes.errors import SchemaError
 
 _PLAIN: dict[str, Any] = {
     "boolean": spark.BooleanType(),

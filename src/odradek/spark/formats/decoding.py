@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.spark.formats import avro_plan, avro_schema, kinds, protobuf_plan, protobuf_schema
+from odradek.serdes import protobuf_files
+from odradek.serdes.errors import SchemaError, UnknownSchemaError
+from odradek.serdes.wire_format import HEADER_SIZE, frame_of, message_indexes, schema_id_of
+from odradek.spark.formats import avro_plan, avro_schema, kinds, protobuf_plan
 from odradek.spark.formats.columns import TypedSide
-from odradek.spark.formats.errors import SchemaError, UnknownSchemaError
 from odradek.spark.formats.kernels import avro_kernel, json_kernel, protobuf_kernel, records_of, tree_kernel
 from odradek.spark.formats.layouts import AvroLayout, ProtobufLayout
 from odradek.spark.formats.options import WIDTHS
-from odradek.spark.formats.registry import RegistryClient, frame_of
+from odradek.spark.formats.registry import schemas_of
 from odradek.spark.formats.tree import arrow_array, describe, paths
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ class _ByWriter(_Filling):
     def __init__(self, side: TypedSide) -> None:
         super().__init__(side)
         self._plans: dict[Any, Any] = {}
-        self._registry = RegistryClient(side.options.registry) if side.options.registry is not None else None
+        self._registry = schemas_of(side.options.registry) if side.options.registry is not None else None
         if self._registry is None:
             self._plans[None] = self._own_plan()
 
@@ -204,8 +206,8 @@ class _Avro(_ByWriter):
     def _plan_for(self, key: int) -> Any:
         assert self._registry is not None
         registered = self._registry.by_id(key)
-        if registered.kind != "AVRO":
-            raise SchemaError(f"the schema with id {key} is of type {registered.kind}, not AVRO")
+        if registered.schema_type != "AVRO":
+            raise SchemaError(f"the schema with id {key} is of type {registered.schema_type}, not AVRO")
         writer = avro_schema.parse_schema(registered.text, [text for _, text in registered.references])
         try:
             return self._plan(writer, self._reader())
@@ -242,29 +244,15 @@ class _Protobuf(_ByWriter):
         assert self._registry is not None
         layout = self._side.layout
         assert isinstance(layout, ProtobufLayout)
-        registered = self._registry.by_id(int.from_bytes(key[1:5], "big"), serialized=True)
-        if registered.kind != "PROTOBUF":
+        registered = self._registry.by_id(schema_id_of(key), serialized=True)
+        if registered.schema_type != "PROTOBUF":
             raise SchemaError(
-                f"the schema with id {registered.id} is of type {registered.kind}, not PROTOBUF"
+                f"the schema with id {registered.schema_id} is of type {registered.schema_type}, not PROTOBUF"
             )
-        files = protobuf_schema.file_of_registry(
-            registered.text, f"{registered.id}.proto", registered.references
+        files = protobuf_files.file_of_registry(
+            registered.text, f"{registered.schema_id}.proto", registered.references
         )
-        written = protobuf_schema.Messages(files).at(message_indexes(key[5:]))
+        written = protobuf_files.Messages(files).at(message_indexes(key, HEADER_SIZE)[0])
         if written.full_name != layout.name:
             raise SchemaError(f"the record is of the message type '{written.full_name}', not '{layout.name}'")
         return self._own_plan()
-
-
-def message_indexes(data: bytes) -> list[int]:
-    """Return where a message type is in its file: of Confluent's wire format."""
-    numbers: list[int] = []
-    raw = shift = 0
-    for byte in data:
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append((raw >> 1) ^ -(raw & 1))
-            raw = shift = 0
-    # A single zero stands for the first message.
-    return numbers[1:] if numbers[0] else [0]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import types as spark
 
+from odradek.serdes.errors import SchemaError
 from odradek.spark.formats import avro_encoding, json_encoding, protobuf_encoding
 from odradek.spark.formats.columns import HEADERS_MAP_TYPE
 from odradek.spark.formats.ddl import parse_ddl
-from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.options import SCALARS, STRUCTURED, SideOptions
 
 if TYPE_CHECKING:

@@ -1,22 +1,11 @@
-"""Errors of formats, beside wrong options (`ValueError`)."""
+"""Errors of formats, beside wrong options (`ValueError`) and those of schemas (`odradek.serdes.errors`)."""
 
 from odradek.errors import OdradekError
-
-
-class SchemaError(ValueError):
-    """A schema that cannot be read, or that has no columns to be; the message says which and why."""
+from odradek.serdes.errors import SchemaError
 
 
 class ResolutionError(SchemaError):
     """The reader's schema cannot read what was written by the writer's."""
-
-
-class RegistryError(OdradekError):
-    """The schema registry could not be asked, or refused; the message names its address."""
-
-
-class UnknownSchemaError(RegistryError):
-    """The registry has no such schema, subject or version."""
 
 
 class MalformedRecordError(OdradekError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from odradek.spark.formats.errors import SchemaError
+from odradek.serdes.errors import SchemaError
 from odradek.spark.formats.options import SideOptions
 
 Write = Callable[[Any], str]

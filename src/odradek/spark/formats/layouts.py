@@ -11,11 +11,13 @@ from typing import Any, Protocol
 
 from pyspark.sql import types as spark
 
+from odradek.serdes import protobuf_files
+from odradek.serdes.errors import RegistryError, SchemaError
+from odradek.serdes.resolved_schemas import ResolvedSchema
 from odradek.spark.formats import avro_schema, protobuf_schema
 from odradek.spark.formats.ddl import parse_ddl
-from odradek.spark.formats.errors import RegistryError, SchemaError
 from odradek.spark.formats.options import SCALARS, SideOptions
-from odradek.spark.formats.registry import RegisteredSchema, RegistryClient
+from odradek.spark.formats.registry import schemas_of
 
 
 class Layout(Protocol):
@@ -87,7 +89,7 @@ class ProtobufLayout:
     name: str
 
     def descriptor(self) -> Any:
-        return protobuf_schema.Messages(self.files).named(self.name)
+        return protobuf_files.Messages(self.files).named(self.name)
 
     def whole(self) -> Any:
         return protobuf_schema.spark_type(self.descriptor())
@@ -133,13 +135,12 @@ def older_layouts(options: SideOptions, topics: tuple[str, ...]) -> list[Layout]
     """
     if options.registry is None or options.schema or options.descriptors or options.version != "latest":
         return []
-    client = RegistryClient(options.registry)
+    schemas, subject = schemas_of(options.registry), subject_of(options, topics)
     layouts: list[Layout] = []
-    for version in client.versions(subject_of(options, topics)):
+    for version in sorted(schemas.client.get_versions(subject), reverse=True):
         try:
-            layouts.append(_layout_of(options, client.version(
-                subject_of(options, topics), version, serialized=options.format == "protobuf"
-            )))  # fmt: skip
+            registered = schemas.version(subject, version, serialized=options.format == "protobuf")
+            layouts.append(_layout_of(options, registered))
         except (SchemaError, RegistryError):
             continue
     return layouts
@@ -193,8 +194,8 @@ def _given(options: SideOptions) -> Layout:
                 raise ValueError(
                     f"{side}.schema.message must name the message type in the descriptor file {side}.schema"
                 )
-            files = tuple(protobuf_schema.files_of_set(options.descriptors))
-            return ProtobufLayout(files, protobuf_schema.Messages(files).named(options.message).full_name)
+            files = tuple(protobuf_files.files_of_set(options.descriptors))
+            return ProtobufLayout(files, protobuf_files.Messages(files).named(options.message).full_name)
         if _is_avro(options.schema):
             avro_schema.parse_schema(options.schema)
             return AvroLayout(options.schema)
@@ -216,7 +217,7 @@ def _is_avro(text: str) -> bool:
 def _registered(options: SideOptions, topics: tuple[str, ...]) -> Layout:
     assert options.registry is not None
     subject = subject_of(options, topics)
-    registered = RegistryClient(options.registry).version(
+    registered = schemas_of(options.registry).version(
         subject, options.version, serialized=options.format == "protobuf"
     )
     try:
@@ -227,12 +228,16 @@ def _registered(options: SideOptions, topics: tuple[str, ...]) -> Layout:
         ) from None
 
 
-def _layout_of(options: SideOptions, registered: RegisteredSchema) -> Layout:
-    if registered.kind.lower() != options.format:
-        raise SchemaError(f"it is of type {registered.kind}, and {options.side}.format is '{options.format}'")
+def _layout_of(options: SideOptions, registered: ResolvedSchema) -> Layout:
+    if registered.schema_type.lower() != options.format:
+        raise SchemaError(
+            f"it is of type {registered.schema_type}, and {options.side}.format is '{options.format}'"
+        )
     if options.format == "avro":
         return AvroLayout(registered.text, tuple(text for _, text in registered.references))
-    files = protobuf_schema.file_of_registry(registered.text, f"{registered.id}.proto", registered.references)
-    messages = protobuf_schema.Messages(files)
+    files = protobuf_files.file_of_registry(
+        registered.text, f"{registered.schema_id}.proto", registered.references
+    )
+    messages = protobuf_files.Messages(files)
     message = messages.named(options.message) if options.message else messages.at([0])
     return ProtobufLayout(tuple(files), message.full_name)

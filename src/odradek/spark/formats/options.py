@@ -6,10 +6,11 @@ Every complaint is a `ValueError` that names the option and says what to write i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.security.ssl_configs import SSL_CONFIGS
+from odradek.serdes.registry_config import RegistryConfig
 from odradek.spark.option_values import Given
 from odradek.util.java_text import java_trim
 
@@ -52,23 +53,6 @@ SINK_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class RegistryOptions:
-    """The address of a registry, and how it is spoken to.
-
-    Attributes:
-        urls: tried one after the other.
-        user_info: `user:password` of HTTP's basic authentication, or empty.
-        timeout_ms: how long one answer may take.
-        ssl: (name, value) of Kafka's `ssl.*` configs, for https.
-    """
-
-    urls: tuple[str, ...]
-    user_info: str = field(default="", repr=False)
-    timeout_ms: int = 10_000
-    ssl: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-
-@dataclass(frozen=True)
 class SideOptions:
     """The options of the key or of the value.
 
@@ -90,7 +74,7 @@ class SideOptions:
     schema: str = ""
     descriptors: bytes = b""
     message: str = ""
-    registry: RegistryOptions | None = None
+    registry: RegistryConfig | None = None
     subject: str = ""
     version: str = "latest"
     unit_us: int = 1_000_000
@@ -211,7 +195,7 @@ def _refuse_what_is_not_of(given: Given, side: str, kind: str) -> None:
             raise ValueError(f"{side}.schema.version must be a number or 'latest', got '{version}'")
 
 
-def _registry(given: Given, side: str) -> RegistryOptions | None:
+def _registry(given: Given, side: str) -> RegistryConfig | None:
     urls = given.text(f"{side}.schema.registry.url") or given.text("schema.registry.url")
     if not urls:
         for name in ("schema.subject", "schema.version", *_REGISTRY_SSL):
@@ -229,7 +213,8 @@ def _registry(given: Given, side: str) -> RegistryOptions | None:
     user_info = java_trim(given.text(f"{side}.{name}") or given.text(name) or "")
     if user_info and ":" not in user_info:
         raise ValueError(f"{side}.{name} must be user:password")
-    return RegistryOptions(addresses, user_info, ssl=_registry_ssl(given, side, addresses))
+    ssl = _registry_ssl(given, side, addresses)
+    return RegistryConfig(addresses, user_info, ssl=ssl, prefix=f"{side}.schema.registry.")
 
 
 def _registry_ssl(given: Given, side: str, urls: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.records.varint import encode_varlong
+from odradek.serdes.errors import SchemaError
+from odradek.serdes.protobuf_files import message_path
+from odradek.serdes.schemas import PROTOBUF, Schema
+from odradek.serdes.wire_format import encode_message_indexes, frame_of
 from odradek.spark.formats import protobuf_schema as schema
-from odradek.spark.formats.errors import SchemaError, UnwritableRowError
+from odradek.spark.formats.errors import UnwritableRowError
 from odradek.spark.formats.layouts import ProtobufLayout, layout_of, subject_of
 from odradek.spark.formats.options import SideOptions
-from odradek.spark.formats.registry import RegistryClient, frame_of
+from odradek.spark.formats.registry import schemas_of
 
 Fill = Callable[[Any, Any], None]
 """Puts a value into a message."""
@@ -69,19 +72,23 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> P
     _check(layout.descriptor(), data_type, options.side)
     if options.registry is None:
         return ProtobufEncoding(layout, data_type, b"")
-    client = RegistryClient(options.registry)
+    schemas = schemas_of(options.registry)
     subject = subject_of(options, topics)
     descriptor = layout.descriptor()
     if not options.descriptors:
-        number = client.version(subject, "latest").id
+        number = schemas.version(subject, "latest").schema_id
     elif options.register:
-        number = client.register(subject, "PROTOBUF", _registrable(descriptor, options.side))
+        number = schemas.client.register_schema(
+            subject, Schema(_registrable(descriptor, options.side), PROTOBUF)
+        )
     else:
         raise ValueError(
             f"{options.side}.schema.register is false: the schema of the registry is used; leave "
             f"{options.side}.schema out"
         )
-    return ProtobufEncoding(layout, data_type, frame_of(number) + indexes_of(descriptor))
+    return ProtobufEncoding(
+        layout, data_type, frame_of(number) + encode_message_indexes(message_path(descriptor))
+    )
 
 
 def _registrable(descriptor: Any, side: str) -> str:
@@ -96,17 +103,6 @@ def _registrable(descriptor: Any, side: str) -> str:
             f"{side}.schema out"
         )
     return base64.b64encode(descriptor.file.serialized_pb).decode()
-
-
-def indexes_of(descriptor: Any) -> bytes:
-    """Return where a message type is in its file, as Confluent's wire format has it."""
-    path: list[int] = []
-    while descriptor is not None:
-        above = descriptor.containing_type
-        beside = above.nested_types if above is not None else descriptor.file.message_types_by_name.values()
-        path.insert(0, [sibling.full_name for sibling in beside].index(descriptor.full_name))
-        descriptor = above
-    return b"\x00" if path == [0] else b"".join(map(encode_varlong, [len(path), *path]))
 
 
 def _check(descriptor: Any, data_type: Any, path: str) -> None:

@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from odradek.spark.formats.errors import RegistryError
-from odradek.spark.formats.options import RegistryOptions
-from odradek.spark.formats.redirects import origin_of
-from odradek.spark.formats.registry import RegistryClient
+from odradek.serdes.errors import RegistryError
+from odradek.serdes.redirects import origin_of
+from odradek.serdes.schema_registry_client import SchemaRegistryClient
+from odradek.serdes.schemas import Schema
 from waiting import joined
 
 
@@ -22,11 +22,13 @@ class Server:
 
     Attributes:
         asked: (method, path, the login that was shown) of each request.
+        shown: the headers of each.
         location: where it redirects to; empty: it answers.
     """
 
     def __init__(self, host: str) -> None:
         self.asked: list[tuple[str, str, str | None]] = []
+        self.shown: list[str] = []
         self.location = ""
         self.code = 302
         self.wants = ""
@@ -47,6 +49,7 @@ class Server:
             def do_GET(self) -> None:
                 login = self.headers.get("Authorization")
                 server.asked.append((self.command, self.path, login))
+                server.shown.append(str(self.headers))
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 if server.location and not self.path.startswith("/moved"):
                     self.send_response(server.code)
@@ -77,8 +80,9 @@ def servers() -> Iterator[tuple[Server, Server]]:
         yield found
 
 
-def client(url: str, user_info: str = "me:secret") -> RegistryClient:
-    return RegistryClient(RegistryOptions((url,), user_info), sleep=lambda _: None)
+def client(url: str, **configs: object) -> SchemaRegistryClient:
+    login = {} if "bearer_auth_token" in configs else {"basic_auth_user_info": "me:secret"}
+    return SchemaRegistryClient(url=url, retries_wait_ms=0, **{**login, **configs})
 
 
 BASIC = "Basic bWU6c2VjcmV0"
@@ -88,23 +92,35 @@ BASIC = "Basic bWU6c2VjcmV0"
 def test_a_password_goes_nowhere_else(servers: tuple[Server, Server], code: int) -> None:
     first, other = servers
     first.location, first.code = other.url, code
-    assert client(first.url).version("t", 1).text == '"long"'
+    assert client(first.url).get_version("t", 1).schema.schema_str == '"long"'
     assert [login for _, _, login in first.asked] == [BASIC]
     assert other.asked == [("GET", "/subjects/t/versions/1", None)]
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{"bearer_auth_token": "secret"}, {"headers": {"Cookie": "secret", "X-Api-key": "secret"}}],
+)
+def test_nor_do_other_logins(servers: tuple[Server, Server], configs: dict[str, object]) -> None:
+    first, other = servers
+    first.location = other.url
+    assert client(first.url, **configs).get_version("t", 1).schema.schema_str == '"long"'
+    assert [headers for headers in first.shown if "secret" in headers]
+    assert not [headers for headers in other.shown if "secret" in headers]
 
 
 def test_it_goes_on_with_whom_it_was_meant_for(servers: tuple[Server, Server]) -> None:
     first, _ = servers
     first.location, first.wants = "/moved", BASIC
-    assert client(first.url).version("t", 1).text == '"long"'
+    assert client(first.url).get_version("t", 1).schema.schema_str == '"long"'
     assert [login for _, _, login in first.asked] == [BASIC, BASIC]
 
 
 def test_another_that_wants_it_is_named(servers: tuple[Server, Server]) -> None:
     first, other = servers
     first.location, other.wants = other.url, BASIC
-    with pytest.raises(RegistryError, match=rf"{other.url} has answered.*name it in the option") as caught:
-        client(first.url).version("t", 1)
+    with pytest.raises(RegistryError, match=rf"{other.url} has answered.*name it in url") as caught:
+        client(first.url).get_version("t", 1)
     assert "secret" not in str(caught.value)
     assert other.asked == [("GET", "/subjects/t/versions/1", None)]
 
@@ -114,7 +130,7 @@ def test_redirects_that_are_not_followed(servers: tuple[Server, Server], locatio
     first, _ = servers
     first.location = location
     with pytest.raises(RegistryError) as caught:
-        client(first.url).version("t", 1)
+        client(first.url).get_version("t", 1)
     assert "u:p" not in str(caught.value)
     assert "secret" not in str(caught.value)
 
@@ -123,8 +139,8 @@ def test_nothing_is_registered_elsewhere(servers: tuple[Server, Server]) -> None
     """urllib would ask the other one a question in its place, and take its answer for the id."""
     first, other = servers
     first.location = other.url
-    with pytest.raises(RegistryError, match=f"redirects what is to be registered to {other.url}"):
-        client(first.url).register("t", "AVRO", '"long"')
+    with pytest.raises(RegistryError, match=f"redirects what is to be changed to {other.url}"):
+        client(first.url).register_schema("t", Schema('"long"'))
     assert other.asked == []
 
 
@@ -134,28 +150,3 @@ def test_who_is_asked() -> None:
     assert origin_of("https://a") == origin_of("https://a:443/")
     assert origin_of("https://a:1") != origin_of("https://a:2")
     assert str(origin_of("https://u:p@[::1]:8/")) == "https://[::1]:8"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"id": 1, "schema": ["no text"]},
-        {"id": 1, "schema": "x", "schemaType": 7},
-        {"id": 1, "schema": "x", "references": [{"name": 1, "subject": "s", "version": 1}]},
-        {"id": 1, "schema": "x", "references": [{"name": "n", "subject": "s", "version": "1/../../x"}]},
-        {"id": 1, "schema": "x", "references": "text"},
-    ],
-)
-def test_an_answer_of_other_types_is_refused(
-    monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]
-) -> None:
-    paths: list[str] = []
-
-    def answered(_: object, __: str, path: str, *___: object) -> dict[str, object]:
-        paths.append(path)
-        return answer
-
-    monkeypatch.setattr(RegistryClient, "_ask", answered)
-    with pytest.raises(RegistryError, match="did not answer as a schema registry does"):
-        client("http://none").version("t", 1)
-    assert paths == ["/subjects/t/versions/1"]
