@@ -182,3 +182,12 @@ def test_protobufs_normal_form_is_in_the_order_of_numbers() -> None:
 def test_what_is_not_protobuf(text: str, reason: str) -> None:
     with pytest.raises(InvalidSchemaError, match=reason):
         parse_protobuf(text, [])
+
+
+def test_a_message_keeps_its_place_among_the_entries_of_maps() -> None:
+    """Records tell their type by it."""
+    body = "map<string, int32> a = 1; message N {} map<string, int32> b = 2; message O {} int32 c = 3;"
+    parsed = parse_protobuf(f'syntax = "proto3"; message M {{ {body} }}', [])
+    from_descriptor = parse_protobuf(parsed.formatted("serialized"), [])
+    assert from_descriptor.identity == parsed.identity
+    assert from_descriptor.text.index("message N") < from_descriptor.text.index("map<string, int32> b")

@@ -78,7 +78,14 @@ class _Printer:
         fields = sorted(message.field, key=lambda f: f.number) if self._is_sorted else message.field
         # The one oneof of an `optional` of proto3 is not written.
         written: set[int] = set()
+        unwritten = list(message.nested_type)
         for field in fields:
+            entry = entries.get("." + field.type_name.rpartition(".")[2])
+            if entry in unwritten and not self._is_sorted:
+                # A map's entry is a message where the map is: records tell their type by its place among all.
+                before = unwritten[: unwritten.index(entry)]
+                del unwritten[: len(before) + 1]
+                yield from self._messages(before)
             if not field.HasField("oneof_index") or field.proto3_optional:
                 yield self._field(field, entries)
             elif field.oneof_index not in written:
@@ -93,12 +100,15 @@ class _Printer:
                 yield "}"
         for span in message.extension_range:
             yield f"extensions {_range(span.start, span.end - 1, 'message')};"
-        for nested in message.nested_type:
-            if not _is_entry(nested):
-                yield from self._message(nested)
+        yield from self._messages(unwritten)
         for enum in message.enum_type:
             yield from _enum(enum)
         yield from self._extensions(message.extension)
+
+    def _messages(self, messages: Iterable[Any]) -> Iterator[str]:
+        for message in messages:
+            if not _is_entry(message):
+                yield from self._message(message)
 
     def _field(self, field: Any, entries: dict[str, Any]) -> str:
         if field.type == _GROUP:

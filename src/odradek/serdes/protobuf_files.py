@@ -73,19 +73,33 @@ class Messages:
             )
         return matching[0]
 
-    def at(self, indexes: Sequence[int]) -> Any:
-        """The descriptor at a path of indexes in the last file.
+    def at(self, indexes: Sequence[int]) -> list[Any]:
+        """The descriptors that a path of indexes in the last file may mean: one, or two.
+
+        Confluent's serializers count messages as the registered schema has them. One in protobuf's language
+        has none for the entries of maps; a descriptor has, and they are counted.
 
         Raises:
             SchemaError: there is none.
         """
+        messages = [
+            message
+            for counts_entries in (False, True)
+            if (message := self._at(indexes, counts_entries)) is not None and not _is_entry(message)
+        ]
+        if not messages:
+            raise SchemaError(f"the protobuf schema has no message at the indexes {list(indexes)}")
+        return messages if messages[0] is not messages[-1] else messages[:1]
+
+    def _at(self, indexes: Sequence[int], counts_entries: bool) -> Any:
         message: Any = None
         types = list(self._pool.FindFileByName(self.files[-1]).message_types_by_name.values())
         for index in indexes:
+            counted = types if counts_entries else [kind for kind in types if not _is_entry(kind)]
             # They come out of records, so they may be negative.
-            if not 0 <= index < len(types):
-                raise SchemaError(f"the protobuf schema has no message at the indexes {list(indexes)}")
-            message = types[index]
+            if not 0 <= index < len(counted):
+                return None
+            message = counted[index]
             types = list(message.nested_types)
         return message
 
@@ -97,9 +111,14 @@ class Messages:
             while waiting:
                 message = waiting.pop(0)
                 waiting += message.nested_types
-                if not message.GetOptions().map_entry:
+                if not _is_entry(message):
                     messages.append(message)
         return messages
+
+
+def _is_entry(message: Any) -> bool:
+    """Return whether a message is what a map is made of."""
+    return bool(message.GetOptions().map_entry)
 
 
 def _well_known(name: str) -> Any:

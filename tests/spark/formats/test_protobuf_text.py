@@ -137,7 +137,7 @@ def test_references_that_import_each_other() -> None:
     """
     found = root_of(root, [("in.proto", INNER), ("mid.proto", middle)])
     assert [field.name for field in found.named("Root").fields] == ["m", "i", "t", "j"]
-    assert found.at([0]).full_name == "Root"
+    assert found.at([0])[0].full_name == "Root"
 
 
 @pytest.mark.parametrize(

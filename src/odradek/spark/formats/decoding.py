@@ -253,6 +253,7 @@ class _Protobuf(_ByWriter):
             registered.text, f"{registered.schema_id}.proto", registered.references
         )
         written = protobuf_files.Messages(files).at(message_indexes(key, HEADER_SIZE)[0])
-        if written.full_name != layout.name:
-            raise SchemaError(f"the record is of the message type '{written.full_name}', not '{layout.name}'")
+        names = [message.full_name for message in written]
+        if layout.name not in names:
+            raise SchemaError(f"the record is of the message type '{names[0]}', not '{layout.name}'")
         return self._own_plan()

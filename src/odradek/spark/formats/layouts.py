@@ -239,5 +239,5 @@ def _layout_of(options: SideOptions, registered: ResolvedSchema) -> Layout:
         registered.text, f"{registered.schema_id}.proto", registered.references
     )
     messages = protobuf_files.Messages(files)
-    message = messages.named(options.message) if options.message else messages.at([0])
+    message = messages.named(options.message) if options.message else messages.at([0])[0]
     return ProtobufLayout(tuple(files), message.full_name)
