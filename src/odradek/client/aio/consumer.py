@@ -19,6 +19,7 @@ from odradek.client.aio.consumer_engine import (
     at_least_one,
     listening,
 )
+from odradek.client.aio.lookups import look_up
 from odradek.client.aio.unclosed import Unclosed
 from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.config import ConsumerConfig, build, split_mapping
@@ -28,6 +29,7 @@ from odradek.client.core.handled import Handled
 from odradek.client.core.ownership import Ownership
 from odradek.client.core.subscription_state import Position
 from odradek.client.errors import IllegalStateError
+from odradek.client.serialization import LookupNeeded
 from odradek.client.types import (
     ConsumerGroupMetadata,
     ConsumerRebalanceListener,
@@ -210,8 +212,13 @@ class AsyncConsumer:
         looked = False
         while True:
             self._handled.note()
-            for record in engine.hand_out(engine.after_take, looked=looked):
-                yield record
+            try:
+                for record in engine.hand_out(engine.after_take, looked=looked):
+                    yield record
+            except LookupNeeded as needed:
+                await look_up(needed)
+                looked = False
+                continue
             deadline = engine.cluster.now_ms() + self._config.request_timeout_ms
             with self._alone("iteration"):
                 looked = await engine.something_to_take(deadline)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.consumer_coordinator import ConsumerCoordinator, Invoke
 from odradek.client.aio.fetcher import Fetcher
+from odradek.client.aio.lookups import look_up
 from odradek.client.aio.offsets import list_offsets
 from odradek.client.aio.resolver import PositionResolver
 from odradek.client.arguments import names_of, partitions_of, times_of, topic_partition
@@ -29,7 +30,7 @@ from odradek.client.errors import (
     IllegalArgumentError,
     IllegalStateError,
 )
-from odradek.client.serialization import resolve
+from odradek.client.serialization import LookupNeeded, resolve
 from odradek.client.types import (
     ConsumerRebalanceListener,
     ConsumerRecord,
@@ -183,10 +184,14 @@ class ConsumerEngine:
         )
 
     async def poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
-        """Do what is due, then `take`; wait for something to take until the time is over."""
+        """Do what is due, then `take`; wait for something to take until the time is over, and for lookups."""
         deadline = self.cluster.now_ms() + timeout_ms
         while await self.something_to_take(deadline):
-            out = take()
+            try:
+                out = take()
+            except LookupNeeded as needed:
+                await look_up(needed)
+                continue
             self.after_take()
             if out or self.cluster.now_ms() >= deadline:
                 return out

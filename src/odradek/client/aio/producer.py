@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.cluster import check_loop
+from odradek.client.aio.lookups import Lookups
 from odradek.client.aio.producer_engine import (
     ProducerEngine,
     closing_timeout,
@@ -81,6 +82,7 @@ class AsyncProducer:
         self._engine: ProducerEngine | None = None
         self._unclosed: Unclosed | None = None
         self._closed = False
+        self._lookups = Lookups()
 
     @property
     def config(self) -> ProducerConfig:
@@ -113,7 +115,8 @@ class AsyncProducer:
         headers: Headers | Mapping[str, Any] = (),
         on_delivery: Callback | None = None,
     ) -> DeliveryFuture:
-        """Queue a record; waits only for metadata and for room, `max_block_ms` at most.
+        """Queue a record; waits only for metadata and for room, `max_block_ms` at most, and for schemas that
+        a serializer has to look up.
 
         Args:
             value, key: bytes, str or None, or what the serializers take.
@@ -137,7 +140,8 @@ class AsyncProducer:
                 return sent  # type: ignore[no-any-return]
         engine = self._started()
         try:
-            record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            arguments = engine.intercepted(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            record = await self._lookups.done(arguments[0], lambda: engine.prepare(*arguments))
             deadline = 0.0
             while (future := engine.try_append(record)) is None:
                 deadline = deadline or engine.now_ms() + self._config.max_block_ms

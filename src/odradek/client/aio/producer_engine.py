@@ -192,6 +192,31 @@ class ProducerEngine:
 
     # Before a record has a partition
 
+    def intercepted(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | datetime | None,
+        headers: Headers | Mapping[str, Any],
+        on_delivery: Callback | None,
+    ) -> tuple[Any, ...]:
+        """Return the arguments of `prepare`: those of a record after interceptors.
+
+        First of all, as interceptors may change everything (Kafka's KafkaProducer.send), and once, however
+        often the record is prepared.
+
+        Raises:
+            ClosedError: the producer is closed.
+        """
+        if self.closed:
+            raise ClosedError("the producer is closed")
+        if not self._interceptors:
+            return topic, value, key, partition, timestamp_ms, headers, on_delivery
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, header_pairs(headers))
+        return (*self._interceptors.changed("on_send", record), self._acknowledge(on_delivery))
+
     def prepare(
         self,
         topic: str,
@@ -202,20 +227,12 @@ class ProducerEngine:
         headers: Headers | Mapping[str, Any],
         on_delivery: Callback | None,
     ) -> SerializedRecord:
-        """Run interceptors and serializers, and check sizes.
+        """Run serializers, and check sizes.
 
         Raises:
             SerializationError, MessageTooLargeError, IllegalArgumentError: this record cannot be sent.
-            ClosedError: the producer is closed.
+            LookupNeeded: a serializer needs one.
         """
-        if self.closed:
-            raise ClosedError("the producer is closed")
-        # First of all, as interceptors may change everything (Kafka's KafkaProducer.send).
-        if self._interceptors:
-            record = ProducerRecord(topic, value, key, partition, timestamp_ms, header_pairs(headers))
-            record = self._interceptors.changed("on_send", record)
-            topic, value, key, partition, timestamp_ms, headers = record
-            on_delivery = self._acknowledge(on_delivery)
         if not isinstance(topic, str):
             raise ArgumentTypeError(f"a topic's name is text, not {type(topic).__name__}: {topic!r}")
         if not topic:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.client.core.chunk import Chunk, offset_of
 from odradek.client.core.subscription_state import Handed, Position
 from odradek.client.errors import SerializationError
-from odradek.client.serialization import Serialize
+from odradek.client.serialization import LookupNeeded, Serialize
 from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from odradek.errors import KafkaError
 
@@ -27,6 +27,10 @@ def _progress(part: list[ConsumerRecord], handed: Handed) -> int:
     """Return how many of `part` were handed out."""
     last = handed.last
     return 0 if last is None else bisect_left(part, last.offset, key=offset_of) + 1
+
+
+def _undeserialized(record: ConsumerRecord, part: str) -> str:
+    return f"the {part} of {record.topic}-{record.partition} at offset {record.offset} cannot be deserialized"
 
 
 class FetchBuffer:
@@ -102,6 +106,7 @@ class FetchBuffer:
             KafkaError: the data is damaged.
             SerializationError: a deserializer refuses; the position then stands at that record, to be skipped
                 with `seek`.
+            LookupNeeded: a deserializer needs one for the next record.
         """
         self.come_back()
         out: list[ConsumerRecord] = []
@@ -141,13 +146,13 @@ class FetchBuffer:
 
     def _deserialized(
         self, records: list[ConsumerRecord]
-    ) -> tuple[list[ConsumerRecord], SerializationError | None]:
-        """The records up to the first that a deserializer refuses, and its error."""
+    ) -> tuple[list[ConsumerRecord], SerializationError | LookupNeeded | None]:
+        """The records up to the first that a deserializer refuses, or needs a lookup for, and that."""
         out: list[ConsumerRecord] = []
         for record in records:
             try:
                 out.append(self._deserialize(record))
-            except SerializationError as problem:
+            except (SerializationError, LookupNeeded) as problem:
                 return out, problem
         return out, None
 
@@ -161,11 +166,12 @@ class FetchBuffer:
             part = "value"
             if value is not None and self._value is not None:
                 value = self._value(topic, value)
+        except LookupNeeded as needed:
+            needed.about = _undeserialized(record, part)
+            raise
         except Exception as cause:
-            raise SerializationError(
-                f"the {part} of {topic}-{record.partition} at offset {record.offset} cannot be "
-                f"deserialized: {cause}; seek past it to go on"
-            ) from cause
+            about = _undeserialized(record, part)
+            raise SerializationError(f"{about}: {cause}; seek past it to go on") from cause
         return record._replace(key=key, value=value)
 
     def hand_out(
@@ -186,7 +192,7 @@ class FetchBuffer:
             guard: entered wherever records are opened; raises if somebody else does so.
 
         Raises:
-            KafkaError: as `take`.
+            KafkaError, LookupNeeded: as `take`.
             Exception: what `guard` raises.
         """
         if current is None:
@@ -233,7 +239,7 @@ class FetchBuffer:
             return record  # which will not be given out
         try:
             return self._deserialize(record)
-        except SerializationError:
+        except (SerializationError, LookupNeeded):
             position.move_to(record.offset, position.offset_epoch)
             raise
 

@@ -26,6 +26,7 @@ from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.handled import Handled
 from odradek.client.errors import IllegalStateError
+from odradek.client.serialization import LookupNeeded, after_lookups
 from odradek.client.sync.consumer_thread import ConsumerThread
 from odradek.client.sync.unclosed import Unclosed
 from odradek.client.types import (
@@ -204,8 +205,11 @@ class Consumer:
 
     def _take(self, take: Callable[[], list[T]]) -> list[T]:
         # Deserializers and interceptors run in it, and must not move the positions that it moves.
-        with self._thread.taking():
-            out = take()
+        def taken() -> list[T]:
+            with self._thread.taking():
+                return take()
+
+        out = after_lookups(taken)
         self._fetch_on()
         return out
 
@@ -258,7 +262,12 @@ class Consumer:
             with guard():
                 thread.check()
                 self._handled.note()
-            yield from engine.hand_out(self._fetch_on, looked=looked, guard=guard)
+            try:
+                yield from engine.hand_out(self._fetch_on, looked=looked, guard=guard)
+            except LookupNeeded as needed:
+                needed.load()
+                looked = False
+                continue
             with guard():
                 # Any time would do, as the loop goes on when it is over.
                 deadline = time.monotonic() * 1000 + self._config.request_timeout_ms

@@ -26,6 +26,7 @@ from odradek.client.core.batches import Callback
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, left_behind
 from odradek.client.core.kernel import Gate
 from odradek.client.errors import ClientTimeoutError, ClosedError
+from odradek.client.serialization import after_lookups
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.sync.transaction import Transaction
 from odradek.client.sync.unclosed import Unclosed
@@ -153,7 +154,8 @@ class Producer:
         headers: Headers | Mapping[str, Any] = (),
         on_delivery: Callback | None = None,
     ) -> DeliveryFuture:
-        """Queue a record; blocks only for metadata and for room, `max_block_ms` at most.
+        """Queue a record; blocks only for metadata and for room, `max_block_ms` at most, and for schemas that
+        a serializer has to look up.
 
         Args:
             value, key: bytes, str or None, or what the serializers take.
@@ -176,7 +178,8 @@ class Producer:
             return sent  # type: ignore[no-any-return]
         engine = self._engine
         try:
-            record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            arguments = engine.intercepted(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            record = after_lookups(lambda: engine.prepare(*arguments))
             deadline = 0.0
             while (future := engine.try_append(record)) is None:
                 deadline = deadline or engine.now_ms() + self._config.max_block_ms
