@@ -27,9 +27,10 @@ class Extra(NamedTuple):
 EXTRAS = {
     "arrow": Extra("pyarrow", "poll_arrow, send_arrow, Spark"),
     "spark": Extra("pyspark", "the Spark pipeline"),
-    "avro": Extra("fastavro", "Avro written from typed columns"),
-    "protobuf": Extra("protobuf", "typed columns of protobuf in Spark"),
-    "registry": Extra("jsonschema", "all languages of schemas in odradek schema-registry"),
+    "avro": Extra("fastavro", "serializers of Avro, and Avro written from typed columns"),
+    "json": Extra("jsonschema", "serializers of JSON Schema"),
+    "protobuf": Extra("protobuf", "serializers of protobuf, and typed columns of it in Spark"),
+    "registry": Extra("grpcio-tools", "protobuf's schemas as text, as in odradek schema-registry"),
     "metrics": Extra("prometheus-client", "metrics of Spark's queries for Prometheus"),
     "tls": Extra(
         "cryptography", "PKCS12 stores, client certificates at a broker, passwords in dynamic configs"
