@@ -208,7 +208,7 @@ def admin_methods() -> dict[str, Method]:
 
 def _argument(annotation: Any) -> Any:
     kind = str(annotation)
-    if kind.startswith("Mapping"):
+    if kind.startswith(("Mapping", "ByPartition", "Offsets", "ReplicaFolders")):
         return {}
     if kind.startswith(("Iterable", "Sequence")):
         return []

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, SupportsInt
 
 from odradek.client.errors import ArgumentTypeError, IllegalArgumentError, SerializationError
-from odradek.client.types import Headers, NewTopic, TopicPartition
+from odradek.client.types import ByPartition, HeadersLike, NewTopic, TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -164,7 +164,7 @@ def epoch_ms(given: Any, argument: str) -> int:
     )
 
 
-def times_of(given: Mapping[Any, Any]) -> dict[TopicPartition, int]:
+def times_of(given: ByPartition[int | datetime]) -> dict[TopicPartition, int]:
     """Return times by partition, as milliseconds since the epoch; see `epoch_ms`.
 
     Raises:
@@ -200,7 +200,7 @@ def record_timestamp(given: Any) -> int:
     return timestamp_ms
 
 
-def header_pairs(headers: Headers | Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:
+def header_pairs(headers: HeadersLike) -> tuple[tuple[str, bytes | None], ...]:
     """Return a record's headers as (name, value) pairs, text as UTF-8.
 
     Raises:

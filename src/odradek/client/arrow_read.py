@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from odradek.records.columns import schema
 _OPTIONS = {"timestamp_unit": "us", "as_timestamp": True, "nullable_headers": True}
 
 
-def as_spark(options: dict[str, Any]) -> dict[str, Any]:
+def as_spark(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the columns, by default as in Spark's source.
 
     Raises:

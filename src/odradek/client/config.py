@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
 from odradek.client.errors import ConfigError, IllegalArgumentError
@@ -33,21 +33,43 @@ class UnknownConfigWarning(UserWarning):
 
 
 def _key(
-    default: Any = None, *, at_least: int | None = None, one_of: tuple[Any, ...] = (), factory: Any = None
+    default: Any = None,
+    *,
+    at_least: int | None = None,
+    one_of: tuple[Any, ...] = (),
+    takes: str = "",
+    note: str = "",
 ) -> Any:
-    # `_check_bounds` reads these, for values that were set.
-    metadata = {"at_least": at_least, "one_of": one_of}
-    if factory is not None:
-        return field(default_factory=factory, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    # `_check_bounds` reads the bounds, for values that were set. config_dicts.py and the table in
+    # docs/client.md are made of all of it: `takes` is the type of a keyword, where that is not the field's
+    # own; `note` is what differs from Kafka's config.
+    return field(
+        default=default, metadata={"at_least": at_least, "one_of": one_of, "takes": takes, "note": note}
+    )
+
+
+_SERIALIZER = (
+    "a callable `f(data)` or `f(topic, data)`, an object with `serialize`, one "
+    "[with a schema registry](#serializers-with-a-schema-registry), or (in a mapping) the name of one "
+    "of Kafka's own (`…serialization.LongSerializer`). None: bytes, str (as UTF-8) and None are taken"
+)
+_DESERIALIZER = (
+    "a callable `f(data)` or `f(topic, data)`, an object with `deserialize`, one "
+    "[with a schema registry](#serializers-with-a-schema-registry), or (in a mapping) the name of "
+    "one of Kafka's own. None: bytes. Not called for null"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommonConfig:
     """Configs of all clients. Times in milliseconds, sizes in bytes."""
 
-    bootstrap_servers: tuple[tuple[str, int], ...] = ()
-    client_id: str = ""
+    bootstrap_servers: tuple[tuple[str, int], ...] = _key(
+        (),
+        takes="str | Sequence[str | tuple[str, int]]",
+        note="`host:port,host:port` or a list of such; the port may be left out (9092)",
+    )
+    client_id: str = _key("", note="empty: `producer-1`, `consumer-GROUP-1`, `adminclient-1` …")
     client_rack: str = ""
     metadata_max_age_ms: int = _key(300_000, at_least=0)
     request_timeout_ms: int = _key(30_000, at_least=0)
@@ -56,22 +78,23 @@ class CommonConfig:
     reconnect_backoff_max_ms: int = _key(1_000, at_least=0)
     retry_backoff_ms: int = _key(100, at_least=0)
     retry_backoff_max_ms: int = _key(1_000, at_least=0)
-    # A negative value turns the limit off.
-    connections_max_idle_ms: int = 540_000
+    connections_max_idle_ms: int = _key(540_000, note="negative: no limit. 300000 in Kafka's admin client")
     socket_connection_setup_timeout_ms: int = _key(10_000, at_least=0)
     socket_connection_setup_timeout_max_ms: int = _key(30_000, at_least=0)
-    # -1 leaves both as the operating system has them.
-    send_buffer_bytes: int = _key(131_072, at_least=-1)
-    receive_buffer_bytes: int = _key(65_536, at_least=-1)
-    security_protocol: str = "PLAINTEXT"
+    send_buffer_bytes: int = _key(131_072, at_least=-1, note="-1: as the operating system has it")
+    receive_buffer_bytes: int = _key(
+        65_536, at_least=-1, note="-1: as the operating system has it. 32768 in Kafka's producer"
+    )
+    security_protocol: str = _key("PLAINTEXT", note="with `ssl.*` and `sasl.*`: [security.md](security.md)")
     # Not a config: what security.protocol, ssl.* and sasl.* make together.
     security: SecurityConfig = field(default_factory=SecurityConfig)
-    # A longer response ends the connection.
-    receive_message_max_bytes: int = _key(_INT_MAX, at_least=1)
-    # Names of librdkafka: without the request, brokers are not asked for their versions, and count as this
-    # release.
-    api_version_request: bool = True
-    broker_version_fallback: str = _key("0.9.0", one_of=("0.8.2", "0.9.0"))
+    receive_message_max_bytes: int = _key(
+        _INT_MAX, at_least=1, note="librdkafka's; a longer response ends the connection"
+    )
+    api_version_request: bool = _key(
+        True, note="librdkafka's; without it brokers count as `broker.version.fallback`"
+    )
+    broker_version_fallback: str = _key("0.9.0", one_of=("0.8.2", "0.9.0"), note="librdkafka's")
     # Not a config: the names of those that were set, not left at their default.
     given: frozenset[str] = frozenset()
 
@@ -95,28 +118,37 @@ class CommonConfig:
 class ProducerConfig(CommonConfig):
     """A producer's configs."""
 
-    acks: int = _key(-1, one_of=(-1, 0, 1))
+    acks: int = _key(-1, one_of=(-1, 0, 1), takes='Literal["all", -1, 0, 1]', note="-1 is `all`")
     enable_idempotence: bool = True
-    linger_ms: int = _key(0, at_least=0)
+    linger_ms: int = _key(0, at_least=0, note="5 in Kafka 4.0 and later")
     batch_size: int = _key(16_384, at_least=0)
     buffer_memory: int = _key(33_554_432, at_least=0)
     max_block_ms: int = _key(60_000, at_least=0)
-    # A level is for its own codec alone (KIP-390); None: the library's default.
+    # A level is for its own codec alone (KIP-390).
     compression_type: str = _key("none", one_of=("none", "gzip", "snappy", "lz4", "zstd"))
-    compression_gzip_level: int | None = None
-    compression_lz4_level: int | None = None
-    compression_zstd_level: int | None = None
+    compression_gzip_level: int | None = _key(None, note="None: the library's own")
+    compression_lz4_level: int | None = _key(None, note="None: the library's own")
+    compression_zstd_level: int | None = _key(None, note="None: the library's own")
     retries: int = _key(_INT_MAX, at_least=0)
     delivery_timeout_ms: int = _key(120_000, at_least=0)
     max_in_flight_requests_per_connection: int = _key(5, at_least=1)
     max_request_size: int = _key(1_048_576, at_least=0)
     metadata_max_idle_ms: int = _key(300_000, at_least=5_000)
-    partitioner: Any = None
+    partitioner: Any = _key(
+        takes="Partitioner | type[Partitioner] | str | None",
+        note="None (murmur2 of the key; sticky without a key), `'roundrobin'`, or a callable "
+        "`(topic, key, value, partitions, available) -> int`",
+    )
     partitioner_ignore_keys: bool = False
     partitioner_adaptive_partitioning_enable: bool = True
-    key_serializer: Any = None
-    value_serializer: Any = None
-    interceptors: tuple[Any, ...] = ()
+    key_serializer: Any = _key(takes="Serializer[K_contra]", note=_SERIALIZER)
+    value_serializer: Any = _key(takes="Serializer[V_contra]", note=_SERIALIZER)
+    interceptors: tuple[Any, ...] = _key(
+        (),
+        takes="Sequence[object]",
+        note="objects with any of `on_send`, `on_acknowledgement`, `close`. One that raises is logged and "
+        "passed over",
+    )
     transactional_id: str | None = None
     transaction_timeout_ms: int = _key(60_000, at_least=1)
     transaction_two_phase_commit_enable: bool = False
@@ -202,13 +234,27 @@ class ConsumerConfig(CommonConfig):
     check_crcs: bool = True
     # 'range' is taken. The second lets a group change to cooperative rebalances by one rolling restart, which
     # leaves the first out (KIP-429).
-    partition_assignment_strategy: tuple[Any, ...] = ("range", "cooperative-sticky")
-    key_deserializer: Any = None
-    value_deserializer: Any = None
-    interceptors: tuple[Any, ...] = ()
+    partition_assignment_strategy: tuple[Any, ...] = _key(
+        ("range", "cooperative-sticky"),
+        takes="str | Sequence[str | Assignor | type[Assignor]]",
+        note="names (`'range'`, `'roundrobin'`, `'sticky'`, `'cooperative-sticky'`, Kafka's class names "
+        "too), classes or objects. Racks are not regarded yet",
+    )
+    key_deserializer: Any = _key(takes="Deserializer[K_co]", note=_DESERIALIZER)
+    value_deserializer: Any = _key(takes="Deserializer[V_co]", note=_DESERIALIZER)
+    interceptors: tuple[Any, ...] = _key(
+        (),
+        takes="Sequence[object]",
+        note="objects with any of `on_consume`, `on_commit`, `close`. One that raises is logged and passed "
+        "over",
+    )
     exclude_internal_topics: bool = True
     allow_auto_create_topics: bool = True
-    group_protocol: str = _key("classic", one_of=("classic", "consumer"))
+    group_protocol: str = _key(
+        "classic",
+        one_of=("classic", "consumer"),
+        note="`consumer`, groups of the server (KIP-848), is not built yet, and refused by name",
+    )
 
     def validate(self, given: frozenset[str]) -> dict[str, Any]:
         """See `CommonConfig.validate`; the rules are those of Kafka's ConsumerConfig."""
@@ -297,22 +343,29 @@ _SECURITY_PREFIXES = ("ssl_", "sasl_")
 _NO_KEYS = frozenset({"given", "security"})
 
 
-def split_mapping(given: tuple[Any, ...]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+def declared(config_class: type[CommonConfig]) -> list[Field[Any]]:
+    """Return the configs of a kind of client, as they are declared."""
+    return [f for f in fields(config_class) if f.name not in _NO_KEYS]
+
+
+def split_mapping(
+    given: tuple[str | Mapping[str, object], ...],
+) -> tuple[tuple[str, ...], Mapping[str, object]]:
     """Tell a consumer's topics from a mapping of configs in front of them.
 
     Raises:
         IllegalArgumentError: a topic is no text, or empty.
     """
-    configs: Mapping[str, Any] = {}
+    configs: Mapping[str, object] = {}
     if given and isinstance(given[0], Mapping):
-        configs, *topics = given
-    else:
-        topics = list(given)
-    for topic in topics:
+        configs, given = given[0], given[1:]
+    topics = []
+    for topic in given:
         if not isinstance(topic, str) or not topic:
             raise IllegalArgumentError(
                 f"topics are given one by one, each as text that is not empty: {topic!r} is not"
             )
+        topics.append(topic)
     return tuple(topics), configs
 
 
@@ -419,7 +472,7 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
         ConfigError: a value out of its bounds, a combination that cannot work, or a security key that is not
             known (leaving it out silently would be worse than stopping).
     """
-    fields_by_name = {f.name: f for f in fields(config_class) if f.name not in _NO_KEYS}
+    fields_by_name = {f.name: f for f in declared(config_class)}
     values: dict[str, Any] = {}
     security: dict[str, Any] = {}
     for given_name, as_given in options.items():
@@ -466,7 +519,7 @@ def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
         raise ConfigError(f"{kafka_name(name)}={value}: must be one of {', '.join(map(str, one_of))}")
 
 
-_ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in fields(cls)} - _NO_KEYS
+_ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in declared(cls)}
 
 
 def is_config(name: str) -> bool:
@@ -476,7 +529,7 @@ def is_config(name: str) -> bool:
     return ours in _ALL_KNOWN or kafkas in _WITHOUT_EFFECT or is_security_config(kafkas)
 
 
-def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
+def _refuse_or_warn(given_name: str, name: str, config_class: type[CommonConfig]) -> None:
     if is_config(name):
         return  # another client's key, or one without a meaning here
     hint = _hint(given_name, name, config_class)
@@ -491,7 +544,7 @@ def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
     )
 
 
-def _hint(given_name: str, name: str, config_class: type) -> str:
+def _hint(given_name: str, name: str, config_class: type[CommonConfig]) -> str:
     from difflib import get_close_matches
 
     from odradek.client.names_elsewhere import ELSEWHERE
@@ -502,7 +555,7 @@ def _hint(given_name: str, name: str, config_class: type) -> str:
     if here is not None:
         meant, remark = python_name(here.config), here.remark
     else:
-        names = [f.name for f in fields(config_class) if f.name not in _NO_KEYS]
+        names = [f.name for f in declared(config_class)]
         if name.startswith(_SECURITY_PREFIXES):
             names = sorted(map(python_name, SSL_CONFIGS | SASL_CONFIGS))
         meant, remark = next(iter(get_close_matches(name, names, n=1)), ""), ""

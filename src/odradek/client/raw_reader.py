@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 from odradek.client.arguments import names_of, partitions_of, times_of
 from odradek.client.blocking import BlockingCluster
@@ -23,12 +23,18 @@ from odradek.client.raw_partitions import (
     refresh,
     topic_configs,
 )
-from odradek.client.types import TopicPartition
+from odradek.client.types import (
+    FetchedColumns,
+    Servers,
+    TopicPartition,
+)
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.client.config_dicts import ReadConfigs
 
 T = TypeVar("T")
 
@@ -54,7 +60,8 @@ class RawReader:
 
     Args:
         bootstrap_servers: 'host:port[,host:port…]' or a list of such.
-        configs: Kafka consumer configs by Kafka's or Python's names ('isolation.level', `fetch_max_bytes`).
+        configs, more: Kafka consumer configs: a mapping under Kafka's or Python's names ('isolation.level',
+            `fetch_max_bytes`), or keywords.
             Fetch sizes default to larger ones than a consumer's: 16 MiB per partition, 64 MiB per request.
             `default_api_timeout_ms` (60 s) bounds how long a step may go without progress.
         first_contact_ms: how long no broker may be reachable before a first one was.
@@ -66,12 +73,13 @@ class RawReader:
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[Any],
-        configs: Mapping[str, Any] | None = None,
+        bootstrap_servers: Servers,
+        configs: Mapping[str, object] | None = None,
         *,
         first_contact_ms: float = math.inf,
+        **more: Unpack[ReadConfigs],
     ) -> None:
-        given = {python_name(name): value for name, value in (configs or {}).items()}
+        given = {python_name(name): value for name, value in {**(configs or {}), **more}.items()}
         self._config = build(ConsumerConfig, {**_DEFAULTS, **given, "bootstrap_servers": bootstrap_servers})
         self._cluster = BlockingCluster(
             self._config,
@@ -95,7 +103,7 @@ class RawReader:
         fail_on_data_loss: bool = True,
         wait_for_end: bool = True,
         topic_id: bytes = ZERO_UUID,
-        **columns: Any,
+        **columns: Unpack[FetchedColumns],
     ) -> Iterator[pa.RecordBatch]:
         """The records with `start_offset` ≤ offset < `end_offset`, at most `batch_rows` rows at a time.
 
@@ -144,7 +152,7 @@ class RawReader:
         fail_on_data_loss: bool = True,
         wait_for_end: bool = True,
         topic_ids: Mapping[str, bytes] | None = None,
-        **columns: Any,
+        **columns: Unpack[FetchedColumns],
     ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
         """As `fetch_columns`, several ranges at once: one connection and one request per broker at a time.
 
@@ -173,7 +181,7 @@ class RawReader:
         fail_on_data_loss: bool,
         wait_for_end: bool,
         topic_ids: Mapping[str, bytes] | None,
-        columns: dict[str, Any],
+        columns: FetchedColumns,
     ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
         from odradek.client.raw_fetching import Fetching, Reading
         from odradek.records.columns import ColumnDecoder

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Unpack
 
 from odradek.client.config import python_name
 from odradek.client.sync.producer import Producer
+from odradek.client.types import ColumnNames, Servers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery
+    from odradek.client.config_dicts import SendConfigs
 
 _DEFAULTS = {
     "client_id": "odradek-raw-writer",
@@ -27,23 +29,27 @@ class RawWriter:
 
     Args:
         bootstrap_servers: 'host:port[,host:port…]' or a list of such.
-        configs: Kafka producer configs: acks, compression_type, max_request_size, enable_idempotence, … .
+        configs, more: Kafka producer configs (acks, compression_type, max_request_size, …): a mapping under
+            Kafka's or Python's names, or keywords.
 
     Raises:
         ConfigError: a config that cannot be used.
     """
 
     def __init__(
-        self, bootstrap_servers: str | Iterable[Any], configs: Mapping[str, Any] | None = None
+        self,
+        bootstrap_servers: Servers,
+        configs: Mapping[str, object] | None = None,
+        **more: Unpack[SendConfigs],
     ) -> None:
-        given = {python_name(name): value for name, value in (configs or {}).items()}
+        given = {python_name(name): value for name, value in {**(configs or {}), **more}.items()}
         self._producer = Producer({**_DEFAULTS, **given, "bootstrap_servers": bootstrap_servers})
         self._pending: deque[ArrowDelivery] = deque()
         self._closed = False
         self.rows_written = 0
 
     def write_columns(
-        self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: str
+        self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: Unpack[ColumnNames]
     ) -> int:
         """Queue the rows and check what has been acknowledged meanwhile.
 

@@ -69,6 +69,27 @@ SASL_CONFIGS = frozenset(
 )
 """The client's `sasl.*` configs that have a meaning."""
 
+_TAKES = {
+    "sasl.login.connect.timeout.ms": "int",
+    "sasl.login.read.timeout.ms": "int",
+    "sasl.oauth.token.provider": "TokenProvider | HasToken",
+    "sasl.oauthbearer.assertion.claim.exp.seconds": "int",
+    "sasl.oauthbearer.assertion.claim.jti.include": "bool",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": "int",
+    "sasl.oauthbearer.header.urlencode": "bool",
+    "ssl.cipher.suites": "str | Sequence[str]",
+    "ssl.enabled.protocols": "str | Sequence[str]",
+}
+"""The types of those that are no text."""
+
+
+def takes() -> dict[str, str]:
+    """Return the names of all `ssl.*` and `sasl.*` configs that have a meaning, and the type that each takes
+    as a keyword, in Python's spelling.
+    """
+    return {name: _TAKES.get(name, "str") for name in sorted(SSL_CONFIGS | SASL_CONFIGS)}
+
+
 _OF_JAVA = frozenset(
     {
         "sasl.client.callback.handler.class",

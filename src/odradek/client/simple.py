@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 from odradek.client.arguments import epoch_ms, partitions_of, topic_partition
 from odradek.client.blocking import BlockingConnection
@@ -42,7 +42,13 @@ from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.core.outages import Outages
 from odradek.client.core.ownership import Ownership, one_at_a_time
 from odradek.client.errors import IllegalStateError, UnsupportedByBrokerError, left_out
-from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
+from odradek.client.types import (
+    ByPartition,
+    ConsumerRecord,
+    Node,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
 from odradek.errors.codes import to_code
 from odradek.records.batch import check_crc
@@ -51,6 +57,20 @@ from odradek.wire.api import ApiKey
 from odradek.wire.fetch_session_handler import FINAL_EPOCH, NAMES_UNTIL, FetchSessionHandler
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest
+
+if TYPE_CHECKING:
+    from odradek.client.config_dicts import ReadConfigs
+
+    class SimpleConfigs(ReadConfigs, total=False):
+        """The configs of a `SimpleConsumer`."""
+
+        client_id: str
+
+    class FindConfigs(SimpleConfigs, total=False):
+        """The arguments of `find_leader`."""
+
+        timeout_ms: int
+
 
 __all__ = [
     "EARLIEST",
@@ -62,6 +82,10 @@ __all__ = [
     "find_new_leader",
     "read_partition",
 ]
+
+
+Seeds: TypeAlias = str | Iterable[str | tuple[str, int] | Node]
+"""Brokers to ask: 'host:port[,host:port…]', or a list of such or of nodes."""
 
 
 class Fetched(NamedTuple):
@@ -110,7 +134,7 @@ class SimpleConsumer:
         *,
         timeout_ms: int = 30_000,
         client_id: str = "odradek-simple",
-        **configs: Any,
+        **configs: Unpack[ReadConfigs],
     ) -> None:
         self.host = host
         self.port = port
@@ -264,9 +288,7 @@ class SimpleConsumer:
         return offsets[0] if offsets else self._offsets_before(topic, partition, EARLIEST)[0]
 
     @one_at_a_time
-    def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int], *, in_zookeeper: bool = False
-    ) -> None:
+    def commit_offsets(self, group: str, offsets: ByPartition[int], *, in_zookeeper: bool = False) -> None:
         """Keep offsets for a group that has no members; ask its coordinator.
 
         Args:
@@ -397,7 +419,12 @@ class SimpleConsumer:
 
 
 def find_leader(
-    seeds: str | Iterable[Any], topic: str, partition: int, *, timeout_ms: int = 10_000, **configs: Any
+    seeds: Seeds,
+    topic: str,
+    partition: int,
+    *,
+    timeout_ms: int = 10_000,
+    **configs: Unpack[SimpleConfigs],
 ) -> Leadership:
     """Ask the seed brokers in turn who leads a partition; the first that knows the partition counts.
 
@@ -432,7 +459,7 @@ def find_new_leader(
     tries: int = 3,
     wait_ms: int = 1_000,
     sleep: Callable[[float], None] = time.sleep,
-    **configs: Any,
+    **configs: Unpack[FindConfigs],
 ) -> Leadership:
     """Ask the replicas who leads now, after the leader's death.
 
@@ -461,7 +488,7 @@ def find_new_leader(
 
 
 def read_partition(
-    seeds: str | Iterable[Any],
+    seeds: Seeds,
     topic: str,
     partition: int,
     *,
@@ -471,7 +498,7 @@ def read_partition(
     max_errors: int = 5,
     max_bytes: int = 100_000,
     sleep: Callable[[float], None] = time.sleep,
-    **configs: Any,
+    **configs: Unpack[FindConfigs],
 ) -> Iterator[ConsumerRecord]:
     """Yield the records of one partition, in order: the loop that programs wrote around `SimpleConsumer`.
 
@@ -524,11 +551,11 @@ class _LeaderConsumer:
 
     def __init__(
         self,
-        seeds: str | Iterable[Any],
+        seeds: Seeds,
         topic: str,
         partition: int,
         sleep: Callable[[float], None],
-        configs: Mapping[str, Any],
+        configs: FindConfigs,
     ) -> None:
         self._seeds = seeds
         self._topic = topic
@@ -575,12 +602,12 @@ _LOOK_AGAIN = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_
 """Errors after which `read_partition` goes on, beside those that may be retried."""
 
 
-def _addresses(seeds: str | Iterable[Any]) -> list[tuple[str, int]]:
+def _addresses(seeds: Seeds) -> list[tuple[str, int]]:
     if isinstance(seeds, str):
         return list(parse_servers(seeds))
     nodes = [(seed.host, seed.port) if isinstance(seed, Node) else seed for seed in seeds]
     return list(parse_servers(nodes))
 
 
-def _nodes(seeds: str | Iterable[Any]) -> list[Node]:
+def _nodes(seeds: Seeds) -> list[Node]:
     return [Node(-1, host, port) for host, port in _addresses(seeds)]

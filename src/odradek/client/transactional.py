@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.blocking_produce import PipelinedProduce
@@ -36,9 +36,11 @@ from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
 from odradek.client.raw_partitions import check_partitions
 from odradek.client.types import (
+    ColumnNames,
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     PreparedTxnState,
+    Servers,
     TopicPartition,
 )
 from odradek.errors import KafkaError, OdradekError, UnknownTopicOrPartitionError
@@ -46,6 +48,8 @@ from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.client.config_dicts import SendConfigs
 
 _LAST_WORDS_MS = 5_000
 """How long closing may take over the end of an open transaction."""
@@ -59,9 +63,9 @@ class TransactionalWriter:
     Args:
         bootstrap_servers: 'host:port[,host:port…]' or a list of such.
         transactional_id: `init_transactions` fences the producer that had it before.
-        configs: Kafka producer configs; `transaction.timeout.ms` (60,000) is how long the coordinator waits
-            before it aborts a transaction, prepared ones too unless `transaction.two.phase.commit.enable` is
-            true and the broker allows that (KIP-939).
+        configs, more: Kafka producer configs; `transaction.timeout.ms` (60,000) is how long the coordinator
+            waits before it aborts a transaction, prepared ones too unless
+            `transaction.two.phase.commit.enable` is true and the broker allows that (KIP-939).
 
     Attributes:
         rows_written: the rows that have been acknowledged, in all transactions.
@@ -75,11 +79,12 @@ class TransactionalWriter:
 
     def __init__(
         self,
-        bootstrap_servers: str | Iterable[Any],
+        bootstrap_servers: Servers,
         transactional_id: str,
-        configs: Mapping[str, Any] | None = None,
+        configs: Mapping[str, object] | None = None,
+        **more: Unpack[SendConfigs],
     ) -> None:
-        given = {python_name(name): value for name, value in (configs or {}).items()}
+        given = {python_name(name): value for name, value in {**(configs or {}), **more}.items()}
         self._config = build(
             ProducerConfig,
             {
@@ -154,7 +159,7 @@ class TransactionalWriter:
 
     @one_at_a_time
     def write_columns(
-        self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: str
+        self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: Unpack[ColumnNames]
     ) -> int:
         """Send the rows; see `RawWriter.write_columns` for the columns. Returns when they are on their way.
         If it raises once rows have left, the transaction has to be aborted, whatever the error.

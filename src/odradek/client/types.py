@@ -4,12 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from odradek.client.errors import IllegalArgumentError
+from odradek.client.type_variables import K_co, Serialized, V_co
 from odradek.errors import KafkaError
 
-Headers = Sequence[tuple[str, bytes | None]]
+T = TypeVar("T")
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+HeadersLike: TypeAlias = Sequence[tuple[str, Serialized | None]] | Mapping[str, Serialized | None]
+"""What a producer takes as headers: (name, value) pairs or a mapping; text becomes UTF-8."""
+
+Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
+"""Brokers to begin with: 'host:port[,host:port…]', or a list of such."""
+
+
+class RecordColumns(TypedDict, total=False):
+    """The look of records as columns, for Arrow: see `odradek.records.columns.ColumnDecoder`."""
+
+    timestamp_unit: Literal["ms", "us"]
+    as_timestamp: bool
+    nullable_headers: bool
+
+
+class FetchedColumns(RecordColumns, total=False):
+    """Those of `RawReader`, where an Arrow batch may also be limited by its bytes."""
+
+    batch_bytes: int
+
+
+class ColumnNames(TypedDict, total=False):
+    """The names of columns that are written: see `odradek.client.Producer.send_arrow`."""
+
+    key_column: str | None
+    value_column: str
+    topic_column: str
+    partition_column: str
+    timestamp_column: str
+    headers_column: str
 
 
 class TopicPartition(NamedTuple):
@@ -22,6 +56,12 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+TopicPartitionLike: TypeAlias = TopicPartition | tuple[str, int]
+
+ByPartition: TypeAlias = Mapping[TopicPartition, T] | Mapping[tuple[str, int], T]
+"""Something of each partition. Of a mapping's keys there is one type."""
+
+
 class OffsetAndMetadata(NamedTuple):
     """A committed position: the next offset to read, a note, and the leader epoch it was read under (or
     -1).
@@ -30,6 +70,10 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+
+
+Offsets: TypeAlias = ByPartition[OffsetAndMetadata | int]
+"""The next offset to read, of each partition."""
 
 
 class ConsumerGroupMetadata(NamedTuple):
@@ -99,16 +143,19 @@ class RecordMetadata(NamedTuple):
     serialized_value_size: int
 
 
-class ConsumerRecord(NamedTuple):
-    """One record read. `timestamp_type` 0 is CreateTime, 1 LogAppendTime; headers are (name, bytes) pairs."""
+class ConsumerRecord(NamedTuple, Generic[K_co, V_co]):
+    """One record read, with a key of type K and a value of type V, or null.
+
+    `timestamp_type` 0 is CreateTime, 1 LogAppendTime; headers are (name, bytes) pairs.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
     timestamp_type: int
-    key: Any
-    value: Any
+    key: K_co | None
+    value: V_co | None
     headers: tuple[tuple[str, bytes | None], ...]
     leader_epoch: int
 
@@ -358,12 +405,12 @@ class ConsumerRebalanceListener:
     is awaitable.
     """
 
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> Any:
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> object:
         """These are about to be given up; offsets can still be committed."""
 
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> Any:
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> object:
         """These were added."""
 
-    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> Any:
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> object:
         """These belong to someone else by now: too late to commit. Default: as revoked."""
         return self.on_partitions_revoked(lost)

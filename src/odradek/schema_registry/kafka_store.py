@@ -208,7 +208,7 @@ class KafkaStore:
                     key.subject,
                 )
                 return
-            if record.key != encode_key(key):
+            if record.key is not None and record.key != encode_key(key):
                 self._keys[key] = record.key
             self._replay(key, decode_value(record.value))
         except UnreadableRecordError as problem:

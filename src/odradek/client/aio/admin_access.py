@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
+from types import EllipsisType
 from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, check, not_controller, problems_in, raise_first
@@ -26,7 +27,7 @@ class AccessAdmin(AdminBase):
     """The calls about what clients may use, and who they are."""
 
     async def describe_client_quotas(
-        self, components: Mapping[str, Any] | None = None, *, strict: bool = False
+        self, components: Mapping[str, str | EllipsisType | None] | None = None, *, strict: bool = False
     ) -> dict[QuotaEntity, dict[str, float]]:
         """Quotas of users ('user'), client ids ('client-id') and addresses ('ip').
 

@@ -18,7 +18,9 @@ from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Self, Unpack
+
+    from odradek.client.config_dicts import AdminConfigs
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -119,7 +121,9 @@ def naming(problem: KafkaError, problems: Mapping[Any, KafkaError]) -> KafkaErro
 class AdminBase:
     """Connections, metadata and retries of an admin client."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
+    def __init__(
+        self, config: Mapping[str, object] | None = None, /, **configs: Unpack[AdminConfigs]
+    ) -> None:
         self._config = build(AdminConfig, {**(config or {}), **configs})
         self._cluster: Cluster | None = None
         self._unclosed: Unclosed | None = None

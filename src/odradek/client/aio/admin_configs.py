@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from odradek.client.aio.admin_base import AdminBase, failure_of, not_controller, problems_of, raise_first
 from odradek.client.arguments import names_of
@@ -26,7 +26,10 @@ _RESOURCES = {"topic": TOPIC, "broker": BROKER, "broker-logger": BROKER_LOGGER}
 _KINDS = {number: kind for kind, number in _RESOURCES.items()}
 
 #: A config resource: ('topic', name), ('broker', id) or Kafka's number for the type.
-Resource = tuple[str | int, str | int]
+Resource: TypeAlias = tuple[str | int, str | int]
+
+#: A value to set, None to delete it, or ('append' | 'subtract', value) for configs that are lists.
+ConfigChange: TypeAlias = str | int | float | tuple[str, str] | None
 
 
 def resource_key(resource: Resource) -> tuple[int, str]:
@@ -115,7 +118,7 @@ class ConfigAdmin(AdminBase):
 
     async def incremental_alter_configs(
         self,
-        configs: Mapping[Resource, Mapping[str, Any]],
+        configs: Mapping[Resource, Mapping[str, ConfigChange]],
         *,
         validate_only: bool = False,
     ) -> None:

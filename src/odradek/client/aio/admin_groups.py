@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, problems_of, raise_first
@@ -18,7 +18,9 @@ from odradek.client.types import (
     GroupListing,
     MemberDescription,
     OffsetAndMetadata,
+    Offsets,
     TopicPartition,
+    TopicPartitionLike,
 )
 from odradek.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.wire.api import ApiKey
@@ -136,7 +138,7 @@ class GroupAdmin(AdminBase):
         raise_first(problems)
 
     async def list_group_offsets(
-        self, group_id: str, partitions: Iterable[Any] | None = None
+        self, group_id: str, partitions: Iterable[TopicPartitionLike] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the committed offsets of a group, of all partitions or the given ones that have any.
 
@@ -149,7 +151,7 @@ class GroupAdmin(AdminBase):
             group_id, "offsets", lambda connection: fetch_committed(connection, group_id, tps, False)
         )
 
-    async def alter_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
+    async def alter_group_offsets(self, group_id: str, offsets: Offsets) -> None:
         """Commit in a group's name while it has no members.
 
         Args:
@@ -178,7 +180,7 @@ class GroupAdmin(AdminBase):
 
         await self._coordinator(group_id, "commit", ask)
 
-    async def delete_group_offsets(self, group_id: str, partitions: Iterable[Any]) -> None:
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartitionLike]) -> None:
         """Forget committed offsets of topics that the group does not subscribe to (KIP-496).
 
         Args:

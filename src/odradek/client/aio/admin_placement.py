@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from odradek.client.aio.admin_base import (
     AdminBase,
@@ -17,16 +17,22 @@ from odradek.client.aio.admin_base import (
 from odradek.client.arguments import partitions_of, topic_partition
 from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.client.types import (
+    ByPartition,
     LogDirDescription,
     PartitionReassignment,
     ReplicaInfo,
     TopicPartition,
+    TopicPartitionLike,
     TopicPartitionReplica,
 )
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
 
 ELECTION_TYPES = {"preferred": 0, "unclean": 1}
+
+
+ReplicaFolders: TypeAlias = Mapping[TopicPartitionReplica, str] | Mapping[tuple[str, int, int], str]
+"""A path for each replica."""
 
 
 class PlacementAdmin(AdminBase):
@@ -65,7 +71,7 @@ class PlacementAdmin(AdminBase):
         check(response.error_code, subject)
         return {result.log_dir: _folder(result) for result in response.results}
 
-    async def alter_replica_log_dirs(self, assignment: Mapping[Any, str]) -> None:
+    async def alter_replica_log_dirs(self, assignment: ReplicaFolders) -> None:
         """Begin to move replicas to other data folders of their brokers (KIP-113); where one is moved back to
         the folder that it is in, a move under way is given up.
 
@@ -121,7 +127,7 @@ class PlacementAdmin(AdminBase):
 
     async def elect_leaders(
         self,
-        partitions: Iterable[Any] | None = None,
+        partitions: Iterable[TopicPartitionLike] | None = None,
         *,
         election_type: str = "preferred",
         timeout_ms: int | None = None,
@@ -174,7 +180,7 @@ class PlacementAdmin(AdminBase):
         return elected | left_out(chosen or (), elected)
 
     async def alter_partition_reassignments(
-        self, reassignments: Mapping[Any, Sequence[int] | None], *, timeout_ms: int | None = None
+        self, reassignments: ByPartition[Sequence[int] | None], *, timeout_ms: int | None = None
     ) -> None:
         """Begin to move partitions to other brokers, the preferred leader first; None takes a move back.
 
@@ -206,7 +212,7 @@ class PlacementAdmin(AdminBase):
         raise_first(problems_in(answers, (topic_partition(key) for key in reassignments)))
 
     async def list_partition_reassignments(
-        self, partitions: Iterable[Any] | None = None, *, timeout_ms: int | None = None
+        self, partitions: Iterable[TopicPartitionLike] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         """The moves that are under way, of these partitions or of all.
 

@@ -20,6 +20,7 @@ from odradek.client.core.admin_requests import (
 )
 from odradek.client.errors import UnsupportedByBrokerError, left_out
 from odradek.client.types import (
+    ByPartition,
     NewTopic,
     OffsetAndTimestamp,
     PartitionInfo,
@@ -261,7 +262,7 @@ class TopicAdmin(AdminBase):
         self._started().request_update()
         raise_first(problems)
 
-    async def delete_records(self, offsets: Mapping[Any, int]) -> dict[TopicPartition, int]:
+    async def delete_records(self, offsets: ByPartition[int]) -> dict[TopicPartition, int]:
         """Delete the records before an offset (-1: all records); return the new first offsets (KIP-107).
 
         Args:
@@ -300,7 +301,7 @@ class TopicAdmin(AdminBase):
         return await self._leaders(f"delete records of {listed(topics)}", ends, ask)
 
     async def list_offsets(
-        self, timestamps: Mapping[Any, int | datetime], *, isolation_level: str = "read_uncommitted"
+        self, timestamps: ByPartition[int | datetime], *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp
         (KIP-734). An offset of -1 says that there is none.

@@ -16,6 +16,7 @@ from odradek.client.types import (
     ProducerIdAndEpoch,
     ProducerState,
     TopicPartition,
+    TopicPartitionLike,
     TransactionDescription,
     TransactionListing,
 )
@@ -140,7 +141,7 @@ class TransactionAdmin(AdminBase):
         await self.fence_producers([transactional_id])
 
     async def describe_producers(
-        self, partitions: Iterable[Any], *, broker_id: int | None = None
+        self, partitions: Iterable[TopicPartitionLike], *, broker_id: int | None = None
     ) -> dict[TopicPartition, list[ProducerState]]:
         """The producers that partitions remember.
 

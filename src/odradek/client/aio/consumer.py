@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from odradek.client.aio.cluster import check_loop
 from odradek.client.aio.consumer_engine import (
@@ -30,18 +30,25 @@ from odradek.client.core.ownership import Ownership
 from odradek.client.core.subscription_state import Position
 from odradek.client.errors import IllegalStateError
 from odradek.client.serialization import LookupNeeded
+from odradek.client.type_variables import K_co, V_co
 from odradek.client.types import (
+    ByPartition,
     ConsumerGroupMetadata,
     ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Offsets,
     PartitionInfo,
+    RecordColumns,
     TopicPartition,
+    TopicPartitionLike,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.client.config_dicts import ConsumerConfigs
 
 logger = logging.getLogger("odradek.client.consumer")
 
@@ -55,7 +62,7 @@ async def _let_go(engine: ConsumerEngine, timeout_ms: float) -> None:
     await engine.close(timeout_ms, failed=True)
 
 
-class AsyncConsumer:
+class AsyncConsumer(Generic[K_co, V_co]):
     """A consumer for coroutines.
 
         async with AsyncConsumer("events", group_id="g", bootstrap_servers="127.0.0.1:9092") as consumer:
@@ -77,7 +84,10 @@ class AsyncConsumer:
     """
 
     def __init__(
-        self, *topics: str | Mapping[str, Any], config: Mapping[str, Any] | None = None, **configs: Any
+        self,
+        *topics: str | Mapping[str, object],
+        config: Mapping[str, object] | None = None,
+        **configs: Unpack[ConsumerConfigs[K_co, V_co]],
     ) -> None:
         names, in_front = split_mapping(topics)
         self._config = build(ConsumerConfig, {**in_front, **(config or {}), **configs})
@@ -112,7 +122,7 @@ class AsyncConsumer:
             raise IllegalStateError(f"{name} in a rebalance listener: only after that has returned")
         return self._ownership.enter(name, asyncio.current_task(), nested=False)
 
-    async def start(self) -> AsyncConsumer:
+    async def start(self) -> Self:
         """Begin; every other call does so too."""
         await self._started()
         return self
@@ -142,7 +152,7 @@ class AsyncConsumer:
         with self._alone("subscribe([])") if topics == [] else nullcontext():
             await engine.subscribe(topics, pattern, listener)
 
-    async def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    async def assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
         """Read exactly these, without the group's help.
 
         Args:
@@ -168,7 +178,9 @@ class AsyncConsumer:
         """The partitions assigned."""
         return set((await self._started()).positions.assigned)
 
-    async def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumerRecord]:
+    async def poll(
+        self, timeout_ms: float = 1_000, max_records: int | None = None
+    ) -> list[ConsumerRecord[K_co, V_co]]:
         """Records, at most `max_records` (default `max_poll_records`); none when `timeout_ms` passes without.
 
         Raises:
@@ -189,25 +201,25 @@ class AsyncConsumer:
         max_rows: int | None = None,
         *,
         with_headers: bool = True,
-        **columns: Any,
+        **columns: Unpack[RecordColumns],
     ) -> pa.Table:
         """As `poll`, as an Arrow table; see `odradek.client.Consumer.poll_arrow`."""
         from odradek.client.arrow_read import as_spark, empty_table, to_table
 
-        columns = as_spark(columns)
+        options = as_spark(columns)
         engine = await self._started()
         limit = at_least_one(100_000 if max_rows is None else max_rows)
         with self._alone("poll_arrow"):
             self._handled.note()
             parts: list[tuple[Position, Any]] = await engine.poll(
-                timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns)
+                timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, options)
             )
-        return to_table(parts) if parts else empty_table(with_headers, columns)
+        return to_table(parts) if parts else empty_table(with_headers, options)
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[K_co, V_co]]:
         return self._iterate()
 
-    async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
+    async def _iterate(self) -> AsyncIterator[ConsumerRecord[K_co, V_co]]:
         engine = await self._started()
         looked = False
         while True:
@@ -223,9 +235,7 @@ class AsyncConsumer:
             with self._alone("iteration"):
                 looked = await engine.something_to_take(deadline)
 
-    async def seek(
-        self, partition: TopicPartition | tuple[str, int], offset: int, leader_epoch: int = -1
-    ) -> None:
+    async def seek(self, partition: TopicPartitionLike, offset: int, leader_epoch: int = -1) -> None:
         """Go on at `offset`.
 
         Args:
@@ -237,17 +247,15 @@ class AsyncConsumer:
         """
         (await self._started()).seek(topic_partition(partition), offset, leader_epoch)
 
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    async def seek_to_beginning(self, *partitions: TopicPartitionLike) -> None:
         """Go on at the first offset; without arguments all assigned partitions."""
         (await self._started()).seek_to(EARLIEST, partitions)
 
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+    async def seek_to_end(self, *partitions: TopicPartitionLike) -> None:
         """Go on after the last offset; without arguments all assigned partitions."""
         (await self._started()).seek_to(LATEST, partitions)
 
-    async def position(
-        self, partition: TopicPartition | tuple[str, int], timeout_ms: float | None = None
-    ) -> int:
+    async def position(self, partition: TopicPartitionLike, timeout_ms: float | None = None) -> int:
         """The offset of the next record.
 
         Args:
@@ -259,11 +267,11 @@ class AsyncConsumer:
         """
         return await (await self._started()).position(topic_partition(partition), timeout_ms)
 
-    async def pause(self, *partitions: TopicPartition) -> None:
+    async def pause(self, *partitions: TopicPartitionLike) -> None:
         """Give out no records of these until `resume`; heartbeats go on."""
         (await self._started()).set_paused(True, partitions)
 
-    async def resume(self, *partitions: TopicPartition) -> None:
+    async def resume(self, *partitions: TopicPartitionLike) -> None:
         """The end of `pause`."""
         (await self._started()).set_paused(False, partitions)
 
@@ -271,7 +279,7 @@ class AsyncConsumer:
         """Return the paused partitions."""
         return {p.tp for p in (await self._started()).positions if p.paused}
 
-    async def commit(self, offsets: Mapping[Any, Any] | None = None, timeout_ms: float | None = None) -> None:
+    async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit positions, or the given {partition: offset or OffsetAndMetadata}, and wait.
 
         Args:
@@ -287,7 +295,9 @@ class AsyncConsumer:
         await (await self._started()).commit(offsets, timeout_ms)
 
     async def commit_async(
-        self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
+        self,
+        offsets: Offsets | None = None,
+        callback: CommitCallback | None = None,
     ) -> None:
         """As `commit`, without waiting; `callback(offsets, error)` is called in the end. A commit that the
         coordinator cannot take now is given up when a later one of the same partition begins, which it would
@@ -297,7 +307,7 @@ class AsyncConsumer:
         engine.group_needed().commits.commit_in_background(engine.offsets_to_commit(offsets), callback)
 
     async def committed(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
+        self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets, None where there is none.
 
@@ -310,7 +320,7 @@ class AsyncConsumer:
         return await engine.group_needed().commits.committed(partitions_of(partitions), timeout)
 
     async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
+        self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each.
 
@@ -324,7 +334,7 @@ class AsyncConsumer:
         return {tp: entry.offset for tp, entry in begins.items()}
 
     async def end_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
+        self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offset after the last record that can be read of each.
 
@@ -338,7 +348,7 @@ class AsyncConsumer:
         return {tp: entry.offset for tp, entry in ends.items()}
 
     async def offsets_for_times(
-        self, timestamps_ms: Mapping[Any, int | datetime], timeout_ms: float | None = None
+        self, timestamps_ms: ByPartition[int | datetime], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first offset at or after a time (epoch ms) of each, None where no record is that new.
 
@@ -360,7 +370,7 @@ class AsyncConsumer:
         """
         return await (await self._started()).partitions_for(topic, timeout_ms)
 
-    async def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
+    async def lag(self, partition: TopicPartitionLike) -> int | None:
         """Records between the position and the end as of the last fetch; None before the first.
 
         Args:
@@ -413,7 +423,7 @@ class AsyncConsumer:
         if unclosed is not None:
             unclosed.let_go()
 
-    async def __aenter__(self) -> AsyncConsumer:
+    async def __aenter__(self) -> Self:
         return await self.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:

@@ -32,19 +32,22 @@ from odradek.client.errors import (
 )
 from odradek.client.serialization import LookupNeeded, resolve
 from odradek.client.types import (
+    ByPartition,
     ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Offsets,
     PartitionInfo,
     TopicPartition,
+    TopicPartitionLike,
 )
 from odradek.errors import ErrorCode, OdradekError, error_for
 
 logger = logging.getLogger("odradek.client.consumer")
 
 T = TypeVar("T")
-CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any]
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
 
 CLOSE_TIMEOUT_MS = 30_000
 """How long taking leave of the group may take, by default (Kafka's DEFAULT_CLOSE_TIMEOUT_MS)."""
@@ -275,7 +278,7 @@ class ConsumerEngine:
         """Return whether `after_take` has something to do; for the other thread."""
         return self.buffer.used != self._used_seen
 
-    def take(self, limit: int) -> list[ConsumerRecord]:
+    def take(self, limit: int) -> list[ConsumerRecord[Any, Any]]:
         """Take records that have been fetched."""
         records = self.buffer.take(limit)
         if records:
@@ -290,7 +293,7 @@ class ConsumerEngine:
         *,
         looked: bool = False,
         guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> Iterator[ConsumerRecord]:
+    ) -> Iterator[ConsumerRecord[Any, Any]]:
         """Yield records that have been fetched, one by one, until something else has to be done first.
 
         The positions move with each record; see `FetchBuffer.hand_out`.
@@ -389,7 +392,7 @@ class ConsumerEngine:
         self.cluster.request_update()
         self._news.set()
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
         """See `AsyncConsumer.assign`."""
         self.need_open()
         tps = partitions_of(partitions)
@@ -425,7 +428,7 @@ class ConsumerEngine:
         self.buffer.interrupt()
         self.fetcher.wake()
 
-    def seek_to(self, timestamp: int, partitions: Iterable[TopicPartition]) -> None:
+    def seek_to(self, timestamp: int, partitions: Iterable[TopicPartitionLike]) -> None:
         """Let positions go to the beginning or the end; which offset that is, is asked for next."""
         self.need_open()
         chosen = [self.positions[topic_partition(tp)] for tp in partitions] or list(self.positions)
@@ -451,7 +454,7 @@ class ConsumerEngine:
             self.need_open()
         return offset
 
-    def set_paused(self, paused: bool, partitions: Iterable[TopicPartition]) -> None:
+    def set_paused(self, paused: bool, partitions: Iterable[TopicPartitionLike]) -> None:
         """Pause or resume."""
         self.need_open()
         for tp in partitions:
@@ -464,7 +467,7 @@ class ConsumerEngine:
 
     # Commits
 
-    def offsets_to_commit(self, offsets: Mapping[Any, Any] | None) -> dict[TopicPartition, OffsetAndMetadata]:
+    def offsets_to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that the application gave, or the positions."""
         self.need_open()
         self.group_needed()
@@ -500,7 +503,7 @@ class ConsumerEngine:
         group.member.request_rejoin()
         self._group_changed()
 
-    async def commit(self, offsets: Mapping[Any, Any] | None, timeout_ms: float | None) -> None:
+    async def commit(self, offsets: Offsets | None, timeout_ms: float | None) -> None:
         """See `AsyncConsumer.commit`."""
         to_commit = self.offsets_to_commit(offsets)
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -535,7 +538,7 @@ class ConsumerEngine:
     # Questions
 
     async def offsets(
-        self, timestamps: Mapping[Any, int], timeout_ms: float | None
+        self, timestamps: ByPartition[int], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Ask for offsets by time (ListOffsets), or by EARLIEST and LATEST."""
         self.need_open()
@@ -544,7 +547,7 @@ class ConsumerEngine:
         return await list_offsets(self.cluster, times, self.config.isolation, timeout)
 
     async def offsets_for_times(
-        self, timestamps: Mapping[Any, int | datetime], timeout_ms: float | None
+        self, timestamps: ByPartition[int | datetime], timeout_ms: float | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """See `AsyncConsumer.offsets_for_times`."""
         times = times_of(timestamps)

@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from odradek.client.aio.cluster import check_loop
 from odradek.client.aio.lookups import Lookups
@@ -27,10 +27,12 @@ from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
 )
+from odradek.client.type_variables import K_contra, V_contra
 from odradek.client.types import (
+    ColumnNames,
     ConsumerGroupMetadata,
-    Headers,
-    OffsetAndMetadata,
+    HeadersLike,
+    Offsets,
     PartitionInfo,
     PreparedTxnState,
     RecordMetadata,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery, ArrowPlan
+    from odradek.client.config_dicts import ProducerConfigs
 
 
 logger = logging.getLogger("odradek.client.producer")
@@ -63,7 +66,7 @@ class AsyncTransaction:
         await self._leave(kind is not None)
 
 
-class AsyncProducer:
+class AsyncProducer(Generic[K_contra, V_contra]):
     """A producer for coroutines.
 
         async with AsyncProducer(bootstrap_servers="127.0.0.1:9092") as producer:
@@ -77,7 +80,12 @@ class AsyncProducer:
         ConfigError: a config that cannot be used.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        **configs: Unpack[ProducerConfigs[K_contra, V_contra]],
+    ) -> None:
         self._config = build(ProducerConfig, {**(config or {}), **configs})
         self._engine: ProducerEngine | None = None
         self._unclosed: Unclosed | None = None
@@ -100,7 +108,7 @@ class AsyncProducer:
             check_loop(self._engine.cluster)
         return self._engine
 
-    async def start(self) -> AsyncProducer:
+    async def start(self) -> Self:
         """Begin; the first `send` does so too."""
         self._started()
         return self
@@ -108,11 +116,11 @@ class AsyncProducer:
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
-        headers: Headers | Mapping[str, Any] = (),
+        headers: HeadersLike = (),
         on_delivery: Callback | None = None,
     ) -> DeliveryFuture:
         """Queue a record; waits only for metadata and for room, `max_block_ms` at most, and for schemas that
@@ -173,17 +181,20 @@ class AsyncProducer:
             raise ClosedError("the producer is closed")
 
     async def send_and_wait(
-        self, topic: str, value: Any = None, key: Any = None, **more: Any
+        self,
+        topic: str,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | datetime | None = None,
+        headers: HeadersLike = (),
+        on_delivery: Callback | None = None,
     ) -> RecordMetadata:
-        """`send`, and wait for the acknowledgement.
-
-        Args:
-            topic, value, key, more: see `send`.
-        """
-        return await (await self.send(topic, value, key, **more))
+        """`send`, and wait for the acknowledgement. The arguments are those of `send`."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers, on_delivery))
 
     async def send_arrow(
-        self, data: pa.Table | pa.RecordBatch, topic: str | None = None, **columns: Any
+        self, data: pa.Table | pa.RecordBatch, topic: str | None = None, **columns: Unpack[ColumnNames]
     ) -> ArrowDelivery:
         """Queue the rows of an Arrow table; see `odradek.client.Producer.send_arrow`."""
         from odradek.client.arrow import ArrowDelivery, plan_rows
@@ -245,7 +256,7 @@ class AsyncProducer:
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[Any, OffsetAndMetadata | int],
+        offsets: Offsets,
         group: ConsumerGroupMetadata | str,
     ) -> None:
         """Commit a consumer's offsets with the transaction.
@@ -316,7 +327,7 @@ class AsyncProducer:
         if unclosed is not None:
             unclosed.let_go()
 
-    async def __aenter__(self) -> AsyncProducer:
+    async def __aenter__(self) -> Self:
         return await self.start()
 
     async def __aexit__(self, kind: object, failure: BaseException | None, *exc: object) -> None:

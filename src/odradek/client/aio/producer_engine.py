@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +35,7 @@ from odradek.client.errors import (
     MessageTooLargeError,
 )
 from odradek.client.serialization import resolve, to_bytes
-from odradek.client.types import Headers, PartitionInfo, RecordMetadata, TopicPartition
+from odradek.client.types import Headers, HeadersLike, PartitionInfo, RecordMetadata, TopicPartition
 from odradek.errors import KafkaError, OdradekError
 from odradek.records.compression import Codec
 from odradek.records.partitioner import partition_for_key
@@ -224,7 +224,7 @@ class ProducerEngine:
         key: Any,
         partition: int | None,
         timestamp_ms: int | datetime | None,
-        headers: Headers | Mapping[str, Any],
+        headers: HeadersLike,
         on_delivery: Callback | None,
     ) -> SerializedRecord:
         """Run serializers, and check sizes.

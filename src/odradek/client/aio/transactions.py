@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -31,6 +31,7 @@ from odradek.client.errors import (
 from odradek.client.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
+    Offsets,
     PreparedTxnState,
 )
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
@@ -145,9 +146,7 @@ class Transactions:
             self._accumulator.appender.forget()
             self.manager.begin(v2=v2_if_known(self._cluster.versions()))
 
-    async def send_offsets(
-        self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str
-    ) -> None:
+    async def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata | str) -> None:
         """See `Producer.send_offsets_to_transaction`."""
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)

@@ -21,7 +21,7 @@ from odradek.records.batch import (
 from odradek.records.builder import MAX_RECORD_OVERHEAD, compress_records, finish_batch
 from odradek.records.compression import Codec
 
-Callback = Callable[[RecordMetadata | None, Exception | None], Any]
+Callback = Callable[[RecordMetadata | None, Exception | None], object]
 
 
 class ProducerBatch(OpenBatch):

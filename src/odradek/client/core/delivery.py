@@ -17,7 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 from odradek.client.core._pyappend import DeliveryState
 from odradek.client.core.kernel import producer_kernel
@@ -259,7 +259,7 @@ class DeliveryMethods:
             self._value_size,
         )
 
-    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call `callback(self)` when done, from the client's I/O thread; at once if it is."""
 
         def look() -> None:
@@ -271,7 +271,7 @@ class DeliveryMethods:
         self._outcome.hear(self._index)
         look()
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
         while self._final() is None:
             loop = asyncio.get_running_loop()
             waiting: asyncio.Future[None] = loop.create_future()

@@ -99,7 +99,7 @@ class FetchBuffer:
             elif chunk.position.fetchable:
                 yield chunk
 
-    def take(self, limit: int) -> list[ConsumerRecord]:
+    def take(self, limit: int) -> list[ConsumerRecord[Any, Any]]:
         """Up to `limit` records. Those of paused partitions wait on.
 
         Raises:
@@ -109,7 +109,7 @@ class FetchBuffer:
             LookupNeeded: a deserializer needs one for the next record.
         """
         self.come_back()
-        out: list[ConsumerRecord] = []
+        out: list[ConsumerRecord[Any, Any]] = []
         for chunk in self._takeable():
             if len(out) >= limit:
                 break
@@ -146,9 +146,9 @@ class FetchBuffer:
 
     def _deserialized(
         self, records: list[ConsumerRecord]
-    ) -> tuple[list[ConsumerRecord], SerializationError | LookupNeeded | None]:
+    ) -> tuple[list[ConsumerRecord[Any, Any]], SerializationError | LookupNeeded | None]:
         """The records up to the first that a deserializer refuses, or needs a lookup for, and that."""
-        out: list[ConsumerRecord] = []
+        out: list[ConsumerRecord[Any, Any]] = []
         for record in records:
             try:
                 out.append(self._deserialize(record))
@@ -156,9 +156,11 @@ class FetchBuffer:
                 return out, problem
         return out, None
 
-    def _deserialize(self, record: ConsumerRecord) -> ConsumerRecord:
+    def _deserialize(self, record: ConsumerRecord) -> ConsumerRecord[Any, Any]:
         """As in Kafka's client, deserializers are not asked about null."""
-        topic, key, value = record.topic, record.key, record.value
+        topic = record.topic
+        key: Any = record.key
+        value: Any = record.value
         part = "key"
         try:
             if key is not None and self._key is not None:
@@ -180,7 +182,7 @@ class FetchBuffer:
         used: Callable[[], Any],
         current: int | None = None,
         guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> Iterator[ConsumerRecord]:
+    ) -> Iterator[ConsumerRecord[Any, Any]]:
         """Yield up to `limit` records one by one; the position of a partition moves with each.
 
         Ends early when something else takes records, or `interrupt` is called: the rest is still here then,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from odradek.client.aio.consumer_engine import (
     CLOSE_TIMEOUT_MS,
@@ -29,21 +29,27 @@ from odradek.client.errors import IllegalStateError
 from odradek.client.serialization import LookupNeeded, after_lookups
 from odradek.client.sync.consumer_thread import ConsumerThread
 from odradek.client.sync.unclosed import Unclosed
+from odradek.client.type_variables import K_co, V_co
 from odradek.client.types import (
+    ByPartition,
     ConsumerGroupMetadata,
     ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Offsets,
     PartitionInfo,
+    RecordColumns,
     TopicPartition,
+    TopicPartitionLike,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from odradek.client.config_dicts import ConsumerConfigs
+
 T = TypeVar("T")
-TopicPartitionLike = TopicPartition | tuple[str, int]
 
 
 async def _let_go(engine: ConsumerEngine) -> None:
@@ -57,7 +63,7 @@ async def _close_in_background(engine: ConsumerEngine, timeout_ms: float, failed
     await engine.close(timeout_ms, failed=failed, tell=tell)
 
 
-class Consumer:
+class Consumer(Generic[K_co, V_co]):
     """A consumer for one thread at a time.
 
         with Consumer("events", group_id="g", bootstrap_servers="127.0.0.1:9092") as consumer:
@@ -82,7 +88,10 @@ class Consumer:
     """
 
     def __init__(
-        self, *topics: str | Mapping[str, Any], config: Mapping[str, Any] | None = None, **configs: Any
+        self,
+        *topics: str | Mapping[str, object],
+        config: Mapping[str, object] | None = None,
+        **configs: Unpack[ConsumerConfigs[K_co, V_co]],
     ) -> None:
         names, in_front = split_mapping(topics)
         self._config = build(ConsumerConfig, {**in_front, **(config or {}), **configs})
@@ -163,7 +172,9 @@ class Consumer:
 
     # Records
 
-    def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumerRecord]:
+    def poll(
+        self, timeout_ms: float = 1_000, max_records: int | None = None
+    ) -> list[ConsumerRecord[K_co, V_co]]:
         """Return records, at most `max_records` (default `max_poll_records`); none if none come within
         `timeout_ms`.
 
@@ -223,7 +234,7 @@ class Consumer:
         max_rows: int | None = None,
         *,
         with_headers: bool = True,
-        **columns: Any,
+        **columns: Unpack[RecordColumns],
     ) -> pa.Table:
         """As `poll`, as an Arrow table, without a Python object per record.
 
@@ -240,15 +251,15 @@ class Consumer:
         """
         from odradek.client.arrow_read import as_spark, empty_table, to_table
 
-        columns = as_spark(columns)
+        options = as_spark(columns)
         engine = self._engine
         limit = at_least_one(100_000 if max_rows is None else max_rows)
         parts = self._poll(
-            "poll_arrow", timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns)
+            "poll_arrow", timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, options)
         )
-        return to_table(parts) if parts else empty_table(with_headers, columns)
+        return to_table(parts) if parts else empty_table(with_headers, options)
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K_co, V_co]]:
         """Hand out records one by one, without end; the position is always behind the last of them."""
         engine, thread = self._engine, self._thread
         looked = False
@@ -336,7 +347,7 @@ class Consumer:
 
     # Commits
 
-    def commit(self, offsets: Mapping[Any, Any] | None = None, timeout_ms: float | None = None) -> None:
+    def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit positions, or the given {partition: offset or OffsetAndMetadata}, and wait.
 
         Args:
@@ -353,7 +364,9 @@ class Consumer:
             self._thread.run(self._engine.commit(offsets, timeout_ms), wakes=True)
 
     def commit_async(
-        self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
+        self,
+        offsets: Offsets | None = None,
+        callback: CommitCallback | None = None,
     ) -> None:
         """As `commit`, without waiting; `callback(offsets, error)` is called from the background thread. A
         commit that the coordinator cannot take now is given up when a later one of the same partition begins,
@@ -415,7 +428,7 @@ class Consumer:
         return {tp: entry.offset for tp, entry in ends.items()}
 
     def offsets_for_times(
-        self, timestamps_ms: Mapping[Any, int | datetime], timeout_ms: float | None = None
+        self, timestamps_ms: ByPartition[int | datetime], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first offset at or after a time (epoch ms), of each; None where no record is that new.
 
@@ -509,7 +522,7 @@ class Consumer:
             self._unclosed.closed()
             thread.end_close()
 
-    def __enter__(self) -> Consumer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from odradek.client.aio.producer_engine import (
     ProducerEngine,
@@ -30,10 +30,11 @@ from odradek.client.serialization import after_lookups
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.sync.transaction import Transaction
 from odradek.client.sync.unclosed import Unclosed
+from odradek.client.type_variables import K_contra, V_contra
 from odradek.client.types import (
     ConsumerGroupMetadata,
-    Headers,
-    OffsetAndMetadata,
+    HeadersLike,
+    Offsets,
     PartitionInfo,
     PreparedTxnState,
 )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery, Built
+    from odradek.client.config_dicts import ProducerConfigs
     from odradek.client.core.batches import SerializedRecord
 
 
@@ -74,7 +76,7 @@ class _Wake:
             self._thread.call_soon(self.engine.sender.wake)
 
 
-class Producer:
+class Producer(Generic[K_contra, V_contra]):
     """A producer for threads; may be shared by several, and called by signals' handlers.
 
         with Producer(bootstrap_servers="127.0.0.1:9092", linger_ms=5) as producer:
@@ -92,7 +94,12 @@ class Producer:
         ConfigError: a config that cannot be used.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        **configs: Unpack[ProducerConfigs[K_contra, V_contra]],
+    ) -> None:
         self._config = build(ProducerConfig, {**(config or {}), **configs})
         self._lock = Gate(threading.RLock())
         self._thread = LoopThread(f"odradek-{self._config.client_id}")
@@ -147,11 +154,11 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
-        headers: Headers | Mapping[str, Any] = (),
+        headers: HeadersLike = (),
         on_delivery: Callback | None = None,
     ) -> DeliveryFuture:
         """Queue a record; blocks only for metadata and for room, `max_block_ms` at most, and for schemas that
@@ -337,7 +344,7 @@ class Producer:
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[Any, OffsetAndMetadata | int],
+        offsets: Offsets,
         group: ConsumerGroupMetadata | str,
     ) -> None:
         """Commit a consumer's offsets with the transaction.
@@ -444,7 +451,7 @@ class Producer:
                 self._thread.run(self._engine.close_within(0), _GRACE_S)
             raise
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, failure: BaseException | None, *exc: object) -> None:

@@ -142,15 +142,18 @@ class Copier:
             if target is not None:
                 self._made += 1
                 partition = partition_name(target, self._rng.randrange(self._site.plan.partitions[target]))
-                sends.append(Send(partition, f"{record.value.decode()}>{me}:{self._made}"))
+                sends.append(Send(partition, f"{_text(record)}>{me}:{self._made}"))
         return sends
+
+
+def _text(record: ConsumerRecord) -> str:
+    assert record.value is not None  # these loads write no tombstones
+    return record.value.decode()
 
 
 def polled(records: Iterable[ConsumerRecord]) -> Poll:
     """A poll as a history has it."""
-    return Poll(
-        tuple(Record(partition_name(r.topic, r.partition), r.offset, r.value.decode()) for r in records)
-    )
+    return Poll(tuple(Record(partition_name(r.topic, r.partition), r.offset, _text(r)) for r in records))
 
 
 def after(records: Iterable[ConsumerRecord]) -> dict[Any, OffsetAndMetadata]:
