@@ -56,12 +56,17 @@ CONSUMER: dict[str, Method] = {
     "config": lambda c: c.config,
     "subscribe": lambda c: c.subscribe(["t"]),
     "assign": lambda c: c.assign([TP]),
+    "incremental_assign": lambda c: c.incremental_assign([("t", 1)]),
+    "incremental_unassign": lambda c: c.incremental_unassign([TP]),
     "unsubscribe": lambda c: c.unsubscribe(),
     "subscription": lambda c: c.subscription(),
     "assignment": lambda c: c.assignment(),
     "poll": lambda c: c.poll(0),
     "poll_arrow": lambda c: c.poll_arrow(0),
+    "getone": lambda c: c.getone(),
+    "getmany": lambda c: c.getmany(TP, timeout_ms=0),
     "__iter__": lambda c: next(iter(c)),
+    "__next__": lambda c: next(c),
     "wakeup": lambda c: c.wakeup(),
     "seek": lambda c: c.seek(TP, 0),
     "seek_to_beginning": lambda c: c.seek_to_beginning(),
@@ -72,11 +77,14 @@ CONSUMER: dict[str, Method] = {
     "paused": lambda c: c.paused(),
     "commit": lambda c: c.commit({TP: 1}, 1),
     "commit_async": lambda c: c.commit_async({TP: 1}),
+    "store_offsets": lambda c: c.store_offsets({TP: 1}),
     "committed": lambda c: c.committed([TP], 1),
     "beginning_offsets": lambda c: c.beginning_offsets([TP], 1),
     "end_offsets": lambda c: c.end_offsets([TP], 1),
     "offsets_for_times": lambda c: c.offsets_for_times({TP: 0}, 1),
     "partitions_for": lambda c: c.partitions_for("t", 1),
+    "partitions_for_topic": lambda c: c.partitions_for_topic("t", 1),
+    "topics": lambda c: c.topics(1),
     "lag": lambda c: c.lag(TP),
     "metrics": lambda c: c.metrics(),
     "enforce_rebalance": lambda c: c.enforce_rebalance(),
@@ -99,13 +107,14 @@ ASKS = {
 """What a Consumer tells whoever is in it."""
 
 ENDS = {"close", "__exit__"}
-TAKES = {"poll", "poll_arrow", "__iter__", "unsubscribe"}
+TAKES = {"poll", "poll_arrow", "getone", "getmany", "__iter__", "__next__", "unsubscribe"}
 
 PRODUCER: dict[str, Method] = {
     "config": lambda p: p.config,
     "send": lambda p: p.send("t", b"x"),
     "send_arrow": lambda p: p.send_arrow(table(), "t"),
     "flush": lambda p: p.flush(1),
+    "purge": lambda p: p.purge(),
     "init_transactions": lambda p: p.init_transactions(),
     "begin_transaction": lambda p: p.begin_transaction(),
     "send_offsets_to_transaction": lambda p: p.send_offsets_to_transaction({TP: 1}, "g"),
@@ -184,7 +193,9 @@ def public(client: type) -> set[str]:
     """The names of what a client offers."""
     named = {name for name, _ in inspect.getmembers(client) if not name.startswith("_")}
     return named | {
-        name for name in ("__iter__", "__aiter__", "__enter__", "__exit__") if hasattr(client, name)
+        name
+        for name in ("__iter__", "__next__", "__aiter__", "__anext__", "__enter__", "__exit__")
+        if hasattr(client, name)
     }
 
 

@@ -35,7 +35,7 @@ collector calls.
 """
 #: What needs nobody else, and so cannot be entered amid.
 INSTANT = {
-    Consumer: ASKS | {"wakeup", "__enter__"},
+    Consumer: ASKS | {"wakeup", "store_offsets", "__enter__"},
     Producer: {"config", "metrics", "__enter__"},
     Admin: {"__enter__"},
     RawWriter: {"__enter__"},
@@ -108,7 +108,7 @@ class Matrix:
             else:
                 assert self.amid.loop_thread is not None
                 results.append(_kept(in_io_thread(what, self.amid.loop_thread, call)))
-            if outer == "__iter__":
+            if outer in ("__iter__", "__next__", "getone"):
                 made.wakeup()  # it goes on for ever else
 
         try:

@@ -30,10 +30,10 @@ from .consuming import fill
 from .entered_amid import BOUND_S, CONSUMER, PRODUCER, attempt, public, within_bound
 
 ENDS = {"close", "__exit__"}
-TAKES = {"poll", "poll_arrow", "__iter__", "unsubscribe"}
+TAKES = {"poll", "poll_arrow", "getone", "getmany", "__iter__", "__next__", "unsubscribe"}
 CHANGES = {
     *("subscribe", "assign", "seek", "seek_to_beginning", "seek_to_end", "pause", "resume"),
-    *("commit", "commit_async", "enforce_rebalance"),
+    *("commit", "commit_async", "enforce_rebalance", "incremental_assign", "incremental_unassign"),
 }
 
 
@@ -272,7 +272,7 @@ ASYNC_CONSUMER = {
 
 
 def test_each_method_of_an_async_consumer_is_here() -> None:
-    assert set(ASYNC_CONSUMER) | {"start", "__aiter__"} == public(AsyncConsumer)
+    assert set(ASYNC_CONSUMER) | {"start", "__aiter__", "__anext__"} == public(AsyncConsumer)
 
 
 def test_two_tasks_in_one_async_consumer(servers: str, filled: str, group: str) -> None:
@@ -308,7 +308,7 @@ def test_two_tasks_in_one_async_consumer(servers: str, filled: str, group: str) 
 
     came, outcome = asyncio.run(run())
     refused = {name for name, one in came.items() if isinstance(one, ConcurrentModificationError)}
-    assert refused == {"poll", "poll_arrow", "unsubscribe"}
+    assert refused == {"poll", "poll_arrow", "getone", "getmany", "unsubscribe"}
     assert isinstance(outcome, ClosedError)
 
 

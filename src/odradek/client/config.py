@@ -222,6 +222,10 @@ class ConsumerConfig(CommonConfig):
     auto_offset_reset: str = _key("latest", one_of=("latest", "earliest", "none"))
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = _key(5_000, at_least=0)
+    enable_auto_offset_store: bool = _key(
+        True,
+        note="librdkafka's; false: commits are of what `store_offsets` was told",
+    )
     max_poll_records: int = _key(500, at_least=1)
     max_poll_interval_ms: int = _key(300_000, at_least=1)
     session_timeout_ms: int = _key(45_000, at_least=1)

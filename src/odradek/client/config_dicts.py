@@ -138,6 +138,7 @@ class ReadConfigs(CommonConfigs, total=False):
     auto_offset_reset: Literal["latest", "earliest", "none"]
     enable_auto_commit: bool
     auto_commit_interval_ms: int
+    enable_auto_offset_store: bool
     max_poll_records: int
     max_poll_interval_ms: int
     session_timeout_ms: int

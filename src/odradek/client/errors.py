@@ -131,6 +131,14 @@ class TransactionAbortedError(OdradekError):
     """The record was not sent, because its transaction was aborted before that."""
 
 
+class PurgedError(OdradekError):
+    """The record was not sent, because `purge` gave it up before that."""
+
+
+class PurgedInFlightError(PurgedError):
+    """The record was given up by `purge` after it had been sent: nobody knows whether it is in the log."""
+
+
 class SerializationError(OdradekError):
     """A serializer or deserializer refused; the cause is chained."""
 

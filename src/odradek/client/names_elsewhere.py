@@ -95,9 +95,6 @@ LIBRDKAFKA: Mapping[str, Here] = {
     "fetch.error.backoff.ms": Here("retry.backoff.ms"),
     "consume.callback.max.messages": Here("max.poll.records"),
     "auto.commit.enable": Here("enable.auto.commit"),
-    "enable.auto.offset.store": Here(
-        "enable.auto.commit", "or commit the offsets that are done: commit(offsets)"
-    ),
     "enable.partition.eof": _no_config("position and end_offsets say where the end is"),
     "rebalance_cb": _no_config("subscribe takes a listener"),
     "consume_cb": _no_config("poll returns records, and a loop over the consumer gives them one by one"),

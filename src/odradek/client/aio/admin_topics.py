@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, failure, failure_of, listed, not_controller, raise_first
 from odradek.client.aio.offsets import offsets_of_leader, retry, told_offset
-from odradek.client.aio.topic_states import description, metadata_request, topic_states
+from odradek.client.aio.topic_states import description, metadata_request, names_in, topic_states
 from odradek.client.arguments import names_of, new_topics_of, times_of, topic_partition
 from odradek.client.core.admin_requests import (
     create_partitions_request,
@@ -30,7 +30,6 @@ from odradek.client.types import (
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
-from odradek.wire.internal_topics import INTERNAL_TOPICS
 
 logger = logging.getLogger("odradek.client.admin")
 
@@ -159,12 +158,7 @@ class TopicAdmin(AdminBase):
         """Return the names of all topics, ascending; of internal topics if asked for."""
         message = partial(metadata_request, None)
         response = await self._any("topics", message, ApiKey.METADATA)
-        # By name, too: brokers mark their own topics as internal only from Metadata 1 (Kafka 0.10.0) on.
-        return sorted(
-            t.name
-            for t in response.topics
-            if not t.error_code and (internal or not (t.is_internal or t.name in INTERNAL_TOPICS))
-        )
+        return sorted(names_in(response, internal=internal))
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         """Return partitions, leaders and replicas of topics (None: of all).

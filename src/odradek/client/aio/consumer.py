@@ -17,6 +17,7 @@ from odradek.client.aio.consumer_engine import (
     CommitCallback,
     ConsumerEngine,
     at_least_one,
+    by_partition,
     listening,
 )
 from odradek.client.aio.lookups import look_up
@@ -163,6 +164,28 @@ class AsyncConsumer(Generic[K_co, V_co]):
         """
         (await self._started()).assign(partitions)
 
+    async def incremental_assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
+        """Read these, too, beside what is assigned by hand; that keeps its positions.
+
+        Args:
+            partitions: (topic, number) pairs.
+
+        Raises:
+            IllegalStateError: one is assigned already, or the consumer is subscribed.
+        """
+        (await self._started()).incremental_assign(partitions)
+
+    async def incremental_unassign(self, partitions: Iterable[TopicPartitionLike]) -> None:
+        """Read these no more; what else is assigned by hand keeps its positions.
+
+        Args:
+            partitions: (topic, number) pairs.
+
+        Raises:
+            IllegalStateError: one is not assigned, or the consumer is subscribed.
+        """
+        (await self._started()).incremental_unassign(partitions)
+
     async def unsubscribe(self) -> None:
         """Give up everything and leave the group. Commits (with auto-commit) what `close` would."""
         failed = self._handled.new_one()
@@ -195,6 +218,52 @@ class AsyncConsumer(Generic[K_co, V_co]):
             self._handled.note()
             return await engine.poll(timeout_ms, lambda: engine.take(limit))
 
+    async def getone(self, *partitions: TopicPartitionLike) -> ConsumerRecord[K_co, V_co]:
+        """Wait for the next record, without end.
+
+        Args:
+            partitions: assigned ones, of which the record is to be; none: of any.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+            KafkaError: as `poll`.
+        """
+        timeout_ms = self._config.request_timeout_ms
+        while not (records := await self._taken("getone", partitions, timeout_ms, 1)):
+            pass
+        return records[0]
+
+    async def getmany(
+        self, *partitions: TopicPartitionLike, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K_co, V_co]]]:
+        """Records as `poll` gives them, by partition.
+
+        Args:
+            partitions: assigned ones, of which records are to be; none: of all.
+            timeout_ms: milliseconds to wait for the first of them.
+            max_records: default `max_poll_records`.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+            KafkaError: as `poll`.
+        """
+        limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
+        return by_partition(await self._taken("getmany", partitions, timeout_ms, limit))
+
+    async def _taken(
+        self, name: str, partitions: Iterable[TopicPartitionLike], timeout_ms: float, limit: int
+    ) -> list[ConsumerRecord[K_co, V_co]]:
+        engine = await self._started()
+        with self._alone(name):
+            self._handled.note()
+            if partitions:
+                engine.take_only(partitions_of(partitions))
+            try:
+                return await engine.poll(timeout_ms, lambda: engine.take(limit))
+            finally:
+                if partitions:
+                    engine.take_only(())
+
     async def poll_arrow(
         self,
         timeout_ms: float = 1_000,
@@ -218,6 +287,10 @@ class AsyncConsumer(Generic[K_co, V_co]):
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K_co, V_co]]:
         return self._iterate()
+
+    async def __anext__(self) -> ConsumerRecord[K_co, V_co]:
+        """The next record, as `getone`: for `anext(consumer)`."""
+        return await self.getone()
 
     async def _iterate(self) -> AsyncIterator[ConsumerRecord[K_co, V_co]]:
         engine = await self._started()
@@ -306,6 +379,18 @@ class AsyncConsumer(Generic[K_co, V_co]):
         engine = await self._started()
         engine.group_needed().commits.commit_in_background(engine.offsets_to_commit(offsets), callback)
 
+    async def store_offsets(self, offsets: Offsets | ConsumerRecord[object, object]) -> None:
+        """Say what is processed. With `enable_auto_offset_store=False`, automatic commits, `commit()` and
+        `close` commit what was stored last, and not the positions.
+
+        Args:
+            offsets: (topic, number) → the next offset to read; or the record that is processed.
+
+        Raises:
+            IllegalStateError: `enable_auto_offset_store` is on, or a partition is not assigned.
+        """
+        (await self._started()).store_offsets(offsets)
+
     async def committed(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -369,6 +454,18 @@ class AsyncConsumer(Generic[K_co, V_co]):
             timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
         """
         return await (await self._started()).partitions_for(topic, timeout_ms)
+
+    async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """The numbers of a topic's partitions; see `partitions_for`."""
+        return {info.partition for info in await self.partitions_for(topic, timeout_ms)}
+
+    async def topics(self, timeout_ms: float | None = None) -> set[str]:
+        """The names of all topics that there are; internal ones if `exclude_internal_topics` is off.
+
+        Args:
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
+        return await (await self._started()).topics(timeout_ms)
 
     async def lag(self, partition: TopicPartitionLike) -> int | None:
         """Records between the position and the end as of the last fetch; None before the first.

@@ -17,8 +17,9 @@ from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.consumer_coordinator import ConsumerCoordinator, Invoke
 from odradek.client.aio.fetcher import Fetcher
 from odradek.client.aio.lookups import look_up
-from odradek.client.aio.offsets import list_offsets
+from odradek.client.aio.offsets import list_offsets, retry
 from odradek.client.aio.resolver import PositionResolver
+from odradek.client.aio.topic_states import metadata_request, names_in
 from odradek.client.arguments import names_of, partitions_of, times_of, topic_partition
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import resolve_assignors
@@ -31,6 +32,7 @@ from odradek.client.errors import (
     IllegalStateError,
 )
 from odradek.client.serialization import LookupNeeded, resolve
+from odradek.client.type_variables import K_co, V_co
 from odradek.client.types import (
     ByPartition,
     ConsumerRebalanceListener,
@@ -43,6 +45,7 @@ from odradek.client.types import (
     TopicPartitionLike,
 )
 from odradek.errors import ErrorCode, OdradekError, error_for
+from odradek.wire.api import ApiKey
 
 logger = logging.getLogger("odradek.client.consumer")
 
@@ -80,7 +83,9 @@ class ConsumerEngine:
         self.closed = self.closing = False
         # Further calls of `close`, which return with the first.
         self._close_waiters: list[asyncio.Future[None]] = []
-        self.positions = SubscriptionState(config.auto_offset_reset)
+        self.positions = SubscriptionState(
+            config.auto_offset_reset, stores=not config.enable_auto_offset_store
+        )
         self.buffer = FetchBuffer(
             config.check_crcs,
             resolve(config.key_deserializer, "deserialize", "key.deserializer"),
@@ -278,6 +283,15 @@ class ConsumerEngine:
         """Return whether `after_take` has something to do; for the other thread."""
         return self.buffer.used != self._used_seen
 
+    def take_only(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take, and fetch, records of these partitions alone; none: of all again.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+        """
+        self.positions.take_only(partitions)
+        self.fetcher.wake()
+
     def take(self, limit: int) -> list[ConsumerRecord[Any, Any]]:
         """Take records that have been fetched."""
         records = self.buffer.take(limit)
@@ -403,6 +417,19 @@ class ConsumerEngine:
         self.cluster.request_update()
         self.resolver.start()
 
+    def incremental_assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
+        """See `AsyncConsumer.incremental_assign`."""
+        added = dict.fromkeys(partitions_of(partitions))
+        for tp in added:
+            if tp in self.positions.assigned:
+                raise IllegalStateError(f"{tp} is assigned to this consumer already")
+        self.assign([*self.positions.assigned, *added])
+
+    def incremental_unassign(self, partitions: Iterable[TopicPartitionLike]) -> None:
+        """See `AsyncConsumer.incremental_unassign`."""
+        taken = {self.positions[tp].tp for tp in partitions_of(partitions)}
+        self.assign([tp for tp in self.positions.assigned if tp not in taken])
+
     async def unsubscribe(self, *, failed: bool = False) -> None:
         """See `AsyncConsumer.unsubscribe`; `failed` as with `close`."""
         self.need_open()
@@ -471,18 +498,24 @@ class ConsumerEngine:
         """Return the offsets that the application gave, or the positions."""
         self.need_open()
         self.group_needed()
-        if offsets is None:
-            to_commit = self.positions.consumed()
-        else:
-            to_commit = {
-                topic_partition(tp): value
-                if isinstance(value, OffsetAndMetadata)
-                else OffsetAndMetadata(int(value))
-                for tp, value in offsets.items()
-            }
+        to_commit = self.positions.consumed() if offsets is None else _offsets_of(offsets)
         # Before the answer: the application is done with these records, whatever becomes of the commit.
         self.buffer.committed(to_commit)
         return to_commit
+
+    def store_offsets(self, offsets: Offsets | ConsumerRecord[object, object]) -> None:
+        """See `AsyncConsumer.store_offsets`."""
+        self.need_open()
+        if self.config.enable_auto_offset_store:
+            raise IllegalStateError("store_offsets needs enable.auto.offset.store=false")
+        if isinstance(offsets, ConsumerRecord):
+            tp = TopicPartition(offsets.topic, offsets.partition)
+            stored = {tp: OffsetAndMetadata(offsets.offset + 1, "", offsets.leader_epoch)}
+        else:
+            stored = _offsets_of(offsets)
+        # First all are looked up: a partition that is not assigned leaves the others as they were.
+        for position, offset in [(self.positions[tp], offset) for tp, offset in stored.items()]:
+            position.stored = offset
 
     def group_needed(self) -> ConsumerCoordinator:
         """Return the group.
@@ -515,7 +548,7 @@ class ConsumerEngine:
         # An older commit that came later would take this one back.
         await self.group.commits.background_done()
         offsets = self.positions.consumed()
-        if failed:
+        if failed and self.config.enable_auto_offset_store:
             # docs/decisions/what-a-failing-consumer-commits.md; only ever back, never past the position.
             back = {tp: at for tp, at in self.buffer.unprocessed().items() if tp in offsets}
             back = {tp: at for tp, at in back.items() if at.offset < offsets[tp].offset}
@@ -570,6 +603,19 @@ class ConsumerEngine:
         await self.cluster.topic_partitions(topic, timeout)
         state = self.cluster.metadata.topics.get(topic)
         return [] if state is None else [state.partitions[n].info() for n in sorted(state.partitions)]
+
+    async def topics(self, timeout_ms: float | None) -> set[str]:
+        """See `AsyncConsumer.topics`."""
+        self.need_open()
+        timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+
+        async def step() -> Any:
+            connection = await self.cluster.any_connection()
+            version = connection.pick(ApiKey.METADATA)
+            return await connection.send(metadata_request(None, version), version)
+
+        response = await retry(self.cluster, "topics", timeout, step)
+        return names_in(response, internal=not self.config.exclude_internal_topics)
 
     def lag(self, tp: TopicPartition) -> int | None:
         """Return how many records are between the position and the end, as of the last fetch."""
@@ -639,6 +685,24 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, TypeError) as problem:
         raise IllegalArgumentError(f"pattern {pattern!r}: {problem}") from None
+
+
+def _offsets_of(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets by partition, however they are given."""
+    return {
+        topic_partition(tp): value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(int(value))
+        for tp, value in offsets.items()
+    }
+
+
+def by_partition(
+    records: Iterable[ConsumerRecord[K_co, V_co]],
+) -> dict[TopicPartition, list[ConsumerRecord[K_co, V_co]]]:
+    """Return records by partition, in their order."""
+    sorted_out: dict[TopicPartition, list[ConsumerRecord[K_co, V_co]]] = {}
+    for record in records:
+        sorted_out.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+    return sorted_out
 
 
 def at_least_one(limit: int) -> int:

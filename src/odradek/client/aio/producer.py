@@ -236,6 +236,18 @@ class AsyncProducer(Generic[K_contra, V_contra]):
         except TimeoutError:
             raise ClientTimeoutError(f"flush: not all records were acknowledged within {timeout} s") from None
 
+    async def purge(self, *, in_queue: bool = True, in_flight: bool = True) -> int:
+        """Give up records that are not acknowledged; their futures and callbacks get a `PurgedError`. A
+        transaction that they are of can then only be aborted.
+
+        Args:
+            in_queue: those that wait to be sent, or to be sent again.
+            in_flight: those that are on their way: they fail with `PurgedInFlightError`, and may be written.
+
+        Returns: the number of records.
+        """
+        return self._started().purge(in_queue, in_flight)
+
     # Transactions: see `odradek.client.Producer`.
 
     async def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:

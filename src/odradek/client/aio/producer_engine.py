@@ -467,6 +467,12 @@ class ProducerEngine:
         with self.flushing() as pending:
             await wait_for_outcomes(pending)
 
+    def purge(self, in_queue: bool, in_flight: bool) -> int:
+        """See `Producer.purge`."""
+        records = self.sender.state.purge(in_queue=in_queue, in_flight=in_flight)
+        self.sender.wake()
+        return records
+
     def shut(self) -> None:
         """Take no more records."""
         self.closed = True

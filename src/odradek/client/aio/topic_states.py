@@ -9,6 +9,7 @@ from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.types import PartitionInfo, TopicDescription
 from odradek.errors import LeaderNotAvailableError
 from odradek.wire.api import ApiKey
+from odradek.wire.internal_topics import INTERNAL_TOPICS
 from odradek.wire.primitives import ZERO_UUID
 
 _PARTITIONS_PER_PAGE = 2000
@@ -38,6 +39,16 @@ def metadata_request(topics: list[str] | None, version: int) -> Any:
     return MetadataRequest(
         topics=metadata_topics(topics, version, False), allow_auto_topic_creation=version < CREATION_FROM
     )
+
+
+def names_in(response: Any, *, internal: bool) -> set[str]:
+    """Return the names of the topics in an answer to Metadata; of internal ones if asked for."""
+    # By name, too: brokers mark their own topics as internal only from Metadata 1 (Kafka 0.10.0) on.
+    return {
+        t.name
+        for t in response.topics
+        if not t.error_code and (internal or not (t.is_internal or t.name in INTERNAL_TOPICS))
+    }
 
 
 def description(state: Any) -> TopicDescription:

@@ -33,13 +33,21 @@ from odradek.client.core.transactions.requests import at_most
 from odradek.client.core.transactions.state_machine import TxnState
 from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
 from odradek.client.core.undelivered import Undelivered
-from odradek.client.errors import DeliveryTimeoutError, TransactionAbortedError, UnsupportedByBrokerError
+from odradek.client.errors import (
+    DeliveryTimeoutError,
+    PurgedError,
+    PurgedInFlightError,
+    TransactionAbortedError,
+    UnsupportedByBrokerError,
+)
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
 
 logger = logging.getLogger("odradek.client.producer")
+
+_PURGED_SENT = "purged after it was sent: nobody knows whether it is in the log"
 
 NO_IDEMPOTENCE = (
     "enable.idempotence: the broker is older than Kafka 0.11.0, which brought it; set it to false"
@@ -379,6 +387,28 @@ class SenderState:
         for batch in batches:
             self._give_up(batch, error)
 
+    def purge(self, *, in_queue: bool, in_flight: bool) -> int:
+        """Give up what waits, what is on its way, or both (librdkafka's rd_kafka_purge).
+
+        Returns: the number of records.
+        """
+        with self._lock:
+            batches = self._accumulator.take_queued(lambda batch: True) if in_queue else []
+            if in_flight:
+                batches += [batch for batch in self._accumulator.incomplete() if batch.in_flight]
+        records = 0
+        for batch in batches:
+            if batch.outcome.settled:
+                continue
+            records += batch.count
+            # One that waits for its next try may be in the log, too.
+            sent = batch.in_flight or batch.in_doubt
+            error = PurgedInFlightError(_PURGED_SENT) if sent else PurgedError("purged before it was sent")
+            self._spoil_transaction(error)
+            self._give_up(batch, error)
+        self._settle_sequences()
+        return records
+
     def _expire(self, batch: ProducerBatch, now_ms: float, why: object) -> None:
         if batch.outcome.settled:
             return
@@ -441,8 +471,8 @@ class SenderState:
             outcome.hear(future._index)
         outcome.count = batch.count
         outcome.fail(error, per_record)
-        if self._manager is None:
-            # Of a transaction, the commit raises the error.
+        if self._manager is None and not isinstance(error, PurgedError):
+            # Of a transaction, the commit raises the error; who purges knows.
             outcome.count_unheard(self.undelivered)
         if self._on_failed is not None:
             self._on_failed(error)

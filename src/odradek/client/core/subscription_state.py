@@ -62,6 +62,8 @@ class Position:
         fetch_offset: where the next fetch begins; never before `offset`.
         leader_epoch: the newest known epoch of the partition; -1: none. Fetches name it (KIP-320).
         reset: the time (or EARLIEST, LATEST) whose offset is asked for; None: no reset is wanted.
+        held: a call takes records of other partitions alone; see `SubscriptionState.take_only`.
+        stored: the offset to commit, of an application that says so itself (`store_offsets`).
         validate: nothing is fetched until the leader has said whether its log was cut below `offset`.
         revoking: the listener has been told that the partition goes; nothing more of it is given out.
         turn: grows with every seek and reset; a chunk, or an answer, of an older turn is thrown away.
@@ -77,6 +79,7 @@ class Position:
         "_offset",
         "_offset_epoch",
         "fetch_offset",
+        "held",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
@@ -88,6 +91,7 @@ class Position:
         "preferred_until_ms",
         "reset",
         "revoking",
+        "stored",
         "topic_id",
         "tp",
         "turn",
@@ -104,7 +108,9 @@ class Position:
         self.reset: int | None = None
         self.validate = False
         self.paused = False
+        self.held = False
         self.revoking = False
+        self.stored: OffsetAndMetadata | None = None
         self.turn = 0
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -175,7 +181,7 @@ class Position:
     @property
     def fetchable(self) -> bool:
         """Return whether records may be fetched and given out."""
-        return self.offset is not None and not self.validate and not self.paused and not self.revoking
+        return self.offset is not None and not (self.validate or self.paused or self.held or self.revoking)
 
 
 class SubscriptionState:
@@ -183,9 +189,12 @@ class SubscriptionState:
 
     Args:
         reset_policy: 'earliest', 'latest' or 'none'.
+        stores: what is consumed is what the application has stored, not the positions.
     """
 
-    def __init__(self, reset_policy: str) -> None:
+    def __init__(self, reset_policy: str, *, stores: bool = False) -> None:
+        self._stores = stores
+        self._only: frozenset[TopicPartition] = frozenset()
         self.how = Subscribing.NOT
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
@@ -272,6 +281,24 @@ class SubscriptionState:
             before[tp].turn += 1
         for position in self.assigned.values():
             position.revoking = False
+        self._hold()
+
+    def take_only(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hold what is not of these partitions, those that are still to be assigned included; none: nothing
+        is held.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+        """
+        only = frozenset(partitions)
+        for tp in only:
+            self[tp]
+        self._only = only
+        self._hold()
+
+    def _hold(self) -> None:
+        for tp, position in self.assigned.items():
+            position.held = bool(self._only) and tp not in self._only
 
     def __getitem__(self, tp: TopicPartition) -> Position:
         position = self.assigned.get(tp)
@@ -305,7 +332,9 @@ class SubscriptionState:
         return [p for p in self.assigned.values() if p.offset is None or p.validate]
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: the positions."""
+        """Return the offsets to commit: the positions, or what was stored."""
+        if self._stores:
+            return {tp: stored for tp, p in self.assigned.items() if (stored := p.stored) is not None}
         return {
             tp: OffsetAndMetadata(offset, "", p.offset_epoch)
             for tp, p in self.assigned.items()

@@ -9,7 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
@@ -19,13 +19,14 @@ from odradek.client.aio.consumer_engine import (
     CommitCallback,
     ConsumerEngine,
     at_least_one,
+    by_partition,
 )
 from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.handled import Handled
-from odradek.client.errors import IllegalStateError
+from odradek.client.errors import ClosedError, IllegalStateError
 from odradek.client.serialization import LookupNeeded, after_lookups
 from odradek.client.sync.consumer_thread import ConsumerThread
 from odradek.client.sync.unclosed import Unclosed
@@ -157,6 +158,30 @@ class Consumer(Generic[K_co, V_co]):
         with self._thread.entering("assign", changes=True):
             self._thread.call(self._engine.assign, partitions_of(partitions))
 
+    def incremental_assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
+        """Read these, too, beside what is assigned by hand; that keeps its positions.
+
+        Args:
+            partitions: (topic, number) pairs.
+
+        Raises:
+            IllegalStateError: one is assigned already, or the consumer is subscribed.
+        """
+        with self._thread.entering("incremental_assign", changes=True):
+            self._thread.call(self._engine.incremental_assign, partitions_of(partitions))
+
+    def incremental_unassign(self, partitions: Iterable[TopicPartitionLike]) -> None:
+        """Read these no more; what else is assigned by hand keeps its positions.
+
+        Args:
+            partitions: (topic, number) pairs.
+
+        Raises:
+            IllegalStateError: one is not assigned, or the consumer is subscribed.
+        """
+        with self._thread.entering("incremental_unassign", changes=True):
+            self._thread.call(self._engine.incremental_unassign, partitions_of(partitions))
+
     def unsubscribe(self) -> None:
         """Give up everything and leave the group. Commits (with auto-commit) what `close` would."""
         with self._thread.entering("unsubscribe", nested=False):
@@ -190,29 +215,79 @@ class Consumer(Generic[K_co, V_co]):
         engine = self._engine
         return self._poll("poll", timeout_ms, lambda: engine.take(limit))
 
+    def getone(self, *partitions: TopicPartitionLike) -> ConsumerRecord[K_co, V_co]:
+        """Wait for the next record, without end; `wakeup` and `close` end it.
+
+        Args:
+            partitions: assigned ones, of which the record is to be; none: of any.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+            KafkaError: as `poll`.
+        """
+        timeout_ms = self._config.request_timeout_ms
+        while not (records := self._taken("getone", partitions, timeout_ms, 1)):
+            pass
+        return records[0]
+
+    def getmany(
+        self, *partitions: TopicPartitionLike, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K_co, V_co]]]:
+        """Return records as `poll` does, by partition.
+
+        Args:
+            partitions: assigned ones, of which records are to be; none: of all.
+            timeout_ms: milliseconds to wait for the first of them.
+            max_records: default `max_poll_records`.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+            KafkaError: as `poll`.
+        """
+        limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
+        return by_partition(self._taken("getmany", partitions, timeout_ms, limit))
+
+    def _taken(
+        self, name: str, partitions: Iterable[TopicPartitionLike], timeout_ms: float, limit: int
+    ) -> list[ConsumerRecord[K_co, V_co]]:
+        engine, thread = self._engine, self._thread
+        if not partitions:
+            return self._poll(name, timeout_ms, lambda: engine.take(limit))
+        with thread.entering(name, nested=False):
+            thread.call(engine.take_only, partitions_of(partitions))
+            try:
+                return self._poll_entered(timeout_ms, lambda: engine.take(limit))
+            finally:
+                # Not where the consumer was closed meanwhile.
+                with suppress(ClosedError):
+                    thread.call(engine.take_only, ())
+
     def _poll(self, name: str, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
         """Take in this thread: an interrupt (Ctrl-C) while waiting leaves all records where they are."""
+        with self._thread.entering(name, nested=False):
+            return self._poll_entered(timeout_ms, take)
+
+    def _poll_entered(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
         thread = self._thread
-        with thread.entering(name, nested=False):
-            # In a fork: records that the other process has fetched are given out there alone.
-            thread.check()
-            thread.check_wakeup()
-            engine = self._engine
-            self._handled.note()
-            now_ms = time.monotonic() * 1000
-            # Records that are there already are taken without asking the other thread.
-            if not engine.buffer.empty and engine.ready(now_ms):
-                engine.polled()
-                out = self._take(take)
-                if out:
-                    return out
-            deadline = now_ms + timeout_ms
-            # Again, as what was fetched may hold nothing for the application: aborted records, markers.
-            while thread.run(engine.something_to_take(deadline), wakes=True):
-                out = self._take(take)
-                if out or time.monotonic() * 1000 >= deadline:
-                    return out
-            return []
+        # In a fork: records that the other process has fetched are given out there alone.
+        thread.check()
+        thread.check_wakeup()
+        engine = self._engine
+        self._handled.note()
+        now_ms = time.monotonic() * 1000
+        # Records that are there already are taken without asking the other thread.
+        if not engine.buffer.empty and engine.ready(now_ms):
+            engine.polled()
+            out = self._take(take)
+            if out:
+                return out
+        deadline = now_ms + timeout_ms
+        # Again, as what was fetched may hold nothing for the application: aborted records, markers.
+        while thread.run(engine.something_to_take(deadline), wakes=True):
+            out = self._take(take)
+            if out or time.monotonic() * 1000 >= deadline:
+                return out
+        return []
 
     def _take(self, take: Callable[[], list[T]]) -> list[T]:
         # Deserializers and interceptors run in it, and must not move the positions that it moves.
@@ -283,6 +358,10 @@ class Consumer(Generic[K_co, V_co]):
                 # Any time would do, as the loop goes on when it is over.
                 deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
                 looked = thread.run(engine.something_to_take(deadline), wakes=True)
+
+    def __next__(self) -> ConsumerRecord[K_co, V_co]:
+        """Return the next record, as `getone`."""
+        return self.getone()
 
     def wakeup(self) -> None:
         """End the call that waits (`poll`, an iteration, `commit`, `position`, questions to brokers) with
@@ -379,6 +458,19 @@ class Consumer(Generic[K_co, V_co]):
             to_commit = engine.offsets_to_commit(offsets)
             self._thread.call(engine.group_needed().commits.commit_in_background, to_commit, callback)
 
+    def store_offsets(self, offsets: Offsets | ConsumerRecord[object, object]) -> None:
+        """Say what is processed. With `enable_auto_offset_store=False`, automatic commits, `commit()` and
+        `close` commit what was stored last, and not the positions.
+
+        Args:
+            offsets: (topic, number) → the next offset to read; or the record that is processed.
+
+        Raises:
+            IllegalStateError: `enable_auto_offset_store` is on, or a partition is not assigned.
+        """
+        with self._thread.entering("store_offsets"):
+            self._engine.store_offsets(offsets)
+
     def committed(
         self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -451,6 +543,21 @@ class Consumer(Generic[K_co, V_co]):
         """
         with self._thread.entering("partitions_for"):
             return self._thread.run(self._engine.partitions_for(topic, timeout_ms), wakes=True)
+
+    def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """Return the numbers of a topic's partitions; see `partitions_for`."""
+        with self._thread.entering("partitions_for_topic"):
+            infos = self._thread.run(self._engine.partitions_for(topic, timeout_ms), wakes=True)
+        return {info.partition for info in infos}
+
+    def topics(self, timeout_ms: float | None = None) -> set[str]:
+        """Return the names of all topics that there are; internal ones if `exclude_internal_topics` is off.
+
+        Args:
+            timeout_ms: how long it may take, milliseconds; None: `default_api_timeout_ms`.
+        """
+        with self._thread.entering("topics"):
+            return self._thread.run(self._engine.topics(timeout_ms), wakes=True)
 
     def lag(self, partition: TopicPartitionLike) -> int | None:
         """Return how many records are between position and end as of the last fetch; None before the first.
