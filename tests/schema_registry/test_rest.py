@@ -417,3 +417,19 @@ def test_another_registry_that_replays_the_records_answers_the_same() -> None:
     ):
         assert again("GET", target) == ask("GET", target)
     assert again.register("s", R2) == ask.register("s", R2)
+
+
+def test_the_newest_version_with_metadata() -> None:
+    ask = Asked("NONE")
+    path = "/subjects/s/metadata"
+    assert ask("GET", path) == (404, 40401, "Subject 's' not found.")
+    for size, properties in ((1, {"a": "x", "b": "y"}), (2, {"a": "x"}), (3, None)):
+        body = {"schema": fixed(size)} | ({"metadata": {"properties": properties}} if properties else {})
+        ask("POST", "/subjects/s/versions", body)
+    assert ask("GET", f"{path}?key=a&value=x")["version"] == 2
+    assert ask("GET", f"{path}?key=a&value=x&key=b&value=y")["version"] == 1
+    assert ask("GET", path)["version"] == 2
+    assert ask("GET", f"{path}?key=a&value=y") == (404, 40403, "Schema not found")
+    ask("DELETE", "/subjects/s/versions/2")
+    assert ask("GET", f"{path}?key=a&value=x")["version"] == 1
+    assert ask("GET", f"{path}?key=a&value=x&deleted=true")["version"] == 2

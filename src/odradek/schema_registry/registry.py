@@ -7,7 +7,7 @@ are in the topic and were replayed; `Subjects.replay` alone changes what there i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from odradek.schema_registry import errors
@@ -87,6 +87,23 @@ class Registry:
             RestException: there is no such subject or version.
         """
         return self.show(self._version(subject, number, deleted=deleted), format_name)
+
+    def latest_with_metadata(
+        self, subject: str, properties: Mapping[str, str], format_name: str = "", *, deleted: bool = False
+    ) -> dict[str, Any]:
+        """Return a subject's newest version whose metadata have these properties.
+
+        Raises:
+            RestException: there is no such subject or version.
+        """
+        versions = self.subjects.versions(subject, deleted=deleted)
+        if not versions:
+            raise errors.subject_not_found(subject)
+        for version in reversed(versions):
+            there = json.loads(version.schema.metadata or "{}").get("properties")
+            if isinstance(there, dict) and all(there.get(key) == value for key, value in properties.items()):
+                return self.show(version, format_name)
+        raise errors.schema_not_found()
 
     def show(self, version: Version, format_name: str = "") -> dict[str, Any]:
         """Return a version as answers have it."""

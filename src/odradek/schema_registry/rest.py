@@ -44,11 +44,13 @@ class _Call(NamedTuple):
     Attributes:
         words: of the path, what stands where the pattern has a name.
         query: the last value of each.
+        all_values: of the query, all of each.
     """
 
     words: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
+    all_values: Mapping[str, Sequence[str]]
 
     @property
     def subject(self) -> str:
@@ -103,14 +105,15 @@ def answer(registry: Registry, request: Request) -> Outcome:
     """
     parts = urlsplit(request.target)
     words = [unquote(word) for word in parts.path.strip("/").split("/")] if parts.path.strip("/") else []
-    query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+    all_values = parse_qs(parts.query, keep_blank_values=True)
+    query = {name: values[-1] for name, values in all_values.items()}
     methods: list[str] = []
     for method, pattern, action in _ROUTES:
         named = _match(pattern, words)
         if named is None:
             continue
         if method == request.method:
-            outcome = action(registry, _Call(named, query, request.body))
+            outcome = action(registry, _Call(named, query, request.body, all_values))
             return outcome if isinstance(outcome, Outcome) else Outcome(outcome)
         methods.append(method)
     if methods:
@@ -150,6 +153,12 @@ def _versions(registry: Registry, call: _Call) -> list[int]:
 
 def _version(registry: Registry, call: _Call) -> dict[str, Any]:
     return registry.version(call.subject, call.version, call.format, deleted=call.has("deleted"))
+
+
+def _latest_with_metadata(registry: Registry, call: _Call) -> dict[str, Any]:
+    keys, values = (call.all_values.get(name, ()) for name in ("key", "value"))
+    properties = dict(zip(keys, values, strict=False))
+    return registry.latest_with_metadata(call.subject, properties, call.format, deleted=call.has("deleted"))
 
 
 def _by_id(registry: Registry, call: _Call) -> dict[str, Any]:
@@ -214,6 +223,7 @@ _TABLE: tuple[tuple[str, str, _Action], ...] = (
         "/subjects/{subject}",
         lambda registry, call: registry.delete_subject(call.subject, permanent=call.has("permanent")),
     ),
+    ("GET", "/subjects/{subject}/metadata", _latest_with_metadata),
     ("GET", "/subjects/{subject}/versions", _versions),
     (
         "POST",
