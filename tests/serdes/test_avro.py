@@ -138,6 +138,18 @@ def test_the_newest_version_is_taken(registry: SchemaRegistry, client: SchemaReg
     assert reader(b"\x00\x00\x00\x00\x01\x02", VALUE) == {"a": 1, "b": 1}
 
 
+def test_the_newest_with_metadata_is_taken(client: SchemaRegistryClient) -> None:
+    for schema, application in ((R1, "old"), (R2, "new")):
+        metadata = {"properties": {"application": application, "owner": "me"}}
+        client.register_schema("t-value", Schema(schema, metadata=metadata))
+    conf = {"use.latest.with.metadata": {"application": "old"}}
+    assert AvroSerializer(client, conf=conf)({"a": 1}, VALUE) == b"\x00\x00\x00\x00\x01\x02"
+    data = b"\x00\x00\x00\x00\x02\x02\x04"
+    assert AvroDeserializer(client, conf=conf)(data, VALUE) == {"a": 1}
+    with pytest.raises(SerializationError, match=r"with the metadata \{'application': 'none'\}"):
+        AvroSerializer(client, conf={"use.latest.with.metadata": {"application": "none"}})({}, VALUE)
+
+
 def test_the_schema_of_an_id_is_taken(client: SchemaRegistryClient) -> None:
     number = client.register_schema("elsewhere", Schema(R1))
     data = AvroSerializer(client, conf={"use.schema.id": number})({"a": 1}, VALUE)
@@ -166,10 +178,14 @@ def test_references(client: SchemaRegistryClient) -> None:
 
 def test_bytes_are_written_without_their_length(client: SchemaRegistryClient) -> None:
     """As Confluent's serializers do."""
-    for schema in ('"bytes"', '{"type":"bytes"}'):
+    decimal = '{"type":"bytes","logicalType":"decimal","precision":4}'
+    for schema in ('"bytes"', '{"type":"bytes"}', decimal):
         data = AvroSerializer(client, schema)(b"abc", VALUE)
-        assert data == b"\x00\x00\x00\x00\x01abc"
+        assert data is not None
+        assert data[5:] == b"abc"
         assert AvroDeserializer(client)(data, VALUE) == b"abc"
+        with pytest.raises(SerializationError, match="it is int, and its Avro schema wants bytes"):
+            AvroSerializer(client, schema)(5, VALUE)
 
 
 def test_values_that_do_not_fit(client: SchemaRegistryClient) -> None:

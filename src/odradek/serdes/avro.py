@@ -70,6 +70,8 @@ class AvroSerializer:
         if self._to_dict is not None:
             value = self._to_dict(value, ctx)
         if _is_bytes(schema.parsed):
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise SerializationError(f"it is {type(value).__name__}, and its Avro schema wants bytes")
             return schema.frame + bytes(value)
         out = io.BytesIO()
         out.write(schema.frame)
@@ -164,10 +166,11 @@ def _check(schema: Schema | None) -> None:
 
 
 def _is_bytes(parsed: Any) -> bool:
-    """Return whether records are bytes and nothing else: Confluent's serializers write no length then."""
-    if isinstance(parsed, dict):
-        return parsed["type"] == "bytes" and "logicalType" not in parsed
-    return bool(parsed == "bytes")
+    """Return whether records are bytes and nothing else: Confluent's serializers write no length then.
+
+    Nor do they regard a logical type (`AbstractKafkaAvroSerializer`).
+    """
+    return bool((parsed["type"] if isinstance(parsed, dict) else parsed) == "bytes")
 
 
 def _name_of(parsed: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,37 @@ def test_a_deserializer_reads_avro_of_the_pipeline(
         records = written(registry, value_format="avro", **options)
         assert [deserialize(record, VALUE) for record in records] == ROWS
     assert records == [serdes.AvroSerializer(client, SCHEMA)(row, VALUE) for row in ROWS]
+
+
+def test_avro_that_is_bytes_alone_has_no_length(
+    registry: SchemaRegistry, client: serdes.SchemaRegistryClient
+) -> None:
+    """So Confluent's serializers write it (AbstractKafkaAvroSerializer)."""
+    long = serdes.AvroSerializer(client, '"long"', conf={"subject.name.strategy": "RECORD"})
+    data = serdes.AvroSerializer(client, '"bytes"')
+    values = [b"", b"abc", b"x" * 100, None, b"\x00"]
+    records = [data(value, VALUE) for value in values]
+    for _ in range(2):
+        assert read(registry, records, value_format="avro") == values
+    bad = [*records, long(7, VALUE)]
+    rows, problems = decode(side(value_format="avro", value_schema_registry_url=registry.url), bad)
+    assert rows == [*values, None]
+    assert [problem.row for problem in problems] == [5]
+    sides = sink_sides(Given({"value.format": "avro", "value.schema.registry.url": registry.url}))
+    batch = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
+    schema = spark.StructType().add("value", "binary")
+    assert typed_write(sides, schema, "t").rows(batch).column("value").to_pylist() == records
+
+
+def test_decimals_that_are_bytes_alone(registry: SchemaRegistry, client: serdes.SchemaRegistryClient) -> None:
+    values = [Decimal("12.34"), Decimal("-0.01"), Decimal("300.00"), None]
+    sides = sink_sides(Given({"value.format": "avro", "value.schema.registry.url": registry.url}))
+    batch = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.decimal128(10, 2))})
+    schema = spark.StructType().add("value", "decimal(10,2)")
+    records = typed_write(sides, schema, "t").rows(batch).column("value").to_pylist()
+    assert records[0] == b"\x00\x00\x00\x00\x01" + (1234).to_bytes(2, "big")
+    assert read(registry, records, value_format="avro") == values
+    assert serdes.AvroDeserializer(client)(records[0], VALUE) == (1234).to_bytes(2, "big")
 
 
 @pytest.mark.parametrize("schema", ['["null","string"]', '{"type":"array","items":"R"}', '"R"'])

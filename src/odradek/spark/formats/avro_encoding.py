@@ -64,17 +64,23 @@ class AvroEncoding:
         import fastavro
 
         parsed = parsed_avro(self.schema, self.references)
-        convert = converter(parse_schema(self.schema, self.references)) or (lambda value: value)
+        schema = parse_schema(self.schema, self.references)
+        convert = converter(schema) or (lambda value: value)
         frame = self.frame
+        # Confluent's serializers write no length there (AbstractKafkaAvroSerializer).
+        is_bare = bool(frame) and schema.type == "bytes"
 
         def encode(value: Any) -> bytes:
             out = io.BytesIO()
-            out.write(frame)
             try:
                 fastavro.schemaless_writer(out, parsed, convert(value))
             except (ValueError, TypeError, OverflowError, KeyError, AttributeError) as problem:
                 raise UnwritableRowError(f"a row does not fit the Avro schema: {problem}") from problem
-            return out.getvalue()
+            data = out.getvalue()
+            if is_bare:
+                # The length ends with the first byte that does not say that another follows.
+                data = data[next(at for at, byte in enumerate(data) if byte < 0x80) + 1 :]
+            return frame + data
 
         return encode
 

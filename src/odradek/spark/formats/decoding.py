@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from odradek.records.varint import encode_varlong
 from odradek.serdes import protobuf_files
 from odradek.serdes.errors import SchemaError, UnknownSchemaError
 from odradek.serdes.wire_format import HEADER_SIZE, frame_of, message_indexes, schema_id_of
@@ -145,11 +146,14 @@ class _ByWriter(_Filling):
     def __init__(self, side: TypedSide) -> None:
         super().__init__(side)
         self._plans: dict[Any, Any] = {}
+        # Frames behind which a value stands without its length: Avro's bytes, if they are the whole.
+        self._bare: set[bytes] = set()
         self._registry = schemas_of(side.options.registry) if side.options.registry is not None else None
         if self._registry is None:
             self._plans[None] = self._own_plan()
 
     def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
+        array = _with_lengths(array, self._bare)
         records = records_of(array)
         problems: list[Problem] = []
         row, rows = 0, len(array)
@@ -162,8 +166,11 @@ class _ByWriter(_Filling):
                 problems.append(Problem(at, reason))
             if row == rows:
                 return self._taken(), problems
+            bare = set(self._bare)
             try:
                 self._plans[key] = self._plan_for(key)
+                array = _with_lengths(array, self._bare - bare)
+                records = records_of(array)
             except (SchemaError, UnknownSchemaError) as problem:
                 self._plans[key] = None
                 self._reasons[key] = str(problem)
@@ -209,6 +216,8 @@ class _Avro(_ByWriter):
         if registered.schema_type != "AVRO":
             raise SchemaError(f"the schema with id {key} is of type {registered.schema_type}, not AVRO")
         writer = avro_schema.parse_schema(registered.text, [text for _, text in registered.references])
+        if writer.type == "bytes":
+            self._bare.add(frame_of(key))
         try:
             return self._plan(writer, self._reader())
         except SchemaError as problem:
@@ -257,3 +266,20 @@ class _Protobuf(_ByWriter):
         if layout.name not in names:
             raise SchemaError(f"the record is of the message type '{names[0]}', not '{layout.name}'")
         return self._own_plan()
+
+
+def _with_lengths(array: pa.Array, frames: set[bytes]) -> pa.Array:
+    """Return the records with the length that Avro's bytes have, and Confluent's serializers leave out.
+
+    (`AbstractKafkaAvroSerializer`: the value of a schema of type BYTES is written as it is.)
+    """
+    if not frames:
+        return array
+    import pyarrow as pa
+
+    def with_length(data: bytes | None) -> bytes | None:
+        if data is None or data[:HEADER_SIZE] not in frames:
+            return data
+        return data[:HEADER_SIZE] + encode_varlong(len(data) - HEADER_SIZE) + data[HEADER_SIZE:]
+
+    return pa.array([with_length(data) for data in array.to_pylist()], array.type)
