@@ -89,7 +89,8 @@ def serde_configs(class_name: str, conf: Mapping[str, Any] | None) -> SerdeConfi
             hint = f"; did you mean {near}?" if near else f"; there are {', '.join(NAMES[class_name])}"
             raise ConfigError(f"{given_name}: {class_name} has no such config{hint}")
         if value is not None:
-            values[name.replace(".", "_")] = _CONVERTERS.get(name, _to_bool)(name, value)
+            convert: Callable[[str, Any], Any] = _CONVERTERS.get(name, _to_bool)
+            values[name.replace(".", "_")] = convert(name, value)
     configs = SerdeConfigs(**values)
     taken = [name for name in NAMES["AvroSerializer"] if name.startswith("use.") and _is_set(configs, name)]
     if len(taken) > 1:
