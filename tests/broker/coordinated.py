@@ -75,7 +75,8 @@ class Node:
     def __init__(self, cluster: Cluster, broker_id: int) -> None:
         self.cluster = cluster
         self.broker_id = broker_id
-        self.clock, self.timers = cluster.clock, cluster.timers
+        self.clock = self.stopwatch = cluster.clock
+        self.timers = self.pauses = cluster.timers
         self.loop = asyncio.get_running_loop()
         self.config = BrokerConfig(
             {
@@ -96,6 +97,7 @@ class Node:
             controller=self.controller,
             clock=self.clock,
             timers=self.timers,
+            pauses=self.timers,
             config=self.config,
         )
         writer = MarkerWriter(
@@ -112,6 +114,8 @@ class Node:
             writer=writer,
             clock=self.clock,
             timers=self.timers,
+            stopwatch=self.clock,
+            pauses=self.timers,
             loop=self.loop,
             config=self.config,
             transaction_version=0,

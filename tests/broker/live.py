@@ -86,6 +86,7 @@ async def running(
     *,
     clock: Clock | None = None,
     timers: Timers | None = None,
+    pauses: Timers | None = None,
     files: FileSystem | None = None,
     **config: Any,
 ) -> AsyncIterator[Broker]:
@@ -96,7 +97,7 @@ async def running(
         "log.dirs": str(data),
         "listeners": "PLAINTEXT://127.0.0.1:0",
     }
-    broker = Broker(BrokerConfig(properties), clock=clock, timers=timers, files=files)
+    broker = Broker(BrokerConfig(properties), clock=clock, timers=timers, pauses=pauses, files=files)
     await broker.start()
     port = broker.port
     try:

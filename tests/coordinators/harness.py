@@ -33,6 +33,7 @@ class World:
             log=self.log,
             clock=self.clock,
             timers=self.timers,
+            pauses=self.timers,
             new_uuid=self._new_uuid,
             partition_count=self.partitions,
         )

@@ -75,7 +75,7 @@ from odradek.replication.delayed import DelayedOperation, Purgatory
 from odradek.replication.replica_selector import replica_selector
 from odradek.replication.replication_quota import replication_quotas
 from odradek.util import repeats
-from odradek.util.clock import SystemClock
+from odradek.util.clock import Stopwatch, SystemClock
 from odradek.util.undo import Undo
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ class Broker:
     # Made by a start: nothing of this is there before, and handlers are not called before all of it is.
     loop: asyncio.AbstractEventLoop
     timers: Timers
+    pauses: Timers
     purgatory: Purgatory
     logs: LogManager
     store: MetadataStore
@@ -144,6 +145,7 @@ class Broker:
         store: MetadataStore | None = None,
         cluster: ClusterAccess | None = None,
         timers: Timers | None = None,
+        pauses: Timers | None = None,
         request_log: Path | None = None,
         rng: random.Random | None = None,
         scram_users: Sequence[NewUser] = (),
@@ -151,12 +153,14 @@ class Broker:
         """
         Args:
             config: the broker's configs; Kafka's defaults without.
-            clock: the machine's clock when None.
+            clock: the broker's time; the machine's when None.
             files: the real file system when None.
             store: where the metadata is; SQLite in the first data folder when None. A store that is handed
                 in is not closed.
             cluster: how to get to the cluster of several; when None the configs say whether there is one.
-            timers: the event loop's when None.
+            timers: of a `clock` that is in a test's hand; the event loop's when None.
+            pauses: for how long a request says that it waits, and for what is tried again after a while; the
+                event loop's when None, also where `timers` are not.
             request_log: a file that gets a line per request.
             rng: for fetch session ids.
             scram_users: users that a start makes unless they exist; for a broker that is alone.
@@ -183,7 +187,8 @@ class Broker:
         if cluster is None and store is None and is_shared(self.config):
             cluster = ClusterAccess(self._open_shared_store)
         self._cluster = cluster
-        self._given_timers = timers
+        self._given_timers, self._given_pauses = timers, pauses
+        self.stopwatch: Clock = self.clock if timers is None else Stopwatch(self.clock)
         self._rng = rng
         self._scram_users = scram_users
         self.on_fatal: Callable[[str], None] | None = None
@@ -293,9 +298,10 @@ class Broker:
                 as it was before.
         """
         self.loop = asyncio.get_running_loop()
-        self.timers = self._given_timers if self._given_timers is not None else LoopTimers(self.loop)
-        self.unpacking = Unpacking(self.clock, self.timers, self.config.odradek_unpacked_bytes_per_second)
-        self.purgatory = Purgatory(self.timers, on_error=_log_broken_operation)
+        self.pauses = self._given_pauses if self._given_pauses is not None else LoopTimers(self.loop)
+        self.timers = self._given_timers if self._given_timers is not None else self.pauses
+        self.unpacking = Unpacking(self.stopwatch, self.pauses, self.config.odradek_unpacked_bytes_per_second)
+        self.purgatory = Purgatory(self.pauses, on_error=_log_broken_operation)
         try:
             with start_errors():
                 await self._start()
@@ -322,7 +328,12 @@ class Broker:
             logger.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()
         listening = self._listening = Listening(
-            self.loop, lambda: self.config, self.quotas.connections, self._undo
+            self.loop,
+            lambda: self.config,
+            self.quotas.connections,
+            self._undo,
+            self.timers,
+            self.loop.time if self._given_timers is None else lambda: self.clock.monotonic_ms() / 1000,
         )
         self.listeners = listening.listeners
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
@@ -332,7 +343,7 @@ class Broker:
         controller = self.controller
         self._metadata = MetadataCache(controller.cluster_id, controller.image.configs)
         housekeeping = self.housekeeping = Housekeeping(
-            self.loop, self.logs, self.files, self.clock, self.config
+            self.loop, self.logs, self.files, self.clock, self.timers, self.config
         )
         self._undo.push("housekeeping", housekeeping.stop)
         self.replicas = self._make_replicas(log_configs)
@@ -386,7 +397,7 @@ class Broker:
         metadata = await open_metadata(
             self.config,
             self.logs,
-            self.clock,
+            self.stopwatch,
             self._undo,
             given_store=self._given_store,
             cluster=self._cluster,
@@ -411,8 +422,9 @@ class Broker:
             metadata=self._metadata,
             replicas=self.replicas,
             logs=self.logs,
-            clock=self.clock,
+            clock=self.stopwatch,
             timers=self.timers,
+            pauses=self.pauses,
             slicer=self.slicer,
             registration=self._registration,
             on_leadership=coordinators.follow_leaders,
@@ -435,7 +447,7 @@ class Broker:
             broker_id=self.broker_id,
             logs=self.logs,
             purgatory=self.purgatory,
-            clock=self.clock,
+            clock=self.stopwatch,
             log_config=log_configs.of,
             image=self.image,
             replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
@@ -467,6 +479,7 @@ class Broker:
             controller=self.controller,
             clock=self.clock,
             timers=self.timers,
+            pauses=self.pauses,
             config=self.config,
         )
 
@@ -492,6 +505,8 @@ class Broker:
             writer=writer,
             clock=self.clock,
             timers=self.timers,
+            stopwatch=self.stopwatch,
+            pauses=self.pauses,
             loop=self.loop,
             config=self.config,
             transaction_version=self.features.level(TRANSACTION_VERSION),
@@ -545,7 +560,7 @@ class Broker:
     def _follow_folder_failures(self) -> None:
         failures = self._folder_failures = FolderFailures(
             self.loop,
-            self.timers,
+            self.pauses,
             self.logs,
             self.replicas,
             self.controller,

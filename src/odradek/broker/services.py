@@ -45,6 +45,8 @@ class BrokerServices(Protocol):
     Attributes:
         config: its configs, dynamic ones included.
         clock, timers, loop: time, for everything in it.
+        stopwatch, pauses: the machine's time, also where a test has the broker's in hand: for how long a
+            request says that it waits, and for what is tried again after a while.
         controller: writes the cluster's metadata.
         state_changes: does what the controller of a cluster of several says; None for a broker that is alone.
         channels: to the other brokers of a cluster of several; None for a broker that is alone.
@@ -67,6 +69,8 @@ class BrokerServices(Protocol):
     config: BrokerConfig
     clock: Clock
     timers: Timers
+    stopwatch: Clock
+    pauses: Timers
     loop: asyncio.AbstractEventLoop
     controller: KafkaController
     state_changes: StateChanges | None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from odradek.util.clock import ManualClock
+
+logger = logging.getLogger(__name__)
 
 
 class TimerHandle(Protocol):
@@ -24,6 +27,44 @@ class Timers(Protocol):
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimerHandle:
         """Call `callback` once, `delay_ms` milliseconds from now."""
         ...
+
+    def every(self, name: str, interval_ms: float, callback: Callable[[], object]) -> Periodic:
+        """Call `callback` again and again; see `Periodic`."""
+        ...
+
+
+class Periodic:
+    """Calls something every so often, until it is stopped. The next call is set after the last has ended."""
+
+    __slots__ = ("_callback", "_handle", "_interval_ms", "_timers", "name")
+
+    def __init__(self, timers: Timers, name: str, interval_ms: float, callback: Callable[[], object]) -> None:
+        """
+        Args:
+            timers: make the calls.
+            name: for the log line of a call that failed.
+            interval_ms: between the end of one call and the next.
+            callback: what is called.
+        """
+        self._timers = timers
+        self.name = name
+        self._interval_ms = max(1.0, interval_ms)
+        self._callback = callback
+        self._handle: TimerHandle | None = timers.call_later(self._interval_ms, self._run)
+
+    def _run(self) -> None:
+        try:
+            self._callback()
+        except Exception:
+            logger.exception("periodic work failed, it is tried again next time work=%s", self.name)
+        if self._handle is not None:
+            self._handle = self._timers.call_later(self._interval_ms, self._run)
+
+    def stop(self) -> None:
+        """No further calls."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
 
 class _ManualHandle:
@@ -49,6 +90,10 @@ class ManualTimers:
         handle = _ManualHandle(callback)
         heapq.heappush(self._heap, (self.clock.monotonic_ms() + delay_ms, next(self._order), handle))
         return handle
+
+    def every(self, name: str, interval_ms: float, callback: Callable[[], object]) -> Periodic:
+        """See `Timers.every`."""
+        return Periodic(self, name, interval_ms, callback)
 
     @property
     def pending(self) -> int:

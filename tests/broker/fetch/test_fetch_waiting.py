@@ -89,7 +89,7 @@ def test_a_fetch_wakes_when_one_that_does_not_wait_would_find_enough(seed: int, 
     async def main() -> None:
         chance = random.Random(seed)
         clock = ManualClock(SystemClock().now_ms())
-        async with running(tmp_path, clock=clock, timers=ManualTimers(clock)) as broker:
+        async with running(tmp_path, clock=clock, pauses=ManualTimers(clock)) as broker:
             ids = await fill(broker, chance)
             # What waits counts what producers send; a topic with a codec of its own stores other sizes.
             del ids["many"]
@@ -140,13 +140,13 @@ def test_a_fetch_wakes_when_one_that_does_not_wait_would_find_enough(seed: int, 
                         break
                 else:
                     how["timeout"] += 1
-                    broker.timers.advance(1000)  # type: ignore[attr-defined]
+                    broker.pauses.advance(1000)  # type: ignore[attr-defined]
                     await asyncio.sleep(0)
                 if not 0.9 <= what < 0.95:  # an aborted transaction is two appends, of which the first may do
                     message.max_wait_ms = 0
                     now = dispatch(dispatcher, frame_of(message, version), Later())
                     assert plain(later.answer) == plain(now)
-                assert (len(broker.purgatory), broker.timers.pending) == (0, 0)  # type: ignore[attr-defined]
+                assert (len(broker.purgatory), broker.pauses.pending) == (0, 0)  # type: ignore[attr-defined]
             assert min(how.values()) > 10, how
 
     run(main)

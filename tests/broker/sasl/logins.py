@@ -140,6 +140,7 @@ class Harness:
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         self.loop: Any = Loop()
+        self.monotonic_s = self.loop.time
         self.limits = NetworkLimits()
         self.receive_buffers = ReceiveBuffers()
         self.memory_pool = MemoryPool(-1)
@@ -180,6 +181,7 @@ class Harness:
             ListenerSasl(mechanisms=mechanisms, **(given | settings)),
             self.dispatcher,
             self.clock,
+            self.timers,
             self.timers,
             self.loop,
         )

@@ -18,6 +18,7 @@ from odradek.broker.upkeep.moving import Moving
 from odradek.broker.upkeep.removing import Removing
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
+from odradek.util.timers import ManualTimers
 from odradek.util.topic_partition import TopicPartition
 from waiting import until_async
 
@@ -88,8 +89,9 @@ def test_who_waits_for_log_starts_is_told_whatever_becomes_of_another() -> None:
 
 def housekeeping(**logs: Any) -> Housekeeping:
     manager: Any = SimpleNamespace(**logs)
+    clock = ManualClock(0)
     return Housekeeping(
-        asyncio.get_running_loop(), manager, MemoryFileSystem(), ManualClock(0), BrokerConfig()
+        asyncio.get_running_loop(), manager, MemoryFileSystem(), clock, ManualTimers(clock), BrokerConfig()
     )
 
 

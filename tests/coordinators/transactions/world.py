@@ -64,6 +64,8 @@ class World:
             log=self.log,
             clock=self.clock,
             timers=self.timers,
+            stopwatch=self.clock,
+            pauses=self.timers,
             new_producer_id=self._new_id,
             send=self.sent.append,
             partition_count=1,

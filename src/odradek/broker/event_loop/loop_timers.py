@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import final
 
-logger = logging.getLogger(__name__)
+from odradek.util.timers import Periodic
 
 TIMES_OVER = 1_000
 """How many times of cancelled timers may stand in the heap, beside as many as there are others."""
@@ -74,6 +73,10 @@ class LoopTimers:
             due[timer] = None
         return timer
 
+    def every(self, name: str, interval_ms: float, callback: Callable[[], object]) -> Periodic:
+        """See `Timers.every`."""
+        return Periodic(self, name, interval_ms, callback)
+
     def forget(self, timer: Timer) -> None:
         """A timer has been cancelled."""
         due = self.by_ms.get(timer.due_ms)
@@ -115,39 +118,3 @@ class LoopTimers:
             raise
         except BaseException as error:  # as the loop does: `CancelledError` is none that ends a process
             self._loop.call_exception_handler({"message": "a timer's callback failed", "exception": error})
-
-
-class Periodic:
-    """Calls something every so often, until it is stopped. The next call is set after the last has ended."""
-
-    __slots__ = ("_callback", "_handle", "_interval_s", "_loop", "name")
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, name: str, interval_ms: float, callback: Callable[[], object]
-    ) -> None:
-        """
-        Args:
-            loop: where the calls happen.
-            name: for the log line of a call that failed.
-            interval_ms: between the end of one call and the next.
-            callback: what is called.
-        """
-        self._loop = loop
-        self.name = name
-        self._interval_s = max(0.001, interval_ms / 1000)
-        self._callback = callback
-        self._handle: asyncio.TimerHandle | None = loop.call_later(self._interval_s, self._run)
-
-    def _run(self) -> None:
-        try:
-            self._callback()
-        except Exception:
-            logger.exception("periodic work failed, it is tried again next time work=%s", self.name)
-        if self._handle is not None:
-            self._handle = self._loop.call_later(self._interval_s, self._run)
-
-    def stop(self) -> None:
-        """No further calls."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None

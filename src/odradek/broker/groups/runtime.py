@@ -38,7 +38,8 @@ class GroupRuntime(CoordinatorShell):
         purgatory: told of their progress.
         controller: creates the topic when it is first needed; its store keeps the offsets of version 0.
         clock: the time.
-        timers: the event loop's.
+        timers: for sessions, rebalances and what expires.
+        pauses: for how long an answer waits for its commit.
         config: the broker's configs.
 
     Attributes:
@@ -55,6 +56,7 @@ class GroupRuntime(CoordinatorShell):
         controller: KafkaController,
         clock: Clock,
         timers: Timers,
+        pauses: Timers,
         config: BrokerConfig,
     ) -> None:
         super().__init__(GROUP_METADATA_TOPIC, broker_id, replicas, controller, config)
@@ -64,6 +66,7 @@ class GroupRuntime(CoordinatorShell):
             log=ReplicatedLog(replicas, purgatory, clock),
             clock=clock,
             timers=timers,
+            pauses=pauses,
             new_uuid=lambda: str(uuid.uuid4()),
             codec=Codec(config.offsets_topic_compression_codec),
         )

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.folders.adoption import adopt_topics
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
-    from odradek.util.timers import Timers
+    from odradek.util.timers import Periodic, Timers
 
 T = TypeVar("T")
 
@@ -76,7 +75,8 @@ class LoneMembership:
         replicas: ReplicaManager,
         logs: LogManager,
         clock: Clock,
-        timers: Timers,
+        timers: Timers,  # noqa: ARG002 - nobody lags, and nobody else could lead
+        pauses: Timers,
         slicer: Slicer,
         registration: Callable[[], BrokerRegistration],
         on_leadership: Callable[[set[str]], object],
@@ -89,6 +89,7 @@ class LoneMembership:
         self._registration = registration
         self._on_leadership = on_leadership
         self._metadata = metadata
+        self._pauses = pauses
         self.on_session: list[Callable[[], object]] = []
         self.is_stopped = False
         # What is led by then is loaded after the start (`Coordinators.load`), so that the start is quick.
@@ -98,7 +99,7 @@ class LoneMembership:
         # Hands nothing over before the constructor ends: the controller says nothing until `join`.
         self._transport = _OwnTransport(self._hand_over)
         self._to_broker = ControllerChannelManager(
-            self._transport, _NEWEST_IBP, timers, config.inter_broker_listener, controller
+            self._transport, _NEWEST_IBP, pauses, config.inter_broker_listener, controller
         )
         controller.add_control_listener(self._to_broker)
         controller.add_config_listener(metadata.update_configs)
@@ -106,7 +107,7 @@ class LoneMembership:
             self._transport,
             config,
             clock,
-            timers,
+            pauses,
             slicer,
             broker_id=config.broker_id,
             ibp=_NEWEST_IBP,
@@ -143,7 +144,7 @@ class LoneMembership:
                 return
         self._has_started = True
         look_again = partial(queue.post, self._controller.look_again)
-        self._periodic = [Periodic(asyncio.get_running_loop(), "controller", _LOOK_AGAIN_MS, look_again)]
+        self._periodic = [self._pauses.every("controller", _LOOK_AGAIN_MS, look_again)]
 
     def _start(self) -> None:
         logs, store, broker_id = self._logs, self._controller.store, self._config.broker_id

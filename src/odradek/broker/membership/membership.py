@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.interbroker.alter_partition_manager import AlterPartitionManager
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.channels import InterBrokerChannels
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from odradek.cluster.store.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
-    from odradek.util.timers import Timers
+    from odradek.util.timers import Periodic, Timers
     from odradek.util.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -110,6 +109,7 @@ class Membership:
         logs: LogManager,
         clock: Clock,
         timers: Timers,
+        pauses: Timers,
         slicer: Slicer,
         registration: Callable[[], BrokerRegistration],
         on_leadership: Callable[[set[str]], object],
@@ -124,7 +124,9 @@ class Membership:
             controller: this broker's; it has opened the metadata store.
             metadata: the cluster as the controller will tell it.
             replicas, logs: what the controller's requests will be about.
-            clock, timers: time.
+            clock: time.
+            timers: for what is done again and again.
+            pauses: for what is tried again after a while.
             slicer: takes long answers of leaders in slices.
             registration: this broker as others are to know it; asked whenever it registers.
             on_leadership: told of topics of which this broker has begun or ceased to lead partitions.
@@ -140,6 +142,8 @@ class Membership:
         self._replicas = replicas
         self._logs = logs
         self._clock = clock
+        self._timers = timers
+        self._pauses = pauses
         self._registration = registration
         self._on_told = on_told
         self._on_replaced = on_replaced
@@ -176,12 +180,12 @@ class Membership:
             lambda controller_id: self._controller_watch.refused(controller_id),
         )
         self._controller_watch = ControllerWatch(
-            config.broker_id, metadata, self.channels, controller, timers
+            config.broker_id, metadata, self.channels, controller, pauses
         )
         self._to_brokers = ControllerChannelManager(
             transport,
             ibp,
-            timers,
+            pauses,
             listener,
             controller,
             request_timeout_ms=config.controller_socket_timeout_ms,
@@ -196,7 +200,7 @@ class Membership:
             transport,
             config,
             clock,
-            timers,
+            pauses,
             slicer,
             broker_id=config.broker_id,
             ibp=ibp,
@@ -283,20 +287,20 @@ class Membership:
         self._on_expired()
         self._periodic = [
             # Kafka's `isr-expiration`: a follower that lags leaves after 1.5 times that at most.
-            Periodic(
-                self._loop, "in-sync replicas", self._config.replica_lag_time_max_ms / 2, self._shrink_isrs
+            self._timers.every(
+                "in-sync replicas", self._config.replica_lag_time_max_ms / 2, self._shrink_isrs
             ),
             # What could not be followed, as the metadata store was out of reach.
-            Periodic(self._loop, "controller", _LOOK_AGAIN_MS, self._look_again),
-            Periodic(self._loop, "strays", self._config.log_retention_check_interval_ms, self._strays.check),
+            self._pauses.every("controller", _LOOK_AGAIN_MS, self._look_again),
+            self._timers.every("strays", self._config.log_retention_check_interval_ms, self._strays.check),
         ]
         if isinstance(self._isr_changes, ZkIsrManager):
             propagate = self._isr_changes.maybe_propagate_isr_changes
-            self._periodic.append(Periodic(self._loop, "notices of ISRs", CHECK_INTERVAL_MS, propagate))
+            self._periodic.append(self._pauses.every("notices of ISRs", CHECK_INTERVAL_MS, propagate))
         if self._config.auto_leader_rebalance_enable:
             # At each broker, as any may become the controller. Kafka: `auto-leader-rebalance-task`.
             interval_ms = 1000 * self._config.leader_imbalance_check_interval_seconds
-            self._periodic.append(Periodic(self._loop, "preferred leaders", interval_ms, self._rebalance))
+            self._periodic.append(self._timers.every("preferred leaders", interval_ms, self._rebalance))
         deadline = self._loop.time() + _KNOWN_WITHIN_S
         while not self._is_ready() and self._loop.time() < deadline and not self.is_stopped:
             await asyncio.sleep(0.05 if self.is_told else 0.005)

@@ -54,12 +54,14 @@ class ControllerThread:
         self._stopped = False
         self._closing = False
         self._posting = threading.Lock()
+        self._posted = 0
+        """How much was posted and is not done; changed with `_posting` held."""
         self._in_turn: Future[Any] | None = None
 
     @property
     def is_busy(self) -> bool:
         """Return whether there is work that was asked for and is not done."""
-        return bool(self._running)
+        return bool(self._running) or self._posted > 0
 
     def run(self, work: Callable[[], Result]) -> Any:
         """See `EventQueue.run`. Returns a future, but not for work inside other work, or after the stop."""
@@ -76,15 +78,15 @@ class ControllerThread:
         with self._posting:
             # Under the lock, so that nothing is handed to an executor that has been shut down.
             if not self._closing:
+                self._posted += 1
                 self._executor.submit(self._run_posted, work)
 
     def _run_posted(self, work: Callable[[], object]) -> None:
-        if self._closing:
-            return
         try:
-            work()
+            if not self._closing:
+                work()
         except CancelledError:
-            return  # let go in the middle of it
+            pass  # let go in the middle of it
         except NotControllerError:
             # Another one has come, and does it.
             logger.info("the work is another controller's by now")
@@ -94,6 +96,9 @@ class ControllerThread:
         except Exception:
             # Nobody waits for it: a bug in it must not pass in silence.
             logger.exception("work for the controller failed")
+        finally:
+            with self._posting:
+                self._posted -= 1
 
     def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:  # noqa: ARG002
         """See `EventQueue.publish`."""

@@ -121,6 +121,7 @@ class Accepting(Protocol):
     """
 
     loop: asyncio.AbstractEventLoop
+    monotonic_s: Callable[[], float]
     dispatcher: Dispatcher
     limits: NetworkLimits
     receive_buffers: ReceiveBuffers
@@ -149,7 +150,8 @@ class Connection:
 
     Attributes:
         peer: who is at the other end.
-        active_at: loop time of the last bytes in (or out, of a long answer), for `connections.max.idle.ms`.
+        monotonic_s: the listener's time, by which connections are idle.
+        active_at: that time of the last bytes in (or out, of a long answer), for `connections.max.idle.ms`.
         partial_bytes: bytes of a frame that has not arrived whole.
         gate: asked instead of the dispatcher while nobody is logged in at a SASL listener.
     """
@@ -183,6 +185,7 @@ class Connection:
         "_writelines",
         "active_at",
         "gate",
+        "monotonic_s",
         "partial_bytes",
         "peer",
         "write_high_water",
@@ -236,7 +239,8 @@ class Connection:
         self._sending: FileSender | PieceSender | None = None
         """The file sender, while it has something to send. Nothing is written to the transport then, because
         both write to the same socket and an answer would get into the middle of another."""
-        self.active_at = self._loop.time()
+        self.monotonic_s = listener.monotonic_s
+        self.active_at = self.monotonic_s()
         self.partial_bytes = 0
         self.peer = peer
         self.write_high_water = WRITE_HIGH_WATER
@@ -265,7 +269,7 @@ class Connection:
         # What still comes after the end was begun is no request any more: see `close`.
         if self._close_reason is not None:
             return
-        self.active_at = self._loop.time()
+        self.active_at = self.monotonic_s()
         receiver = self._receiver
         try:
             frames = receiver.received(nbytes)

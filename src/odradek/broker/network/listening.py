@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.config.listener_overrides import ListenerSsl, listener_config
 from odradek.broker.config.listeners import ALL_ADDRESSES
-from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.network.connection_slots import NO_BOUND, ConnectionSlots
 from odradek.broker.network.limits import network_limits
 from odradek.broker.network.server import AddressInUse, Listener
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.connection_quotas import ConnectionQuotas
     from odradek.broker.requests.login_gate import GateKeeper
     from odradek.cluster.nodes import Endpoint
+    from odradek.util.timers import Timers
     from odradek.util.undo import Undo
 
 _LOOK_AT_FILES_MS = 5_000
@@ -45,6 +45,8 @@ class Listening:
         config: Callable[[], BrokerConfig],
         quotas: ConnectionQuotas,
         undo: Undo,
+        timers: Timers,
+        monotonic_s: Callable[[], float],
     ) -> None:
         """
         Args:
@@ -52,11 +54,14 @@ class Listening:
             config: the broker's, as they are now.
             quotas: count how fast connections come.
             undo: gets what closes again what is opened.
+            timers, monotonic_s: the time by which connections are idle.
         """
         self._loop = loop
         self._config = config
         self._quotas = quotas
         self._undo = undo
+        self._timers = timers
+        self._monotonic_s = monotonic_s
         self._handshakes: Handshakes | None = None
         self.listeners: list[Listener] = []
         self.slots = ConnectionSlots()
@@ -84,6 +89,8 @@ class Listening:
                 write_turn=write_turn,
                 tls=self._tls_of(config, endpoint),
                 slots=self.slots,
+                timers=self._timers,
+                monotonic_s=self._monotonic_s,
             )
             if endpoint.security_protocol.startswith("SASL"):
                 listener.sasl = start_logins(endpoint.listener)
@@ -104,7 +111,7 @@ class Listening:
             self._undo.push(f"listener {endpoint.listener}", listener.stop_accepting)
         self._limit_listeners()
         if self._handshakes is not None:
-            files = Periodic(self._loop, "certificates", _LOOK_AT_FILES_MS, self.reload_certificates)
+            files = self._timers.every("certificates", _LOOK_AT_FILES_MS, self.reload_certificates)
             self._undo.push("certificates", files.stop)
 
     def start(self) -> None:

@@ -96,7 +96,7 @@ class PieceSender:
                     size += len(piece)
                 if pieces:
                     # The peer has taken what came before: it is not idle.
-                    self._connection.active_at = self._loop.time()
+                    self._connection.active_at = self._connection.monotonic_s()
                     self._writelines(pieces)
                 if self._stopped:
                     return False

@@ -20,7 +20,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from odradek.broker.conversion.lazy_records import LazyRecords
@@ -37,6 +37,7 @@ class SendingConnection(Protocol):
     """A sender's connection, as the sender knows it."""
 
     active_at: float
+    monotonic_s: Callable[[], float]
     write_high_water: int
 
     def sending_went_on(self, left: int) -> None:
@@ -165,7 +166,7 @@ class FileSender:
         error = outbox.error
         if outbox.sent:
             self.left -= outbox.sent
-            self._connection.active_at = self._loop.time()
+            self._connection.active_at = self._connection.monotonic_s()
         waits_for_piece = False
         if error is None and outbox.parts and outbox.parts[0].__class__ is LazyRecords:
             try:

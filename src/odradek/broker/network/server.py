@@ -10,8 +10,10 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.broker.event_loop.loop_timers import LoopTimers
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection import logger as logger_of_connections
 from odradek.broker.network.connection_slots import ConnectionSlots
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from odradek.broker.network.tls_listener import ListenerTls
     from odradek.broker.quotas.connection_quotas import ConnectionQuotas
     from odradek.broker.requests.login_gate import GateKeeper
+    from odradek.util.timers import Periodic, Timers
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ class Listener:
         write_turn: when answers leave that have come together.
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
+        monotonic_s: the time by which they are idle.
         accepted, refused: counters, for metrics.
         connection_quotas: how fast connections may come; None for no bound.
         repeats, repeats_of_connections: log lines that peers can cause at will.
@@ -77,6 +81,8 @@ class Listener:
         write_turn: WriteTurn | None = None,
         tls: ListenerTls | None = None,
         slots: ConnectionSlots | None = None,
+        timers: Timers | None = None,
+        monotonic_s: Callable[[], float] | None = None,
     ) -> None:
         """
         Args:
@@ -87,6 +93,7 @@ class Listener:
             write_turn: shared with the other listeners of the broker.
             tls: how its connections are encrypted; None for plain ones.
             slots: counts the connections of all listeners of the broker.
+            timers, monotonic_s: the time by which connections are idle; the event loop's when None.
         """
         self.tls = tls
         self.dispatcher = dispatcher
@@ -95,6 +102,8 @@ class Listener:
         self.sasl: GateKeeper | None = None
         self.security_protocol = security_protocol
         self.loop = asyncio.get_running_loop()
+        self._timers: Timers = timers or LoopTimers(self.loop)
+        self.monotonic_s = monotonic_s or self.loop.time
         self.receive_buffers = ReceiveBuffers()
         self.sending_threads = SendingThreads(limits.network_threads)
         self.host = ""
@@ -130,7 +139,7 @@ class Listener:
         self._first_reserved = descriptors_for_connections()
         """The first file descriptor that is kept for the broker's own files; the kernel gives out the least
         that is free. None where there is no limit."""
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_sweeps: Periodic | None = None
 
     # ------------------------------------------------------------------ start and stop
 
@@ -201,9 +210,9 @@ class Listener:
             self._accepting = None
         elif listening is not None:
             listening.close()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        if self._idle_sweeps is not None:
+            self._idle_sweeps.stop()
+            self._idle_sweeps = None
         for delayed in list(self._delayed):
             self._close_delayed(delayed)
 
@@ -468,12 +477,11 @@ class Listener:
         if self.limits.idle_ms >= 0:
             # A look at all connections costs more than being a tenth too late.
             interval_s = min(30.0, max(0.05, self.limits.idle_ms / 10_000))
-            self._idle_timer = self.loop.call_later(interval_s, self._sweep_idle)
+            self._idle_sweeps = self._timers.every("idle connections", 1000 * interval_s, self._sweep_idle)
 
     def _sweep_idle(self) -> None:
         # One whose answer is still to come is not idle: its peer can do nothing but wait.
-        deadline = self.loop.time() - self.limits.idle_ms / 1000
+        deadline = self.monotonic_s() - self.limits.idle_ms / 1000
         for connection in list(self.connections):
             if connection.active_at < deadline and connection.idle:
                 connection.abort("idle for longer than connections.max.idle.ms")
-        self._schedule_idle_sweep()

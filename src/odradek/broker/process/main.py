@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.event_loop.loop_timers import Periodic
+from odradek.broker.event_loop.loop_timers import LoopTimers
 from odradek.broker.process import collector, lifeline
 from odradek.broker.process.logging import flood
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals, look_past_the_stop
@@ -115,8 +115,9 @@ async def _main(
     broker.slicer.on_busy = long_lived.hold_back
     watching = _watch(loop, broker, config.odradek_event_loop_stall_ms)
     warm_up = WarmUp(loop, broker.handlers)
-    counts = Periodic(loop, "counts of log lines", _COUNTS_INTERVAL_MS, _tell_counts)
-    looks = Periodic(loop, "looks at what lives long", collector.LOOK_MS, long_lived.look)
+    timers = LoopTimers(loop)
+    counts = timers.every("counts of log lines", _COUNTS_INTERVAL_MS, _tell_counts)
+    looks = timers.every("looks at what lives long", collector.LOOK_MS, long_lived.look)
     try:
         if observe is not None:
             observe(broker)

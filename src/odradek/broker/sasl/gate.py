@@ -107,7 +107,9 @@ class SaslListener:
         repeats: log lines that peers can cause at will.
 
     Args:
-        settings, dispatcher, clock, timers: see their classes.
+        settings, dispatcher, clock: see their classes.
+        timers: for how long a login is good.
+        pauses: for how long a peer may take for a login, and waits for the news of its failure.
         loop: of the connections.
         read: reads the settings out of the broker's configs; None where they do not change.
     """
@@ -118,6 +120,7 @@ class SaslListener:
         dispatcher: Dispatcher,
         clock: Clock,
         timers: Timers,
+        pauses: Timers,
         loop: asyncio.AbstractEventLoop,
         read: Callable[[BrokerConfig], ListenerSasl] | None = None,
     ) -> None:
@@ -126,6 +129,7 @@ class SaslListener:
         self.dispatcher = dispatcher
         self.clock = clock
         self.timers = timers
+        self.pauses = pauses
         self.loop = loop
         self.metrics = AuthenticationMetrics()
         self.repeats = Repeats(logger)
@@ -204,7 +208,7 @@ class SaslGate:
         self._connection.gate = self
         # `sasl.server.max.receive.size`: before a login nobody may have the broker hold 100 MB.
         self._connection.limit_frames(listener.settings.max_receive_size)
-        self._set_timer(listener.settings.timeout_ms, self._take_too_long)
+        self._set_timer(listener.pauses, listener.settings.timeout_ms, self._take_too_long)
         return authenticator
 
     # ------------------------------------------------------------------ frames
@@ -320,7 +324,7 @@ class SaslGate:
         if login.lifetime_ms is None:
             self._stop_timer()
         else:
-            self._set_timer(login.lifetime_ms, self._expire)
+            self._set_timer(self._listener.timers, login.lifetime_ms, self._expire)
 
     def _fail(self, authenticator: Authenticator, buffers: list[Any], later: Later) -> None:
         """Close the connection after a while, with the answer if there is one (KIP-306)."""
@@ -329,7 +333,9 @@ class SaslGate:
         later.hold(True)
         answer = Answer(buffers or None, close=True)
         # The deadline need not be kept any more.
-        self._set_timer(self._listener.settings.failure_delay_ms, partial(later, answer))
+        self._set_timer(
+            self._listener.pauses, self._listener.settings.failure_delay_ms, partial(later, answer)
+        )
 
     def _count_failure(self, authenticator: Authenticator) -> None:
         listener, peer = self._listener, self._connection.peer
@@ -384,9 +390,9 @@ class SaslGate:
 
     # ------------------------------------------------------------------ time
 
-    def _set_timer(self, delay_ms: float, callback: Callable[[], None]) -> None:
+    def _set_timer(self, timers: Timers, delay_ms: float, callback: Callable[[], None]) -> None:
         self._stop_timer()
-        self._timer = self._listener.timers.call_later(delay_ms, callback)
+        self._timer = timers.call_later(delay_ms, callback)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -26,7 +26,9 @@ def start_logins(broker: BrokerServices, dispatcher: Dispatcher, listener: str) 
         ConfigError: see `listener_sasl`.
     """
     read = partial(read_settings, broker, listener)
-    logins = SaslListener(read(broker.config), dispatcher, broker.clock, broker.timers, broker.loop, read)
+    logins = SaslListener(
+        read(broker.config), dispatcher, broker.clock, broker.timers, broker.pauses, broker.loop, read
+    )
     kind, tags = "kafka.server:socket-server-metrics", {"listener": listener}
     metrics = logins.metrics
     gauges: dict[str, Callable[[], float]] = {

@@ -131,7 +131,7 @@ class Admission:
         """
         if not self._outside or not self._is_required():
             return self
-        self._began_ms = self._broker.clock.monotonic_ms()
+        self._began_ms = self._broker.stopwatch.monotonic_ms()
         return self._ask(transactional_id)
 
     def _ask(self, transactional_id: str) -> Admission | asyncio.Future[Admission]:
@@ -154,9 +154,9 @@ class Admission:
             broker = self._broker
             config = broker.config
             most_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
-            if broker.clock.monotonic_ms() - self._began_ms < most_ms:
+            if broker.stopwatch.monotonic_ms() - self._began_ms < most_ms:
                 pause: asyncio.Future[None] = broker.loop.create_future()
-                broker.timers.call_later(
+                broker.pauses.call_later(
                     config.add_partitions_to_txn_retry_backoff_ms, lambda: _end_pause(pause)
                 )
                 return then(pause, lambda _: self._ask(transactional_id))
@@ -179,7 +179,7 @@ class Admission:
                 # Nothing is kept of whoever makes ids up.
                 producers.verifications.give_up(self.producer_id, self.epoch)
         broker = self._broker
-        broker.transactions.verified.observe(broker.clock.monotonic_ms() - self._began_ms, failures)
+        broker.transactions.verified.observe(broker.stopwatch.monotonic_ms() - self._began_ms, failures)
         return self
 
     def check(self, key: TopicPartition, producers: ProducerState, sequence: int) -> None:

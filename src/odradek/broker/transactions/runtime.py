@@ -70,7 +70,8 @@ class TransactionRuntime(CoordinatorShell):
         producer_ids: where ids come from.
         writer: writes markers here.
         clock: the time.
-        timers: the event loop's.
+        timers: for timeouts and expiry.
+        stopwatch, pauses: for what is tried again.
         loop: for answers that come later.
         config: the broker's configs.
         transaction_version: level of the feature `transaction.version`.
@@ -96,6 +97,8 @@ class TransactionRuntime(CoordinatorShell):
         writer: MarkerWriter,
         clock: Clock,
         timers: Timers,
+        stopwatch: Clock,
+        pauses: Timers,
         loop: asyncio.AbstractEventLoop,
         config: BrokerConfig,
         transaction_version: int,
@@ -121,6 +124,8 @@ class TransactionRuntime(CoordinatorShell):
             log=ReplicatedLog(replicas, purgatory, clock),
             clock=clock,
             timers=timers,
+            stopwatch=stopwatch,
+            pauses=pauses,
             new_producer_id=self._new_producer_id,
             send=self._send,
         )

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.event_loop.threads import run_in_thread
 from odradek.broker.upkeep.cleaning import Cleaning
 from odradek.broker.upkeep.log_starts import LogStarts
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
     from odradek.log.storage.files import FileSystem
     from odradek.util.clock import Clock
+    from odradek.util.timers import Periodic, Timers
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class Housekeeping:
         logs: LogManager,
         files: FileSystem,
         clock: Clock,
+        timers: Timers,
         config: BrokerConfig,
     ) -> None:
         """
@@ -58,13 +59,14 @@ class Housekeeping:
             loop: the broker's.
             logs: which are looked after.
             files: on which they are.
-            clock: the time.
+            clock, timers: the time.
             config: the broker's: how often, and by which rates.
         """
         self._loop = loop
         self._logs = logs
         self._files = files
         self._clock = clock
+        self._timers = timers
         self._config = config
         self.periodic: list[Periodic] = []
         self._checkpointed: list[Any] = []
@@ -121,7 +123,7 @@ class Housekeeping:
     def every(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
         """Call `work` at this interval until the stop; an interval of a year or more, or none, is never."""
         if 0 < interval_ms < _NEVER_MS:
-            self.periodic.append(Periodic(self._loop, name, interval_ms, work))
+            self.periodic.append(self._timers.every(name, interval_ms, work))
 
     def _retain(self) -> None:
         self._logs.apply_retention(self._clock.now_ms())

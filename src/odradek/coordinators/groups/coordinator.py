@@ -73,7 +73,8 @@ class GroupCoordinator:
         config: the broker's settings.
         log: the partitions of the topic.
         clock: the time.
-        timers: for sessions, rebalances and commit timeouts.
+        timers: for sessions, rebalances and what expires.
+        pauses: for how long an answer waits for its commit.
         new_uuid: makes the random part of member ids.
         partition_count: partitions of the topic as it is; 0 while it does not exist.
         codec: how the coordinator's records are compressed (`offsets.topic.compression.codec`).
@@ -89,6 +90,7 @@ class GroupCoordinator:
         log: RecordLog,
         clock: Clock,
         timers: Timers,
+        pauses: Timers,
         new_uuid: Callable[[], str],
         partition_count: int = 0,
         codec: Codec = Codec.NONE,
@@ -104,7 +106,7 @@ class GroupCoordinator:
             topic=GROUP_METADATA_TOPIC,
             log=log,
             clock=clock,
-            timers=timers,
+            timers=pauses,
             new_shard=self._new_shard,
             commit_timeout_ms=config.offsets_commit_timeout_ms,
             codec=codec,

@@ -86,7 +86,8 @@ class TransactionCoordinator:
         config: the broker's settings; may be replaced later.
         log: the partitions of the topic.
         clock: the time.
-        timers: for timeouts, expiry and retries.
+        timers: for timeouts and expiry.
+        stopwatch, pauses: for what is tried again, and for how long an answer waits for its commit.
         new_producer_id: a producer id that nobody has; raises `KafkaError` if there is none at the moment.
         send: takes markers that are to be written; `markers_answered` is to be called with what came of it.
         partition_count: partitions of the topic as it is; 0 while it does not exist.
@@ -102,6 +103,8 @@ class TransactionCoordinator:
         log: RecordLog,
         clock: Clock,
         timers: Timers,
+        stopwatch: Clock,
+        pauses: Timers,
         new_producer_id: Callable[[], int],
         send: Callable[[TransactionMarkers], None],
         partition_count: int = 0,
@@ -110,6 +113,8 @@ class TransactionCoordinator:
         self.partition_count = partition_count
         self._clock = clock
         self._timers = timers
+        self._stopwatch = stopwatch
+        self._pauses = pauses
         self._new_producer_id = new_producer_id
         self._send = send
         # Of the `load` under way: the runtime calls `_new_shard` with the partition alone, before it returns.
@@ -119,7 +124,7 @@ class TransactionCoordinator:
             topic=TRANSACTION_STATE_TOPIC,
             log=log,
             clock=clock,
-            timers=timers,
+            timers=pauses,
             new_shard=self._new_shard,
             commit_timeout_ms=config.commit_timeout_ms,
         )
@@ -134,6 +139,7 @@ class TransactionCoordinator:
             lambda: self.config,
             self._clock,
             Deadlines(self._timers, self._clock),
+            Deadlines(self._pauses, self._stopwatch),
             self._loading_epoch,
             self._new_producer_id,
             self._send,

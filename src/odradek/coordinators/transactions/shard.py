@@ -50,6 +50,7 @@ class TransactionEnv:
         settings: gives the broker's settings, which may change.
         clock: the time.
         deadlines: the shard's timers, by key.
+        retries: likewise, for markers that are to be sent, again perhaps.
         coordinator_epoch: the leader epoch that the partition was taken over with.
         new_producer_id: a producer id that nobody has; raises `KafkaError` if there is none at the moment.
         send: takes markers; called from a timer, never inside of a command.
@@ -61,6 +62,7 @@ class TransactionEnv:
     settings: Callable[[], TransactionConfig]
     clock: Clock
     deadlines: Deadlines
+    retries: Deadlines
     coordinator_epoch: int
     new_producer_id: Callable[[], int]
     send: Callable[[TransactionMarkers], None]
@@ -157,6 +159,7 @@ class TransactionShard:
         """Forget timers and markers; the next leader writes what is owed."""
         self._unloaded = True
         self.env.deadlines.cancel_all()
+        self.env.retries.cancel_all()
         self.owed.clear()
         self._decisions.clear()
 
@@ -228,7 +231,7 @@ class TransactionShard:
                 self._give_out_later(transactional_id, markers.partitions)
             else:
                 # Not from here: the runtime may be in the middle of an append.
-                self.env.deadlines.set(
+                self.env.retries.set(
                     ("send", transactional_id, markers.partitions), 0, lambda: self._send(markers)
                 )
 
@@ -261,7 +264,7 @@ class TransactionShard:
                 self._give_out(transactional_id, partitions & self.owed[transactional_id])
             return NOTHING
 
-        self.env.deadlines.set(
+        self.env.retries.set(
             ("markers", transactional_id, partitions),
             self.env.config.marker_retry_backoff_ms,
             lambda: self.env.run("markers", again),
