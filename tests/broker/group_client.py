@@ -93,7 +93,7 @@ async def running(data: Path, clock: ManualClock | None = None, **config: str) -
         "group.initial.rebalance.delay.ms": "0",
         **{name.replace("_", "."): value for name, value in config.items()},
     }
-    broker = Broker(BrokerConfig(properties), clock=clock, timers=timers)
+    broker = Broker(BrokerConfig(properties), clock=clock, timers=timers, pauses=timers)
     await broker.start()
     setup = Setup(broker, clock, timers)
     try:

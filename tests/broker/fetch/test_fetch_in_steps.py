@@ -57,7 +57,7 @@ def test_steps_answer_what_is_answered_at_once(
         chance = random.Random(seed)
         clock = ManualClock(SystemClock().now_ms())
         timers = ManualTimers(clock)
-        async with running(tmp_path, clock=clock, timers=timers) as broker:
+        async with running(tmp_path, clock=clock, pauses=timers) as broker:
             ids = await fill(broker, chance)
             logs = {one.key: one.log for one in broker.replicas if one.topic in ids}
             bounds = {key: (log.log_start_offset, log.log_end_offset) for key, log in logs.items()}

@@ -234,6 +234,7 @@ class World:
 
     def __init__(self, is_slow: bool) -> None:
         self.loop: Any = Loop()
+        self.monotonic_s = self.loop.time
         self.dispatcher: Any = self
         self.slicer = self
         self.is_slow = is_slow

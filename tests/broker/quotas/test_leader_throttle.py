@@ -38,7 +38,7 @@ def copied(broker: Broker, partition: Partition, *in_sync: int) -> None:
 @asynccontextmanager
 async def throttled(path: Path, clock: ManualClock, *in_sync: int) -> AsyncIterator[Broker]:
     """A broker with partitions 0 and 1 of topic `a`, of which 0 is throttled, full of records."""
-    async with running(path, clock=clock, timers=ManualTimers(clock)) as broker:
+    async with running(path, clock=clock, pauses=ManualTimers(clock)) as broker:
         await create_topic(broker, "a", 2)
         throttle(broker)
         for partition in sorted(broker.replicas, key=lambda one: one.index):

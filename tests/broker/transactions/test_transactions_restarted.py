@@ -208,7 +208,10 @@ def test_time_outs_count_from_the_beginning_of_the_transaction(tmp_path: Path, h
         return producer
 
     async def run() -> None:
-        async with before_and_after(tmp_path, how, first, clock=clock, timers=timers) as (here, producer):
+        at = {"clock": clock, "timers": timers}
+        # The folder is copied while the broker runs: nothing is to be written then.
+        at["replica_high_watermark_checkpoint_interval_ms"] = 2**40
+        async with before_and_after(tmp_path, how, first, **at) as (here, producer):
             producer.client = await here.client()
             await advance(timers, 0)
             # 25 s are over, and at the next round of `transaction.abort.timed.out…interval.ms` it is noticed.
@@ -258,6 +261,7 @@ def test_ids_at_rest_expire_for_good(tmp_path: Path) -> None:
     clock = ManualClock(SystemClock().now_ms())
     timers = ManualTimers(clock)
     at = {"clock": clock, "timers": timers, "transactional_id_expiration_ms": 3_600_000}
+    at["connections_max_idle_ms"] = -1  # they would be closed in these hours
 
     async def run() -> None:
         async with arena(tmp_path, **at) as here:
