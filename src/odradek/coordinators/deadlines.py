@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from odradek.util.clock import Clock
-from odradek.util.timers import TimerHandle, Timers
+from odradek.util.timers import Periodic, TimerHandle, Timers
 
 
 class _Deadline:
@@ -44,6 +44,7 @@ class Deadlines:
         self._timers = timers
         self._clock = clock
         self._by_key: dict[Hashable, _Deadline] = {}
+        self._periodic: list[Periodic] = []
 
     def __len__(self) -> int:
         """Return how many deadlines are set."""
@@ -79,8 +80,15 @@ class Deadlines:
             deadline.at_ms = self._clock.monotonic_ms()
             self._fired(key, deadline)
 
+    def every(self, name: str, interval_ms: float, callback: Callable[[], object]) -> None:
+        """Call `callback` again and again, until `cancel_all`; see `Timers.every`."""
+        self._periodic.append(self._timers.every(name, interval_ms, callback))
+
     def cancel_all(self) -> None:
-        """Forget all deadlines."""
+        """Forget all deadlines, and what is done again and again."""
+        for periodic in self._periodic:
+            periodic.stop()
+        self._periodic.clear()
         for key in tuple(self._by_key):
             self.cancel(key)
 

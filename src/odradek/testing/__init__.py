@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import names as kafka_versions
     from odradek.testing.broker import Broker
+    from odradek.testing.clock.manual_clock import ManualClock
     from odradek.testing.cluster import Cluster
     from odradek.testing.faults.checks import FaultRefusedError
     from odradek.testing.faults.fault import Fault
@@ -26,6 +27,7 @@ __all__ = [
     "Cluster",
     "Fault",
     "FaultRefusedError",
+    "ManualClock",
     "ProcessCluster",
     "SchemaRegistry",
     "Security",
@@ -38,6 +40,7 @@ _PLACES = {
     "Cluster": "odradek.testing.cluster.Cluster",
     "Fault": "odradek.testing.faults.fault.Fault",
     "FaultRefusedError": "odradek.testing.faults.checks.FaultRefusedError",
+    "ManualClock": "odradek.testing.clock.manual_clock.ManualClock",
     "ProcessCluster": "odradek.testing.process_cluster.ProcessCluster",
     "SchemaRegistry": "odradek.testing.schema_registry.SchemaRegistry",
     "Security": "odradek.testing.security.Security",

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from odradek.broker.apis.registry import Handlers
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.keywords import check_keywords, properties_from_keywords
+from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.testing.by_hand import abort_connections, expire_session, fence_producer
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from odradek.broker.requests.peer import Peer
+    from odradek.testing.clock.life import Life
+    from odradek.testing.clock.manual_clock import ManualClock
     from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.fault import Fault
     from odradek.testing.faults.injector import FaultInjector
@@ -44,6 +48,8 @@ TEST_DEFAULTS = {
     # Nobody in a test wants to wait three seconds for a second consumer that may come.
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
+    # Each partition is made, elected and told before the first transaction; nobody needs 50 in a test.
+    "transaction.state.log.num.partitions": "5",
 }
 """Where a broker in a test differs from Kafka's defaults."""
 
@@ -72,6 +78,7 @@ class Broker(InBlock, FaultSentences):
     Attributes:
         data: the data folder.
         security: as given.
+        clock: the time that is in the test's hand; None for that of the machine.
         broker: the `odradek.broker.app.Broker`; it lives in another thread, see `call`.
     """
 
@@ -82,6 +89,7 @@ class Broker(InBlock, FaultSentences):
         port: int = 0,
         kafka_version: str | None = None,
         security: Security | str | None = None,
+        clock: ManualClock | None = None,
         **config: Any,
     ) -> None:
         """
@@ -92,6 +100,7 @@ class Broker(InBlock, FaultSentences):
                 `odradek.testing.kafka_versions`; None for all that there is.
             security: who may connect, and how, or a security protocol such as "SSL"; None for everybody.
                 Clients get `client_configs`.
+            clock: the broker's time, which `advance` lets pass; it may be that of other brokers, too.
             config: broker configs.
 
         Raises:
@@ -100,7 +109,7 @@ class Broker(InBlock, FaultSentences):
         for name, instead in _SAID_OTHERWISE.items():
             if name in config:
                 raise TypeError(f"{name}: a broker in a test has {instead} instead")
-        check_keywords(config, ("data", "port", "kafka_version", "security"))
+        check_keywords(config, ("data", "port", "kafka_version", "security", "clock"))
         if kafka_version is not None and not isinstance(kafka_version, str):
             raise TypeError(f'kafka_version={kafka_version!r}: a release is text, as "2.2" and "4.10" are')
         if kafka_version is not None:
@@ -109,6 +118,9 @@ class Broker(InBlock, FaultSentences):
         self.data: Path | None = Path(data) if data is not None else None
         self._port = port
         self.security = Security.of(security)
+        self.clock = clock
+        self._life: Life | None = None
+        """The present one under the clock; None without a clock, and while the broker does not run."""
         self._config = config
         self.broker: AppBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -211,12 +223,18 @@ class Broker(InBlock, FaultSentences):
 
             self._loop.call_soon_threadsafe(stand_still)
             begun.wait(_START_TIMEOUT_S)
+            if self._life is not None:
+                self._life.is_paused = True
 
     def resume(self) -> None:
         """Go on after `pause`; harmless otherwise."""
         paused, self._paused = self._paused, None
         if paused is not None:
             paused.set()
+            if self._life is not None and self.clock is not None:
+                self._life.is_paused = False
+                # As a process does that was stopped for so long.
+                self.clock.advance()
 
     def close(self) -> None:
         """Stop, and remove the data unless it was named.
@@ -248,12 +266,19 @@ class Broker(InBlock, FaultSentences):
 
     def _run(self, ready: threading.Event) -> None:
         try:
-            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=self._loop_factory()) as runner:
                 runner.run(self._main(ready))
         except BaseException as error:
             self._failure = error
         finally:
             ready.set()
+
+    def _loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
+        if self.clock is None:
+            return loop_factory()
+        from odradek.testing.clock.resting_loop import RestingLoop
+
+        return RestingLoop
 
     async def _main(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -267,11 +292,31 @@ class Broker(InBlock, FaultSentences):
             **given,
             "log.dirs": str(self.data),
         }
-        broker = self._make(properties)
+        life = self._life = self._begin_life()
+        try:
+            await self._live(self._make(properties), ready)
+        finally:
+            self._life = None
+            if life is not None:
+                life.end()
+
+    def _begin_life(self) -> Life | None:
+        if self.clock is None:
+            return None
+        from odradek.testing.clock.resting_loop import RestingLoop
+
+        assert isinstance(self._loop, RestingLoop), "made by `_loop_factory`"
+        return self.clock.begin_life(self._loop)
+
+    async def _live(self, broker: AppBroker, ready: threading.Event) -> None:
         self._injector = None
         for fault in self._faults:
             self._inject(broker, fault)
         await broker.start()
+        if self._life is not None:
+            controller = broker.controller.event_queue
+            assert isinstance(controller, ControllerThread)
+            self._life.started(controller, broker.housekeeping)
         try:
             if self.security is not None:
                 await self.security.add_users(broker)
@@ -283,7 +328,7 @@ class Broker(InBlock, FaultSentences):
             await self._stop(broker)
 
     def _make(self, properties: dict[str, str]) -> AppBroker:
-        return AppBroker(BrokerConfig(properties), files=self._disk)
+        return AppBroker(BrokerConfig(properties), files=self._disk, clock=self.clock, timers=self._life)
 
     async def _stop(self, broker: AppBroker) -> None:
         if not self._killed:
@@ -354,6 +399,31 @@ class Broker(InBlock, FaultSentences):
             KafkaError: it exists, or its name or configs are not allowed.
         """
         self.call(lambda broker: create_topic(broker, name, partitions, configs or {}))
+
+    def advance(
+        self,
+        by: timedelta | None = None,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> None:
+        """Let time pass, and return when all that is due by then is done: docs/testing.md, "Time in hand".
+
+        Args:
+            by: how much.
+            days, hours, minutes, seconds, milliseconds: how much, beside `by`; down to milliseconds.
+
+        Raises:
+            RuntimeError: the broker has no `clock`, its time is the machine's.
+            TimeoutError: the broker does not come to rest.
+            ValueError: it would go back.
+        """
+        clock_of(self.clock).advance(
+            by, days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
+        )
 
     # ------------------------------------------------------------------ faults
 
@@ -458,6 +528,17 @@ class Broker(InBlock, FaultSentences):
     def metrics(self) -> dict[Any, float]:
         """All metrics now, see `odradek.broker.metrics.metrics.Metrics.snapshot`."""
         return self.call(lambda broker: broker.metrics.snapshot())
+
+
+def clock_of(clock: ManualClock | None) -> ManualClock:
+    """Return the clock that is in the test's hand.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if clock is None:
+        raise RuntimeError("its time is the machine's: give it clock=odradek.testing.ManualClock()")
+    return clock
 
 
 def _abandon(broker: AppBroker) -> None:

@@ -20,7 +20,7 @@ from odradek.cluster.paths import sanitize
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.coordinators.partitioner import partition_for
-from odradek.testing.broker import Broker, create_topic
+from odradek.testing.broker import TEST_DEFAULTS, Broker, create_topic
 from odradek.testing.by_hand import fence_producer, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
@@ -45,8 +45,7 @@ _DEFAULTS = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
-    # Each partition is made, elected and told before the first transaction; nobody needs 50 in a test.
-    "transaction.state.log.num.partitions": "5",
+    "transaction.state.log.num.partitions": TEST_DEFAULTS["transaction.state.log.num.partitions"],
     # A test waits for a follower and for a stop as long as these last.
     "replica.fetch.backoff.ms": "50",
     "controlled.shutdown.retry.backoff.ms": "100",

@@ -120,7 +120,11 @@ class GroupShard:
                 "record types %s of the offsets topic are unknown here and were left alone",
                 sorted(self.unknown_key_types),
             )
-        self._schedule_cleanup()
+        env.deadlines.every(
+            "expired offsets",
+            env.config.offsets_retention_check_interval_ms,
+            lambda: env.run("cleanup", self.clean_up),
+        )
         return NOTHING
 
     def on_unloaded(self) -> None:
@@ -205,11 +209,7 @@ class GroupShard:
                 records.append(group_record(group.group_id, None))
             else:
                 self.forget_if_unused(group)
-        self._schedule_cleanup()
         return Outcome(records, on_failed=_cleanup_failed, atomic=False)
-
-    def _schedule_cleanup(self) -> None:
-        self.env.set_timer("cleanup", (), self.env.config.offsets_retention_check_interval_ms, self.clean_up)
 
 
 def _cleanup_failed(error: ErrorCode) -> None:

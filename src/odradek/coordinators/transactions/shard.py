@@ -150,8 +150,15 @@ class TransactionShard:
         for transaction in self.transactions.values():
             if transaction.state in PREPARED:
                 self._owe(transaction)
-        self._schedule_aborts()
-        self._schedule_expiry()
+        deadlines, config = self.env.deadlines, self.env.config
+        deadlines.every(
+            "aborts", config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._sweep
+        )
+        deadlines.every(
+            "expiry",
+            config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            lambda: self.env.run("expiry", self.expire),
+        )
         self.env.loaded()
         return NOTHING
 
@@ -347,7 +354,6 @@ class TransactionShard:
         def abort(transactional_id: str) -> Callable[[], Outcome]:
             return lambda: self.abort_timed_out(transactional_id)
 
-        self._schedule_aborts()
         # A list first: each abort takes its transaction out of `ongoing`.
         for transactional_id in [
             ongoing_id for ongoing_id in self.ongoing if self.timed_out(self.transactions[ongoing_id])
@@ -356,7 +362,6 @@ class TransactionShard:
 
     def expire(self) -> Outcome:
         """Tombstones for the ids that have been at rest for `transactional.id.expiration.ms`."""
-        self._schedule_expiry()
         horizon = self.env.clock.now_ms() - self.env.config.transactional_id_expiration_ms
         records = [
             tombstone(transaction.transactional_id)
@@ -366,14 +371,6 @@ class TransactionShard:
         ]
         # Each tombstone is true by itself, and all may be too many for one batch.
         return Outcome(records, on_failed=_expiry_failed, atomic=False) if records else NOTHING
-
-    def _schedule_aborts(self) -> None:
-        interval_ms = self.env.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        self.env.deadlines.set("aborts", interval_ms, self._sweep)
-
-    def _schedule_expiry(self) -> None:
-        interval_ms = self.env.config.transaction_remove_expired_transaction_cleanup_interval_ms
-        self.env.deadlines.set("expiry", interval_ms, lambda: self.env.run("expiry", self.expire))
 
 
 def _expiry_failed(error: ErrorCode) -> None:
