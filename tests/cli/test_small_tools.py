@@ -146,7 +146,7 @@ def test_producing_and_consuming_are_measured(tool: RunTool, servers: str, name:
     for line, count in ((total, "500"), (steady, "400")):
         match = SENT.fullmatch(line)
         assert match is not None and match[1] == count
-    assert any(line.startswith("record-send-total") for line in metrics)
+    assert any(line.startswith("producer-metrics:record-send-total:{client-id=") for line in metrics)
     assert done.stderr == ""
     for more in ([], ["--arrow"]):
         read = tool("consumer-perf-test", "--topic", name, "--num-records", "500", *more)

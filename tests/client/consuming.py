@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from odradek.client import Consumer, ConsumerRebalanceListener, Producer, TopicPartition
+from odradek.client.types import MetricName
 
 
 def fill(servers: str, topic: str, count: int, partitions: int = 1, start: int = 0) -> None:
@@ -25,6 +26,17 @@ def drain(consumer: Consumer, count: int, seconds: float = 60.0) -> list[Any]:
         assert time.monotonic() < deadline, f"{len(records)} of {count} records after {seconds} s"
         records += consumer.poll(200)
     return records
+
+
+def metric(metrics: Mapping[MetricName, float], name: str, **tags: str) -> float:
+    """The value of the one metric of a name, and of these tags beside the client's id."""
+    found = [
+        value
+        for key, value in metrics.items()
+        if key.name == name and {tag: text for tag, text in key.tags if tag != "client-id"} == tags
+    ]
+    assert len(found) == 1, f"{name}: {len(found)} in {sorted(metrics)}"
+    return found[0]
 
 
 class Recorder(ConsumerRebalanceListener):

@@ -36,7 +36,7 @@ Made by tests/client/test_config_dicts.py of the declarations in `odradek.client
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypedDict
 
 from odradek.client.type_variables import (

@@ -16,7 +16,9 @@ from odradek.cli.tool import (
     bootstrap_option,
     client_configs,
     command_config_option,
+    echo_lines,
     ignored_option,
+    metric_lines,
     regular_expression,
 )
 
@@ -107,8 +109,7 @@ def command(
             # After Ctrl-C, too: what has been measured until then is worth telling.
             run.report()
         if print_metrics:
-            for name, metric in sorted(consumer.metrics().items()):
-                click.echo(f"{name:<60}: {metric}")
+            echo_lines(metric_lines(consumer.metrics()))
 
 
 class Run:

@@ -20,7 +20,9 @@ from odradek.cli.tool import (
     Tool,
     client_configs,
     command_config_option,
+    echo_lines,
     key_values,
+    metric_lines,
     read_properties,
 )
 from odradek.errors import OdradekError
@@ -170,8 +172,7 @@ def command(
             # After Ctrl-C, too: what has been measured until then is worth telling.
             run.report()
         if print_metrics:
-            for name, metric in sorted(producer.metrics().items()):
-                click.echo(f"{name:<60}: {metric}")
+            echo_lines(metric_lines(producer.metrics()))
     if run.done.failures:
         raise OdradekError(
             f"{run.done.failures} records were not delivered; the first error: {run.done.first_error}"

@@ -12,14 +12,17 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from odradek import __version__
 from odradek.errors import OdradekError
+
+if TYPE_CHECKING:
+    from odradek.client.types import MetricName
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: A person waits: brokers that cannot be reached are reported sooner than a program's client would.
@@ -301,6 +304,17 @@ def table(rows: list[list[str]], widths: Iterable[int]) -> Iterable[str]:
         yield " ".join(
             f"{cell:<{width}}" if width else cell for cell, width in zip(row, columns, strict=True)
         )
+
+
+def metric_lines(metrics: Mapping[MetricName, float]) -> list[str]:
+    """Return a client's metrics as Kafka's tools write them: `group:name:{tag=value, …} : value`."""
+    texts = {
+        f"{name.group}:{name.name}:{{{', '.join('='.join(tag) for tag in name.tags)}}}": value
+        for name, value in metrics.items()
+    }
+    width = max(map(len, texts), default=0)
+    lines = [f"{text:<{width}} : {value:.3f}" for text, value in sorted(texts.items())]
+    return ["", f"{'Metric Name':<{width}}   Value", *lines]
 
 
 def echo_lines(lines: Iterable[str]) -> None:

@@ -60,6 +60,9 @@ _DESERIALIZER = (
 )
 
 
+_STATS = "librdkafka's: a callable that gets statistics as JSON, every `statistics_interval_ms`"
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommonConfig:
     """Configs of all clients. Times in milliseconds, sizes in bytes."""
@@ -111,6 +114,9 @@ class CommonConfig:
         """
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is empty: name at least one broker as host:port")
+        callback = getattr(self, "stats_cb", None)
+        if callback is not None and not callable(callback):
+            raise ConfigError(f"stats_cb={callback!r}: a callable is asked for")
         return {}
 
 
@@ -143,6 +149,8 @@ class ProducerConfig(CommonConfig):
     partitioner_adaptive_partitioning_enable: bool = True
     key_serializer: Any = _key(takes="Serializer[K_contra]", note=_SERIALIZER)
     value_serializer: Any = _key(takes="Serializer[V_contra]", note=_SERIALIZER)
+    stats_cb: Any = _key(takes="Callable[[str], object] | None", note=_STATS)
+    statistics_interval_ms: int = _key(0, at_least=0, note="librdkafka's; 0: no statistics")
     interceptors: tuple[Any, ...] = _key(
         (),
         takes="Sequence[object]",
@@ -246,6 +254,8 @@ class ConsumerConfig(CommonConfig):
     )
     key_deserializer: Any = _key(takes="Deserializer[K_co]", note=_DESERIALIZER)
     value_deserializer: Any = _key(takes="Deserializer[V_co]", note=_DESERIALIZER)
+    stats_cb: Any = _key(takes="Callable[[str], object] | None", note=_STATS)
+    statistics_interval_ms: int = _key(0, at_least=0, note="librdkafka's; 0: no statistics")
     interceptors: tuple[Any, ...] = _key(
         (),
         takes="Sequence[object]",
@@ -316,6 +326,7 @@ _RENAMED = {
     "interceptor.classes": "interceptors",
     "send.buffer.bytes": "send_buffer_bytes",
     "receive.buffer.bytes": "receive_buffer_bytes",
+    "stats_cb": "stats_cb",
 }
 
 #: Kafka's keys that change nothing here: they are accepted, so that one properties file serves both.

@@ -6,7 +6,7 @@ Made by tests/client/test_config_dicts.py of the declarations in `odradek.client
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypedDict
 
 from odradek.client.type_variables import (
@@ -114,6 +114,8 @@ class SendConfigs(CommonConfigs, total=False):
     partitioner: Partitioner | type[Partitioner] | str | None
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
+    stats_cb: Callable[[str], object] | None
+    statistics_interval_ms: int
     interceptors: Sequence[object]
     transaction_timeout_ms: int
     transaction_two_phase_commit_enable: bool
@@ -150,6 +152,8 @@ class ReadConfigs(CommonConfigs, total=False):
     isolation_level: Literal["read_uncommitted", "read_committed"]
     check_crcs: bool
     partition_assignment_strategy: str | Sequence[str | Assignor | type[Assignor]]
+    stats_cb: Callable[[str], object] | None
+    statistics_interval_ms: int
     interceptors: Sequence[object]
     exclude_internal_topics: bool
     allow_auto_create_topics: bool

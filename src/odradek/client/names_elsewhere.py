@@ -52,8 +52,6 @@ LIBRDKAFKA: Mapping[str, Here] = {
     "socket.nagle.disable": _no_config("Nagle's algorithm is off"),
     "reconnect.backoff.jitter.ms": Here("reconnect.backoff.ms", "there is always jitter"),
     "api.version.request.timeout.ms": Here("socket.connection.setup.timeout.ms"),
-    "statistics.interval.ms": _METRICS,
-    "stats_cb": _METRICS,
     "throttle_cb": _METRICS,
     "debug": _LOGGING,
     "error_cb": _LOGGING,

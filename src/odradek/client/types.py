@@ -143,6 +143,19 @@ class RecordMetadata(NamedTuple):
     serialized_value_size: int
 
 
+class MetricName(NamedTuple):
+    """The name of one of a client's metrics, as Kafka's clients have it.
+
+    Attributes:
+        group: such as 'producer-metrics'.
+        tags: (name, value) pairs, such as ('client-id', 'producer-1'), ascending.
+    """
+
+    name: str
+    group: str
+    tags: tuple[tuple[str, str], ...]
+
+
 class ConsumerRecord(NamedTuple, Generic[K_co, V_co]):
     """One record read, with a key of type K and a value of type V, or null.
 

@@ -31,6 +31,7 @@ from odradek.client.core.outages import (
 )
 from odradek.client.core.silence import SILENCE_MS
 from odradek.client.core.stuck_partitions import StuckPartitions
+from odradek.client.core.traffic import Traffic
 from odradek.client.core.versions import NodeVersions
 from odradek.client.errors import (
     AuthenticationError,
@@ -105,6 +106,8 @@ class Cluster:
         # Topic → when it was wanted last, monotonic ms; `drop_unused` goes by it.
         self._wanted: dict[str, float] = {}
         self.loop = asyncio.get_running_loop()
+        # Of the connections that are closed.
+        self._traffic_before = Traffic()
         # By broker and purpose. One that closes takes itself out (`_connection_closed`).
         self._connections: dict[ConnectionKey, Connection] = {}
         # One try at most for each key: all who want the connection wait for the same try.
@@ -227,6 +230,7 @@ class Cluster:
             connection.on_silence = self.request_update
             connection.patience_ms = self._patience_ms
             self._connections[key] = connection
+            connection.traffic.connections_made = 1
             return connection
         finally:
             self._connecting.pop(key, None)
@@ -235,6 +239,8 @@ class Cluster:
         for key, opened in list(self._connections.items()):
             if opened is connection:
                 del self._connections[key]
+                self._traffic_before.add(connection.traffic)
+                self._traffic_before.connections_closed += 1
                 # The broker that comes back may be of another release.
                 self._known_brokers.lost(connection.address)
                 if not self.closed:
@@ -242,6 +248,18 @@ class Cluster:
                     self._not_before[key] = self.now_ms() + self._backoff.initial_ms
                     if key[0] >= 0:
                         self.request_update()
+
+    def traffic(self) -> Traffic:
+        """Return what has gone over all connections."""
+        together = Traffic()
+        for traffic in (self._traffic_before, *(c.traffic for c in list(self._connections.values()))):
+            together.add(traffic)
+        return together
+
+    def waiting_for(self, node_id: int) -> int | None:
+        """Return how many requests wait for a broker's answer; None: there is no connection to it."""
+        to_node = [c for (node, _), c in list(self._connections.items()) if node == node_id]
+        return sum(c.in_flight for c in to_node) if to_node else None
 
     def close_idle(self) -> None:
         """Close connections unused for `connections_max_idle_ms`."""

@@ -18,6 +18,7 @@ from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, O
 from odradek.client.core.inbound import InboundFrames
 from odradek.client.core.outages import MUTE_MS, Outages, hung_up_hint, mute_hint, unreachable
 from odradek.client.core.silence import SILENCE_MS, next_look_ms, silent_and_dead
+from odradek.client.core.traffic import Traffic
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
@@ -55,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         closed: no request is taken any more, and all that were in flight have failed.
         hung_up: the peer closed first; a broker before 0.10 does so when it is asked for ApiVersions.
         last_used: when a request was sent last; loop time.
+        traffic: what has gone over it.
         on_close: called once, when `closed` is set.
         on_silence: called when nothing has come for `patience_ms` though an answer is due, and from time to
             time until something comes.
@@ -78,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_close: Callable[[Connection], None] | None = None
         self.on_silence: Callable[[], None] | None = None
         self.patience_ms = SILENCE_MS
+        self.traffic = Traffic()
         self._config = config
         self._loop = loop
         self._inbound = InboundFrames(config.receive_message_max_bytes)
@@ -116,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state.versions is not None:
             self._handshake.set_result(None)
             return
-        self._writelines(opening)
+        self._write(opening)
         self._arm(deadline)
         self._wait_patiently()
 
@@ -127,8 +130,10 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """See `asyncio.BufferedProtocol`."""
         self._heard = self._loop.time()
+        self.traffic.bytes_in += nbytes
         try:
             for frame in self._inbound.written(nbytes):
+                self.traffic.responses += 1
                 self._frame(frame)
             if self.state.versions is None and (size := self._inbound.announced) and foreign(size):
                 # The size may be below the largest frame's, and the rest would be waited for.
@@ -174,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
         if again is not None:
             assert self._transport is not None
             if again:
-                self._writelines(again)
+                self._write(again)
                 self._wait_patiently()
             return
         if self._patience is not None:
@@ -195,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed or self._login is None:
             return
         deadline = self._loop.time() * 1000 + self._config.request_timeout_ms
-        self._writelines(self.state.log_in_again(self._login.start(self._host), deadline))
+        self._write(self.state.log_in_again(self._login.start(self._host), deadline))
         self._arm_by(deadline)
 
     def eof_received(self) -> None:
@@ -291,10 +296,20 @@ class Connection(asyncio.BufferedProtocol):
         self._ask(self.state.request(message, version, None, 0.0, answered=False))
 
     def _ask(self, buffers: list[Any]) -> None:
+        self._count(buffers)
         if self.state.is_logging_in:
             self._held += buffers
         else:
             self._writelines(buffers)
+
+    def _write(self, buffers: list[Any]) -> None:
+        if buffers:
+            self._count(buffers)
+            self._writelines(buffers)
+
+    def _count(self, buffers: list[Any]) -> None:
+        self.traffic.requests += 1
+        self.traffic.bytes_out += sum(map(len, buffers))
 
     def close(self, reason: Exception | None = None) -> None:
         """Close; what is in flight fails with `reason`."""
@@ -325,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _still_silent(self) -> None:
         if not self.closed and self._transport is not None and (more := self.state.broker_is_silent()):
-            self._writelines(more)
+            self._write(more)
 
     def _listen(self, for_ms: float) -> None:
         self._listening = self._loop.call_later(for_ms / 1000, self._check_silence)

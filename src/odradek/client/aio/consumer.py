@@ -37,6 +37,7 @@ from odradek.client.types import (
     ConsumerGroupMetadata,
     ConsumerRebalanceListener,
     ConsumerRecord,
+    MetricName,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
@@ -475,8 +476,10 @@ class AsyncConsumer(Generic[K_co, V_co]):
         """
         return (await self._started()).lag(topic_partition(partition))
 
-    async def metrics(self) -> dict[str, float]:
-        """A few of Kafka's consumer metrics, as of now."""
+    async def metrics(self) -> dict[MetricName, float]:
+        """Return the metrics as of now, under Kafka's names. A rate is one a second, over 30 s or more, or
+        since the client began.
+        """
         return (await self._started()).metrics()
 
     async def enforce_rebalance(self) -> None:

@@ -19,10 +19,12 @@ from odradek.client.aio.fetcher import Fetcher
 from odradek.client.aio.lookups import look_up
 from odradek.client.aio.offsets import list_offsets, retry
 from odradek.client.aio.resolver import PositionResolver
+from odradek.client.aio.statistics import Fields, Statistics
 from odradek.client.aio.topic_states import metadata_request, names_in
 from odradek.client.arguments import names_of, partitions_of, times_of, topic_partition
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import resolve_assignors
+from odradek.client.core.client_metrics import ClientMetrics
 from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.subscription_state import Subscribing, SubscriptionState
@@ -37,6 +39,7 @@ from odradek.client.types import (
     ByPartition,
     ConsumerRebalanceListener,
     ConsumerRecord,
+    MetricName,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
@@ -57,6 +60,11 @@ CLOSE_TIMEOUT_MS = 30_000
 
 listening: ContextVar[Any] = ContextVar("odradek_listening", default=None)
 """The engine whose listener runs in this task."""
+
+_FETCHES = "consumer-fetch-manager-metrics"
+
+_NO_OFFSET = -1001
+"""librdkafka's RD_KAFKA_OFFSET_INVALID, by which its statistics say that there is none."""
 
 _TOPIC_FATAL = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
@@ -114,6 +122,14 @@ class ConsumerEngine:
             )
         self.resolver = PositionResolver(config, self.cluster, self.positions, self.group, self._resolved)
         self.interceptors = Interceptors(config.interceptors)
+        self._metrics = ClientMetrics("consumer", config.client_id)
+        self._statistics = Statistics(
+            "consumer",
+            self.cluster,
+            config.stats_cb,
+            config.statistics_interval_ms,
+            self._statistics_fields,
+        )
         # When the next automatic commit is due; 0: at once.
         self._next_commit_ms = 0.0
         self._commit_timer: asyncio.TimerHandle | None = None
@@ -625,16 +641,51 @@ class ConsumerEngine:
         end = position.last_stable_offset if self.config.isolation else position.high_watermark
         return None if offset is None or end < 0 else max(0, end - offset)
 
-    def metrics(self) -> dict[str, float]:
-        """Return a few of Kafka's consumer metrics, as of now."""
-        lags = [lag for p in self.positions if (lag := self.lag(p.tp)) is not None]
-        return {
-            "records-consumed-total": float(self._records_polled + self.buffer.records_handed_out),
-            "bytes-consumed-total": float(self.fetcher.bytes_fetched),
-            "fetch-total": float(self.fetcher.fetches),
-            "records-lag-max": float(max(lags, default=-1)),
-            "assigned-partitions": float(len(self.positions.assigned)),
-            "rebalance-total": float(self.group.rebalances if self.group else 0),
+    def metrics(self) -> dict[MetricName, float]:
+        """Return the metrics as of now."""
+        metrics, fetches, group = self._metrics, _FETCHES, "consumer-coordinator-metrics"
+        lags = {p.tp: lag for p in self.positions if (lag := self.lag(p.tp)) is not None}
+        gauges = {
+            metrics.name("records-lag-max", fetches): float(max(lags.values(), default=-1)),
+            metrics.name("assigned-partitions", group): float(len(self.positions.assigned)),
+        }
+        for tp, lag in lags.items():
+            tags = {"topic": tp.topic, "partition": str(tp.partition)}
+            gauges[metrics.name("records-lag", fetches, **tags)] = float(lag)
+        totals = {
+            metrics.name("records-consumed-total", fetches): float(self._records_consumed),
+            metrics.name("bytes-consumed-total", fetches): float(self.fetcher.bytes_fetched),
+            metrics.name("fetch-total", fetches): float(self.fetcher.fetches),
+            metrics.name("rebalance-total", group): float(self.group.rebalances if self.group else 0),
+        }
+        return metrics.values(gauges, totals, self.cluster.traffic())
+
+    @property
+    def _records_consumed(self) -> int:
+        return self._records_polled + self.buffer.records_handed_out
+
+    def _statistics_fields(self) -> tuple[Fields, dict[TopicPartition, Fields]]:
+        """Return a consumer's fields of librdkafka's statistics, and those of its partitions."""
+        own: Fields = {"rxmsgs": self._records_consumed, "rxmsg_bytes": self.fetcher.bytes_fetched}
+        if self.group is not None:
+            own["cgrp"] = {
+                "state": self.group.member.state.name.lower(),
+                "rebalance_cnt": self.group.rebalances,
+                "assignment_size": len(self.positions.assigned),
+            }
+        return own, {
+            p.tp: {
+                "fetch_state": "active" if p.fetchable else "stopped" if p.paused else "offset-query",
+                "next_offset": p.fetch_offset,
+                "app_offset": _NO_OFFSET if (offset := p.offset) is None else offset,
+                "stored_offset": _NO_OFFSET if p.stored is None else p.stored.offset,
+                "lo_offset": p.log_start_offset,
+                "hi_offset": p.high_watermark,
+                "ls_offset": p.last_stable_offset,
+                "consumer_lag": -1 if (lag := self.lag(p.tp)) is None else lag,
+                "leader_epoch": p.leader_epoch,
+            }
+            for p in self.positions
         }
 
     async def close(self, timeout_ms: float, *, failed: bool, tell: int = logging.INFO) -> None:
@@ -671,6 +722,7 @@ class ConsumerEngine:
             self.closed = True
             if self._commit_timer is not None:
                 self._commit_timer.cancel()
+            self._statistics.stop()
             self.fetcher.stop()
             self._news.set()
             await self.cluster.close()

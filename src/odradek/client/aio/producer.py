@@ -32,6 +32,7 @@ from odradek.client.types import (
     ColumnNames,
     ConsumerGroupMetadata,
     HeadersLike,
+    MetricName,
     Offsets,
     PartitionInfo,
     PreparedTxnState,
@@ -304,8 +305,10 @@ class AsyncProducer(Generic[K_contra, V_contra]):
         await engine.cluster.topic_partitions(topic, self._config.max_block_ms)
         return partition_infos(engine, topic)
 
-    def metrics(self) -> dict[str, float]:
-        """A few of Kafka's producer metrics, as of now."""
+    def metrics(self) -> dict[MetricName, float]:
+        """Return the metrics as of now, under Kafka's names. A rate is one a second, over 30 s or more, or
+        since the client began.
+        """
         return producer_metrics(self._started())
 
     async def close(self, timeout: float | None = None) -> None:

@@ -9,15 +9,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
+from odradek.client.aio.statistics import Fields, Statistics
 from odradek.client.aio.transactions import Transactions, no_transactions
 from odradek.client.arguments import TOO_LATE_MS, header_pairs, partition_number, record_timestamp
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, SerializedRecord, record_size
+from odradek.client.core.client_metrics import ClientMetrics
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, settles_here, wait_for_outcomes
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
@@ -35,7 +38,14 @@ from odradek.client.errors import (
     MessageTooLargeError,
 )
 from odradek.client.serialization import resolve, to_bytes
-from odradek.client.types import Headers, HeadersLike, PartitionInfo, RecordMetadata, TopicPartition
+from odradek.client.types import (
+    Headers,
+    HeadersLike,
+    MetricName,
+    PartitionInfo,
+    RecordMetadata,
+    TopicPartition,
+)
 from odradek.errors import KafkaError, OdradekError
 from odradek.records.compression import Codec
 from odradek.records.partitioner import partition_for_key
@@ -137,6 +147,14 @@ class ProducerEngine:
             self.lock,
             self._memory_freed,
             self.manager,
+        )
+        self.metrics = ClientMetrics("producer", config.client_id)
+        self._statistics = Statistics(
+            "producer",
+            self.cluster,
+            config.stats_cb,
+            config.statistics_interval_ms,
+            partial(producer_statistics, self),
         )
         self._transactions: Transactions | None = None
         if self.manager is not None:
@@ -535,6 +553,7 @@ class ProducerEngine:
         # Transactional calls that still wait get this error: no answer will come.
         if self.manager is not None:
             self.manager.close(ClosedError("the producer was closed"))
+        self._statistics.stop()
         await self.sender.stop()
         await self.cluster.close()
         self._interceptors.tell("close")
@@ -578,15 +597,42 @@ def partition_infos(engine: ProducerEngine, topic: str) -> list[PartitionInfo]:
     return [] if state is None else [state.partitions[n].info() for n in sorted(state.partitions)]
 
 
-def producer_metrics(engine: ProducerEngine) -> dict[str, float]:
-    """Under Kafka's names, as of now."""
-    accumulator = engine.accumulator
-    return {
-        "buffer-total-bytes": float(accumulator.buffer_memory),
-        "buffer-available-bytes": float(accumulator.buffer_memory - accumulator.memory_used),
-        "waiting-threads": float(accumulator.waiting_for_memory),
-        "requests-in-flight": float(engine.sender.requests_in_flight),
-        "record-send-total": float(engine.sender.state.records_sent),
-        "record-error-total": float(engine.sender.state.records_failed),
-        "record-retry-total": float(engine.sender.state.records_retried),
+def producer_metrics(engine: ProducerEngine) -> dict[MetricName, float]:
+    """Return the metrics as of now."""
+    accumulator, state, metrics = engine.accumulator, engine.sender.state, engine.metrics
+    gauges = {
+        metrics.name("buffer-total-bytes"): float(accumulator.buffer_memory),
+        metrics.name("buffer-available-bytes"): float(accumulator.buffer_memory - accumulator.memory_used),
+        metrics.name("waiting-threads"): float(accumulator.waiting_for_memory),
+        metrics.name("requests-in-flight"): float(engine.sender.requests_in_flight),
     }
+    totals = {
+        metrics.name("record-send-total"): float(state.records_sent),
+        metrics.name("record-error-total"): float(state.records_failed),
+        metrics.name("record-retry-total"): float(state.records_retried),
+    }
+    return metrics.values(gauges, totals, engine.cluster.traffic())
+
+
+def producer_statistics(engine: ProducerEngine) -> tuple[Fields, dict[TopicPartition, Fields]]:
+    """Return a producer's fields of librdkafka's statistics, and those of its partitions."""
+    partitions: dict[TopicPartition, Fields] = {}
+    records = 0
+    for batch in engine.accumulator.incomplete():
+        records += batch.count
+        fields = partitions.setdefault(batch.tp, {"msgq_cnt": 0, "msgq_bytes": 0, "msgs_inflight": 0})
+        if batch.in_flight:
+            fields["msgs_inflight"] += batch.count
+        else:
+            fields["msgq_cnt"] += batch.count
+            fields["msgq_bytes"] += batch.memory
+    own: Fields = {
+        "msg_cnt": records,
+        "msg_size": engine.accumulator.memory_used,
+        "msg_size_max": engine.accumulator.buffer_memory,
+        "txmsgs": engine.sender.state.records_sent,
+    }
+    sequences = engine.sequences
+    if sequences is not None:
+        own["eos"] = {"producer_id": sequences.producer_id, "producer_epoch": sequences.producer_epoch}
+    return own, partitions

@@ -36,6 +36,7 @@ from odradek.client.types import (
     ConsumerGroupMetadata,
     ConsumerRebalanceListener,
     ConsumerRecord,
+    MetricName,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
@@ -567,8 +568,10 @@ class Consumer(Generic[K_co, V_co]):
         """
         return self._engine.lag(topic_partition(partition))
 
-    def metrics(self) -> dict[str, float]:
-        """Return a few of Kafka's consumer metrics, as of now."""
+    def metrics(self) -> dict[MetricName, float]:
+        """Return the metrics as of now, under Kafka's names. A rate is one a second, over 30 s or more, or
+        since the client began.
+        """
         return self._engine.metrics()
 
     def enforce_rebalance(self) -> None:

@@ -34,6 +34,7 @@ from odradek.client.type_variables import K_contra, V_contra
 from odradek.client.types import (
     ConsumerGroupMetadata,
     HeadersLike,
+    MetricName,
     Offsets,
     PartitionInfo,
     PreparedTxnState,
@@ -412,8 +413,10 @@ class Producer(Generic[K_contra, V_contra]):
         self._run(self._engine.cluster.topic_partitions(topic, self._config.max_block_ms))
         return partition_infos(self._engine, topic)
 
-    def metrics(self) -> dict[str, float]:
-        """Return a few of Kafka's producer metrics, as of now."""
+    def metrics(self) -> dict[MetricName, float]:
+        """Return the metrics as of now, under Kafka's names. A rate is one a second, over 30 s or more, or
+        since the client began.
+        """
         return producer_metrics(self._engine)
 
     def close(self, timeout: float | None = None) -> None:
