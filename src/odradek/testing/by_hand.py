@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from odradek.testing.own_client import own
+
 if TYPE_CHECKING:
     from odradek.broker.network.server import Listener
     from odradek.broker.requests.peer import Peer
@@ -23,7 +25,7 @@ def admin(configs: Mapping[str, Any]) -> Admin:
     # Not before it is needed: a broker in a test starts in a blink.
     from odradek.client import Admin
 
-    return Admin(dict(configs))
+    return Admin(own(configs))
 
 
 def expire_session(coordinator: GroupCoordinator, group_id: str, member: str | None) -> None:

@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 EFFECTS = ("fail", "delay", "hang", "drop", "truncate", "throttle")
 
 
-class Which(TypedDict, total=False):
-    """The keywords that say which requests a fault meets, and how often; see `Fault`.
-
-    `broker` is a broker's id, on a cluster: the fault is set there alone.
-    """
+class WhichRequests(TypedDict, total=False):
+    """The keywords that say which requests are meant; see `Fault`."""
 
     versions: range | int
     topic: str
@@ -28,6 +25,14 @@ class Which(TypedDict, total=False):
     client_id: str
     listener: str
     between_brokers: bool
+
+
+class Which(WhichRequests, total=False):
+    """The keywords that say which requests a fault meets, and how often; see `Fault`.
+
+    `broker` is a broker's id, on a cluster: the fault is set there alone.
+    """
+
     nth: int
     times: int
     probability: float
@@ -210,8 +215,12 @@ class Fault:
         return cls(**given)
 
 
-def check_keywords(given: Any, known: Any) -> None:
+def check_keywords(given: Any, known: Any, whose: str = "a fault") -> None:
     """Check the names of keywords.
+
+    Args:
+        given, known: names.
+        whose: they are, for the message.
 
     Raises:
         TypeError: there is no such keyword.
@@ -220,7 +229,7 @@ def check_keywords(given: Any, known: Any) -> None:
         if name not in known:
             near = get_close_matches(name, known, 1)
             hint = f", did you mean {near[0]}?" if near else f": there are {', '.join(known)}"
-            raise TypeError(f"a fault has no {name!r}{hint}")
+            raise TypeError(f"{whose} has no {name!r}{hint}")
 
 
 def _range_text(versions: tuple[int, ...]) -> str:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.requests.between_brokers import purpose_of
-from odradek.testing.faults.effects import FETCH, Met, apply, topic_name
-from odradek.testing.faults.fault import Asked
-from odradek.testing.faults.names import Names, parts
-from odradek.wire.api import ApiKey
+from odradek.testing.faults.asked import asked_by
+from odradek.testing.faults.effects import Met, apply
+from odradek.testing.own_client import is_own
 
 if TYPE_CHECKING:
     from odradek.broker.apis.registry import Handler, Handlers
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.broker.requests.handler_types import Handled, HandlerFunction
     from odradek.broker.services import BrokerServices
+    from odradek.testing.faults.names import Names
     from odradek.testing.faults.set_fault import SetFault
-
-_PRODUCE = int(ApiKey.PRODUCE)
 
 
 class FaultInjector:
@@ -77,39 +75,17 @@ class FaultInjector:
     ) -> tuple[Names, ...] | None:
         """Return the names of a request's parts, None where the fault does not meet it."""
         rule = fault.fault
+        if is_own(context.client_id):
+            return None
         if fault.calls.is_spent or (purpose_of(context.header.client_id) is not None) != rule.between_brokers:
             return None
-        key = int(handler.api_key)
-        names = tuple(parts(request, lambda topic_id: topic_name(context, topic_id)))
-        if key == FETCH:
-            names += self._in_session(request)
-        asked = Asked(
-            context.api_version,
-            context.client_id,
-            context.listener_name,
-            names,
-            is_answered=key != _PRODUCE or request.acks != 0,
-        )
-        reason = rule.miss(asked, fault.versions[key]) or fault.misses(context)
+        asked = asked_by(self._broker, context, request)
+        reason = rule.miss(asked, fault.versions[int(handler.api_key)]) or fault.misses(context)
         if reason is not None:
             name = handler.api_key.api_name
             fault.calls.miss(f"{name} {context.api_version} of client {context.client_id!r}: {reason}")
             return None
-        return names if fault.calls.next() else None
-
-    def _in_session(self, request: Any) -> tuple[Names, ...]:
-        """The partitions of a fetch that its session knows, and the request does not name (KIP-227)."""
-        session = self._broker.fetch_sessions.find(request.session_id)
-        if session is None or request.session_epoch <= 0:
-            return ()
-        return tuple(
-            {
-                "topic": fetched.topic,
-                "topic_id": fetched.topic_id,
-                "partition": fetched.fetch_partition.partition,
-            }
-            for fetched in session.partitions.values()
-        )
+        return asked.parts if fault.calls.next() else None
 
     # ------------------------------------------------------------------ bytes
 
