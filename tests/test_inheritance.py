@@ -53,6 +53,7 @@ HEIRS = {
     "sasl.mechanisms.ServerMechanism": "GssapiServer OAuthBearerServer PlainServer ScramServer",
     "testing.faults.sentences.FaultSentences": "Broker Cluster",
     "testing.in_block.InBlock": "Broker Cluster ProcessCluster",
+    "testing.looking.inside.LookInside": "Broker Cluster",
 }
 """By base, who adds methods to its own in another module. Rather hand a part in than grow this."""
 
@@ -64,6 +65,7 @@ UPWARD = {
     "testing.broker.Broker": "_make start",
     "testing.faults.sentences.FaultSentences": "set_fault",
     "testing.in_block.InBlock": "__exit__ close start",
+    "testing.looking.inside.LookInside": "_administrator _looked_at create_topic",
 }
 """By base, what it calls on `self` that heirs in other modules have."""
 

@@ -186,6 +186,8 @@ class CoordinatorRuntime(Generic[S]):
         self._new_shard = new_shard
         self._commit_timeout_ms = commit_timeout_ms
         self._codec = codec
+        self.on_unasked: Callable[[], object] | None = None
+        """Called when something was done that nobody has asked for: what was due, or what was loaded."""
         self._slots: dict[int, _Slot[S]] = {}
         self._repeats = Repeats(logger, lambda: clock.monotonic_ms() / 1000)
 
@@ -369,6 +371,8 @@ class CoordinatorRuntime(Generic[S]):
             )
             self._fail(slot, reply, ErrorCode.UNKNOWN_SERVER_ERROR)
         self._flush(slot)
+        if reply is None and self.on_unasked is not None:
+            self.on_unasked()
 
     def _write(
         self, partition: int, slot: _Slot[S], outcome: Outcome, reply: Reply[R] | None

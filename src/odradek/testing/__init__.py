@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from odradek.testing.faults.checks import FaultRefusedError
     from odradek.testing.faults.fault import Fault
     from odradek.testing.faults.set_fault import UnmetFaultError
+    from odradek.testing.looking.records import StoredRecord
+    from odradek.testing.looking.requests import RecordedRequest
+    from odradek.testing.looking.waiting import WaitTimeoutError
     from odradek.testing.process_cluster import ProcessCluster
     from odradek.testing.schema_registry import SchemaRegistry
     from odradek.testing.security import Security
@@ -29,9 +32,12 @@ __all__ = [
     "FaultRefusedError",
     "ManualClock",
     "ProcessCluster",
+    "RecordedRequest",
     "SchemaRegistry",
     "Security",
+    "StoredRecord",
     "UnmetFaultError",
+    "WaitTimeoutError",
     "kafka_versions",
 ]
 
@@ -42,9 +48,12 @@ _PLACES = {
     "FaultRefusedError": "odradek.testing.faults.checks.FaultRefusedError",
     "ManualClock": "odradek.testing.clock.manual_clock.ManualClock",
     "ProcessCluster": "odradek.testing.process_cluster.ProcessCluster",
+    "RecordedRequest": "odradek.testing.looking.requests.RecordedRequest",
     "SchemaRegistry": "odradek.testing.schema_registry.SchemaRegistry",
     "Security": "odradek.testing.security.Security",
+    "StoredRecord": "odradek.testing.looking.records.StoredRecord",
     "UnmetFaultError": "odradek.testing.faults.set_fault.UnmetFaultError",
+    "WaitTimeoutError": "odradek.testing.looking.waiting.WaitTimeoutError",
     "kafka_versions": "odradek.broker.kafka_versions.release.names",
 }
 

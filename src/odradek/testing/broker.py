@@ -24,6 +24,8 @@ from odradek.testing.disk import Disk
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.in_block import InBlock
+from odradek.testing.looking.events import BrokerEvents
+from odradek.testing.looking.inside import LookInside
 from odradek.testing.ports import lasting_port
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from odradek.testing.faults.fault import Fault
     from odradek.testing.faults.injector import FaultInjector
     from odradek.testing.faults.set_fault import SetFault
+    from odradek.testing.looking.events import OnEvent, OnRequest
 
 T = TypeVar("T")
 
@@ -62,7 +65,7 @@ _SAID_OTHERWISE = {
 }
 
 
-class Broker(InBlock, FaultSentences):
+class Broker(InBlock, FaultSentences, LookInside):
     """A broker for tests.
 
         with Broker() as broker:
@@ -73,7 +76,7 @@ class Broker(InBlock, FaultSentences):
     lives in a temporary folder that goes with the broker, unless `data` names one.
 
     Faults are sentences: `broker.fail("Produce", NotLeaderOrFollowerError, times=2)`, see `FaultSentences`
-    and docs/testing.md.
+    and docs/testing.md. What is in it `LookInside` tells.
 
     Attributes:
         data: the data folder.
@@ -136,6 +139,7 @@ class Broker(InBlock, FaultSentences):
         """Set by `resume`; None while the loop runs."""
         self._killed = False
         self._disk = Disk()
+        self._events = BrokerEvents()
 
     # ------------------------------------------------------------------ life
 
@@ -312,6 +316,7 @@ class Broker(InBlock, FaultSentences):
         self._injector = None
         for fault in self._faults:
             self._inject(broker, fault)
+        self._events.begin(broker.handlers)
         await broker.start()
         if self._life is not None:
             controller = broker.controller.event_queue
@@ -321,10 +326,12 @@ class Broker(InBlock, FaultSentences):
             if self.security is not None:
                 await self.security.add_users(broker)
                 await self.security.add_acls(broker)
+            self._events.started(broker)
             self.broker = broker
             ready.set()
             await self._finished.wait()
         finally:
+            self._events.ended()
             await self._stop(broker)
 
     def _make(self, properties: dict[str, str]) -> AppBroker:
@@ -424,6 +431,36 @@ class Broker(InBlock, FaultSentences):
         clock_of(self.clock).advance(
             by, days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
         )
+
+    # ------------------------------------------------------------------ what is looked at
+
+    @property
+    def is_up(self) -> bool:
+        """See `odradek.testing.looking.inside.LookedAt`."""
+        return self.broker is not None
+
+    def listen(self, on_event: OnEvent) -> None:
+        """See `odradek.testing.looking.waiting.Told`."""
+        self._change_events(lambda events: events.listen(on_event))
+
+    def listen_to_requests(self, on_request: OnRequest) -> None:
+        """See `odradek.testing.looking.inside.LookedAt`."""
+        self._change_events(lambda events: events.listen_to_requests(on_request))
+
+    def leave(self, on_event: OnEvent | OnRequest) -> None:
+        """See `odradek.testing.looking.waiting.Told`."""
+        self._change_events(lambda events: events.leave(on_event))
+
+    leave_requests = leave
+
+    def _change_events(self, change: Callable[[BrokerEvents], None]) -> None:
+        if self.broker is None:
+            change(self._events)
+        else:
+            self.call(lambda _: change(self._events))
+
+    def _looked_at(self) -> list[Broker]:
+        return [self]
 
     # ------------------------------------------------------------------ faults
 

@@ -26,6 +26,7 @@ from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.faulty_transport import FaultyTransport
 from odradek.testing.in_block import InBlock
+from odradek.testing.looking.inside import LookInside
 from odradek.testing.security import Security, configs_of_client
 from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
@@ -100,7 +101,7 @@ def wait_until(
         time.sleep(every_s)
 
 
-class Cluster(InBlock, FaultSentences):
+class Cluster(InBlock, FaultSentences, LookInside):
     """Some brokers of one cluster for tests.
 
         with Cluster(3) as cluster:
@@ -109,7 +110,8 @@ class Cluster(InBlock, FaultSentences):
 
     Their ids are 0, 1, 2 …; each has a thread and an event loop of its own, and they talk to each other over
     real connections on 127.0.0.1. Configs are keywords, as those of `Broker`, and hold for all of them.
-    Faults are sentences as there; they are set on all brokers, or on one with `broker=1`.
+    Faults are sentences as there; they are set on all brokers, or on one with `broker=1`. What is looked at
+    is what the leaders and coordinators have.
     """
 
     def __init__(
@@ -373,6 +375,9 @@ class Cluster(InBlock, FaultSentences):
             TimeoutError: it has not in half a minute.
         """
         return wait_until(look, _WAIT_S, _LOOK_S)
+
+    def _looked_at(self) -> list[_Member]:
+        return self.brokers
 
     # ------------------------------------------------------------------ faults
 

@@ -189,6 +189,7 @@ class Handlers:
         """Called when a handler has been replaced: whoever keeps its function takes the new one."""
         self._replaced: dict[int, Handler] = {}
         """By the key of their API: the handlers in whose place `replace` has put others."""
+        self._around_all: Callable[[Handler], Handler] | None = None
         self._between_brokers = self
         if release is not None:
             self._between_brokers = Handlers(served, loaded)
@@ -237,6 +238,10 @@ class Handlers:
         Raises:
             RuntimeError: the module does not register what `SERVED` says; a fault of ours.
         """
+        handler, around = self._get(api_key), self._around_all
+        return handler if handler is None or around is None else around(handler)
+
+    def _get(self, api_key: int) -> Handler | None:
         loaded = self.loaded.get(api_key)
         if loaded is not None:
             return loaded
@@ -261,13 +266,25 @@ class Handlers:
             api_key: the API; nothing happens where it is not served.
             around: makes it of the one that was there at first; None puts that one back.
         """
-        plain = self._replaced.pop(api_key, None) or self.get(api_key)
+        plain = self._replaced.pop(api_key, None) or self._get(api_key)
         if plain is not None:
             if around is not None:
                 self._replaced[api_key] = plain
             self.loaded[api_key] = plain if around is None else around(plain)
         if self._between_brokers is not self:
             self._between_brokers.replace(api_key, around)
+        if self.on_change is not None:
+            self.on_change()
+
+    def put_around_all(self, around: Callable[[Handler], Handler] | None) -> None:
+        """Put something around every handler, outside of what `replace` has put there; for tests.
+
+        Args:
+            around: makes a handler of the one that it stands around; None for nothing any more.
+        """
+        self._around_all = around
+        if self._between_brokers is not self:
+            self._between_brokers.put_around_all(around)
         if self.on_change is not None:
             self.on_change()
 
@@ -302,7 +319,7 @@ class Handlers:
     def load_all(self) -> None:
         """Import what has not been yet."""
         for key in self._served:
-            self.get(key)
+            self._get(key)
 
 
 def rewritten(encode: Encode, rewrite: Rewrite) -> Encode:
