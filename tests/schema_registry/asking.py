@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from odradek.schema_registry.registry import Registry
-from odradek.schema_registry.rest import Request
 from odradek.schema_registry.service import MemoryStore, Service
 from odradek.schema_registry.topic_records import Record
+from odradek.util.http_routes import Request
 
 
 class Asked:

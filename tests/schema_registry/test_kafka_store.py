@@ -16,9 +16,9 @@ from odradek import Admin, Consumer, NewTopic, Producer
 from odradek.schema_registry.errors import RestException
 from odradek.schema_registry.kafka_store import KafkaStore, SchemasTopicError
 from odradek.schema_registry.registry import Registry
-from odradek.schema_registry.rest import Request
 from odradek.schema_registry.service import Service
 from odradek.testing import Broker, SchemaRegistry
+from odradek.util.http_routes import Request
 
 LONG, STRING, INT = '"long"', '"string"', '"int"'
 

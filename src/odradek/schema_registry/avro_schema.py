@@ -12,9 +12,9 @@ from typing import Any
 
 from odradek.schema_registry.avro_compatibility import AvroTypes, avro_differences
 from odradek.schema_registry.errors import InvalidSchemaError
-from odradek.schema_registry.json_text import compact, load_json
 from odradek.schema_registry.parsed_schema import Difference, ParsedSchema
 from odradek.util.extras import install
+from odradek.util.json_text import compact, load_json
 
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED = frozenset(("record", "error", "enum", "fixed"))

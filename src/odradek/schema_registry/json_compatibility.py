@@ -17,8 +17,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from odradek.schema_registry.json_nodes import ALL, ANY, COMBINED, EMPTY, FALSE, ONE, Node, NodeReader
-from odradek.schema_registry.json_text import compact
 from odradek.schema_registry.parsed_schema import Budget, Difference
+from odradek.util.json_text import compact
 
 _MOST_COMPARISONS = 50_000
 #: Kind → (keyword, its name in differences); a document may have less.

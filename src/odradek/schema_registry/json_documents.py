@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from odradek.schema_registry.json_text import load_json
+from odradek.util.json_text import load_json
 
 
 def validator_class(tree: Any) -> Any:

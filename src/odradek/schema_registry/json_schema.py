@@ -8,9 +8,9 @@ from typing import Any
 from odradek.schema_registry.errors import InvalidSchemaError
 from odradek.schema_registry.json_compatibility import JsonTypes, json_differences
 from odradek.schema_registry.json_documents import resource_of, resources_of, validator_class
-from odradek.schema_registry.json_text import compact, load_json
 from odradek.schema_registry.parsed_schema import Difference, IncomparableError, ParsedSchema
 from odradek.util.extras import install
+from odradek.util.json_text import compact, load_json
 
 #: From this draft on, what stands beside a `$ref` counts too.
 _FIRST_WITH_SIBLINGS = "2019-09"

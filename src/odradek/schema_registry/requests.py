@@ -16,9 +16,9 @@ from odradek.schema_registry.errors import (
     invalid_version,
     not_permitted,
 )
-from odradek.schema_registry.json_text import compact, load_json
 from odradek.schema_registry.schema import AVRO, SCHEMA_TYPES, Schema, SchemaReference
 from odradek.schema_registry.subjects import IMPORT, READ_ONLY, READ_WRITE
+from odradek.util.json_text import compact, load_json
 
 LATEST = -1
 _MOST = 2**31 - 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from odradek.schema_registry.errors import RestException, schema_not_found
 from odradek.schema_registry.registry import Outcome, Registry
@@ -19,23 +18,11 @@ from odradek.schema_registry.requests import (
     read_version,
 )
 from odradek.schema_registry.schema import SCHEMA_TYPES
+from odradek.util.http_routes import NoRouteError, Request, Routes
 
 WRITING_METHODS = ("POST", "PUT", "DELETE")
 _MOST_LISTED = 1000
 """So many schemas does an answer have at most; `offset` gets the next."""
-
-
-class Request(NamedTuple):
-    """A request.
-
-    Attributes:
-        target: path and query, as they came.
-        body: empty where there is none.
-    """
-
-    method: str
-    target: str
-    body: bytes = b""
 
 
 class _Call(NamedTuple):
@@ -103,34 +90,13 @@ def answer(registry: Registry, request: Request) -> Outcome:
     Raises:
         RestException: the answer is a refusal.
     """
-    parts = urlsplit(request.target)
-    words = [unquote(word) for word in parts.path.strip("/").split("/")] if parts.path.strip("/") else []
-    all_values = parse_qs(parts.query, keep_blank_values=True)
-    query = {name: values[-1] for name, values in all_values.items()}
-    methods: list[str] = []
-    for method, pattern, action in _ROUTES:
-        named = _match(pattern, words)
-        if named is None:
-            continue
-        if method == request.method:
-            outcome = action(registry, _Call(named, query, request.body, all_values))
-            return outcome if isinstance(outcome, Outcome) else Outcome(outcome)
-        methods.append(method)
-    if methods:
-        raise RestException(405, 405, "HTTP 405 Method Not Allowed")
-    raise RestException(404, 404, "HTTP 404 Not Found")
-
-
-def _match(pattern: Sequence[str], words: Sequence[str]) -> dict[str, str] | None:
-    if len(pattern) != len(words):
-        return None
-    named: dict[str, str] = {}
-    for expected, word in zip(pattern, words, strict=True):
-        if expected.startswith("{"):
-            named[expected[1:-1]] = word
-        elif expected != word:
-            return None
-    return named
+    try:
+        route = _ROUTES.find(request)
+    except NoRouteError as error:
+        status, reason = (405, "Method Not Allowed") if error.methods else (404, "Not Found")
+        raise RestException(status, status, f"HTTP {status} {reason}") from None
+    outcome = route.action(registry, _Call(route.words, route.query, request.body, route.all_values))
+    return outcome if isinstance(outcome, Outcome) else Outcome(outcome)
 
 
 def _subjects(registry: Registry, call: _Call) -> list[str]:
@@ -279,7 +245,4 @@ _TABLE: tuple[tuple[str, str, _Action], ...] = (
         )
     ),
 )
-_ROUTES = tuple(
-    (method, tuple(pattern.strip("/").split("/")) if pattern != "/" else (), action)
-    for method, pattern, action in _TABLE
-)
+_ROUTES = Routes(_TABLE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ssl
 
-from odradek.schema_registry.http_server import HttpServer
 from odradek.schema_registry.registry import Registry
 from odradek.schema_registry.server_configs import ServerConfig
-from odradek.schema_registry.service import MemoryStore, Replay, Service, Store
+from odradek.schema_registry.service import CONTENT_TYPE, MemoryStore, Replay, Service, Store
+from odradek.util.http_server import HttpServer
 
 
 class SchemaRegistryServer:
@@ -32,7 +32,12 @@ class SchemaRegistryServer:
         self._service = Service(registry, lambda replay: _store(config, replay))
         try:
             self._http = HttpServer(
-                config.host, config.port, self._service.handle, context=context, user_info=config.user_info
+                config.host,
+                config.port,
+                self._service.handle,
+                content_type=CONTENT_TYPE,
+                context=context,
+                user_info=config.user_info,
             )
         except BaseException:
             self._service.close()

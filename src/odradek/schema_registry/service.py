@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from odradek.schema_registry.errors import RestException
 from odradek.schema_registry.registry import Registry
-from odradek.schema_registry.rest import WRITING_METHODS, Request, answer
+from odradek.schema_registry.rest import WRITING_METHODS, answer
 from odradek.schema_registry.topic_records import Key, Record
+from odradek.util.http_routes import Request, Response
 
 logger = logging.getLogger(__name__)
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class Replay(Protocol):
@@ -53,13 +56,6 @@ class MemoryStore:
 
     def close(self) -> None:
         """See `Store.close`."""
-
-
-class Response(NamedTuple):
-    """An answer; `content` becomes JSON."""
-
-    status: int
-    content: Any
 
 
 class Service:

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from odradek.schema_registry.json_text import compact, load_json
 from odradek.schema_registry.schema import AVRO, Schema, SchemaReference
+from odradek.util.json_text import compact, load_json
 
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
 DELETE_SUBJECT, CLEAR_SUBJECT, NOOP = "DELETE_SUBJECT", "CLEAR_SUBJECT", "NOOP"

@@ -9,7 +9,6 @@ from typing import Any
 from odradek.client.errors import SerializationError
 from odradek.client.serialization import Serialize
 from odradek.schema_registry.json_documents import resource_of, resources_of, validator_class
-from odradek.schema_registry.json_text import load_json
 from odradek.serdes.errors import SchemaError
 from odradek.serdes.record_schemas import OwnSchema, RecordSchemas
 from odradek.serdes.resolved_schemas import ResolvedSchema, ResolvedSchemas
@@ -20,6 +19,7 @@ from odradek.serdes.serde_configs import serde_configs
 from odradek.serdes.subject_names import SerializationContext
 from odradek.serdes.wire_format import HEADER_SIZE, schema_id_of
 from odradek.util.extras import install
+from odradek.util.json_text import load_json
 
 
 class JSONSerializer:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from odradek.schema_registry.http_server import HttpServer
 from odradek.schema_registry.registry import Registry
-from odradek.schema_registry.rest import Request
-from odradek.schema_registry.service import MemoryStore, Replay, Response, Service, Store
+from odradek.schema_registry.service import CONTENT_TYPE, MemoryStore, Replay, Service, Store
+from odradek.util.http_routes import Request, Response
+from odradek.util.http_server import HttpServer
 
 if TYPE_CHECKING:
     from odradek.testing.security import Security
@@ -59,6 +59,7 @@ class SchemaRegistry:
             "127.0.0.1",
             0,
             self._handle,
+            content_type=CONTENT_TYPE,
             context=context,
             user_info=user_info,
             on_request=lambda request: self.requests.append(f"{request.method} {request.target}"),

@@ -217,7 +217,7 @@ class ProducerEngine:
         key: Any,
         partition: int | None,
         timestamp_ms: int | datetime | None,
-        headers: Headers | Mapping[str, Any],
+        headers: HeadersLike,
         on_delivery: Callback | None,
     ) -> tuple[Any, ...]:
         """Return the arguments of `prepare`: those of a record after interceptors.

@@ -1,4 +1,4 @@
-"""HTTP around a service: a thread for each connection, TLS and a login if they are asked for."""
+"""HTTP with JSON around a service: a thread for each connection, TLS and a login if they are asked for."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from odradek.schema_registry.json_text import compact
-from odradek.schema_registry.rest import Request
-from odradek.schema_registry.service import Response
+from odradek.util.http_routes import Request, Response
+from odradek.util.json_text import compact
 
 logger = logging.getLogger(__name__)
 
-CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _MOST_BYTES = 16 << 20
 _IDLE_S = 120
 """So long may a connection say nothing."""
@@ -32,6 +30,7 @@ class HttpServer:
     Args:
         host, port: where to listen; port 0 takes a free one.
         handle: answers requests, in many threads.
+        content_type: of answers.
         context: TLS; None for http.
         user_info: `user:password` that requests have to bring (HTTP's basic authentication), or empty.
         on_request: told of each request, before its login is looked at.
@@ -46,11 +45,12 @@ class HttpServer:
         port: int,
         handle: Callable[[Request], Response],
         *,
+        content_type: str = "application/json",
         context: ssl.SSLContext | None = None,
         user_info: str = "",
         on_request: Callable[[Request], None] = lambda request: None,
     ) -> None:
-        self._server = _Server((host, port), _handler(handle, user_info, on_request))
+        self._server = _Server((host, port), _handler(handle, content_type, user_info, on_request))
         scheme = "http"
         if context is not None:
             scheme = "https"
@@ -61,7 +61,7 @@ class HttpServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{scheme}://{shown}:{self._server.server_port}"
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_S,), name="schema-registry", daemon=True
+            target=self._server.serve_forever, args=(_POLL_S,), name="http", daemon=True
         )
         self._thread.start()
 
@@ -111,7 +111,10 @@ class _Server(ThreadingHTTPServer):
 
 
 def _handler(
-    handle: Callable[[Request], Response], user_info: str, on_request: Callable[[Request], None]
+    handle: Callable[[Request], Response],
+    content_type: str,
+    user_info: str,
+    on_request: Callable[[Request], None],
 ) -> type[BaseHTTPRequestHandler]:
     wanted = b"Basic " + base64.b64encode(user_info.encode()) if user_info else None
 
@@ -165,8 +168,8 @@ def _handler(
             data = compact(response.content).encode(errors="replace")
             self.send_response(response.status)
             if response.status == 401:
-                self.send_header("WWW-Authenticate", 'Basic realm="schema-registry"')
-            self.send_header("Content-Type", CONTENT_TYPE)
+                self.send_header("WWW-Authenticate", 'Basic realm="odradek"')
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
