@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# Run what a container of this image is started for: a command with its words, or what Spark on Kubernetes says.
+# Run what a container of this image is started for: a command with its words, `mock` with options of
+# `odradek mock`, or what Spark on Kubernetes says.
 #
-# That is `driver` with words of spark-submit's, or `executor`, which is told the rest by variables: see
+# The last is `driver` with words of spark-submit's, or `executor`, which is told the rest by variables: see
 # BasicDriverFeatureStep and BasicExecutorFeatureStep in Spark's resource-managers/kubernetes.
 set -euo pipefail
 
 case "${1-}" in
+mock)
+    # Published under the same numbers, its ports are those of the host: clients come to localhost.
+    shift
+    set -- odradek mock --host 0.0.0.0 --port 9092 --control 8082 "$@"
+    ;;
 driver)
     shift
     set -- spark-submit --deploy-mode client \

@@ -109,6 +109,11 @@ def test_a_command_is_run_as_it_is(given: dict[str, str]) -> None:
     assert command(given, *words) == words
 
 
+def test_a_broker_for_tests_of_other_languages(given: dict[str, str]) -> None:
+    listening = ["--host", "0.0.0.0", "--port", "9092", "--control", "8082"]
+    assert command(given, "mock", "--brokers", "3") == ["odradek", "mock", *listening, "--brokers", "3"]
+
+
 def test_a_driver_of_kubernetes(given: dict[str, str]) -> None:
     told = command(
         given | {"SPARK_DRIVER_BIND_ADDRESS": "10.0.0.5"}, "driver", "--class", "x", "local:///job.py"

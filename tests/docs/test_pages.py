@@ -25,6 +25,8 @@ from .blocks import ROOT, Block, as_printed, commands, every, fault
 
 BLOCKS = every()
 PORT = re.compile(r"\b9092\b")
+CONTROL = re.compile(r"\b8082\b")
+"""The control port of a page's `odradek mock`, which is then the page's broker."""
 LIMIT_S = 120
 
 #: What a block of a page takes from its reader.
@@ -92,6 +94,32 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
         @cache
         def of(page: str) -> str:
             return running.enter_context(_broker(tmp_path_factory.mktemp("data")))
+
+        yield of
+
+
+@contextmanager
+def _mock() -> Iterator[tuple[str, str]]:
+    """A mock as a page has it started: its address for clients, and that of its control port."""
+    child = subprocess.Popen([_script("odradek"), "mock"], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        control, ready = child.stdout.readline(), child.stdout.readline()
+        yield ready.split()[1], control.split()[1]
+    finally:
+        child.terminate()
+        child.wait(30)
+        child.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def mocks() -> Iterator[Callable[[str], tuple[str, str]]]:
+    """The mock of each page, whose blocks follow each other."""
+    with ExitStack() as running:
+
+        @cache
+        def of(page: str) -> tuple[str, str]:
+            return running.enter_context(_mock())
 
         yield of
 
@@ -165,12 +193,20 @@ def test_python(servers: str, block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("block", _runs("console"))
-def test_console(servers: str, block: Block, tmp_path: Path) -> None:
-    if "--group billing" in block.code:
-        _commit_as_billing(servers)
+def test_console(
+    brokers: Callable[[str], str],
+    mocks: Callable[[str], tuple[str, str]],
+    block: Block,
+    tmp_path: Path,
+) -> None:
     code = block.code
-    if "odradek server" in code:  # that of the page has the port
+    is_mocked = CONTROL.search(code) is not None and "odradek mock" not in code
+    servers, control = mocks(block.page) if is_mocked else (brokers(block.page), ":0")
+    if "--group billing" in code:
+        _commit_as_billing(servers)
+    if "odradek server" in code or "odradek mock" in code:  # that of the page has the port
         code = PORT.sub("0", code)
+    code = CONTROL.sub(control.rsplit(":", 1)[1], code)
     for command, shown in commands(_at(servers, code)):
         printed = _run(["bash", "-c", command], tmp_path, block.prints)
         if shown and block.prints is None:

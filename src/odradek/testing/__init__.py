@@ -1,6 +1,7 @@
 """A broker inside a test: `with odradek.testing.Broker() as broker: broker.bootstrap_servers`; a cluster of
 them: `with odradek.testing.Cluster(3) as cluster`, or, each in a process of its own, `ProcessCluster(3)`; a
 schema registry: `SchemaRegistry()`. Faults are sentences of a broker or a cluster: docs/testing.md.
+Programs of other languages have `odradek mock`.
 
 pytest finds the fixture `odradek_broker` by itself once odradek is installed.
 """

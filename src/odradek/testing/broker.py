@@ -29,6 +29,7 @@ from odradek.testing.looking.inside import LookInside
 from odradek.testing.ports import lasting_port
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
+from odradek.util.hosts import host_and_port
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -57,11 +58,13 @@ TEST_DEFAULTS = {
 """Where a broker in a test differs from Kafka's defaults."""
 
 
+LOOPBACK = "127.0.0.1"
+_ALL_HOSTS = ("0.0.0.0", "::")
 _SAID_OTHERWISE = {
     "log_dirs": "data=",
     "log_dir": "data=",
-    "listeners": "port=, on 127.0.0.1,",
-    "host_name": "port=, on 127.0.0.1,",
+    "listeners": "host= and port=",
+    "host_name": "host=",
 }
 
 
@@ -89,6 +92,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         self,
         *,
         data: Path | str | None = None,
+        host: str = LOOPBACK,
         port: int = 0,
         kafka_version: str | None = None,
         security: Security | str | None = None,
@@ -98,7 +102,9 @@ class Broker(InBlock, FaultSentences, LookInside):
         """
         Args:
             data: the data folder; kept when given.
-            port: where to listen on 127.0.0.1; 0 takes a free port, the same one in all its lives.
+            host: where to listen; 0.0.0.0 for all that the machine has, and then `advertised_listeners` says
+                by which address clients come. With `security` it is 127.0.0.1.
+            port: 0 takes a free port, the same one in all its lives.
             kafka_version: the release of Kafka to be, such as "2.2" or "3.9-kraft", see
                 `odradek.testing.kafka_versions`; None for all that there is.
             security: who may connect, and how, or a security protocol such as "SSL"; None for everybody.
@@ -107,18 +113,19 @@ class Broker(InBlock, FaultSentences, LookInside):
             config: broker configs.
 
         Raises:
-            TypeError: a keyword that is no config, or one that `data` and `port` say.
+            TypeError: a keyword that is no config, or one that `data`, `host` and `port` say.
         """
         for name, instead in _SAID_OTHERWISE.items():
             if name in config:
                 raise TypeError(f"{name}: a broker in a test has {instead} instead")
-        check_keywords(config, ("data", "port", "kafka_version", "security", "clock"))
+        check_keywords(config, ("data", "host", "port", "kafka_version", "security", "clock"))
         if kafka_version is not None and not isinstance(kafka_version, str):
             raise TypeError(f'kafka_version={kafka_version!r}: a release is text, as "2.2" and "4.10" are')
         if kafka_version is not None:
             config["odradek_kafka_version"] = kafka_version
         self._temporary: str | None = None
         self.data: Path | None = Path(data) if data is not None else None
+        self._host = host
         self._port = port
         self.security = Security.of(security)
         self.clock = clock
@@ -230,6 +237,11 @@ class Broker(InBlock, FaultSentences, LookInside):
             if self._life is not None:
                 self._life.is_paused = True
 
+    @property
+    def is_paused(self) -> bool:
+        """True while it stands still, by `pause`."""
+        return self._paused is not None
+
     def resume(self) -> None:
         """Go on after `pause`; harmless otherwise."""
         paused, self._paused = self._paused, None
@@ -290,7 +302,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         given = properties_from_keywords(self._config)
         properties = {
             **TEST_DEFAULTS,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "listeners": f"PLAINTEXT://{host_and_port(self._host, self._port)}",
             **({} if self.security is None else self.security.broker_configs(self._port)),
             **({} if self.security is None else self.security.between_brokers(given)),
             **given,
@@ -345,8 +357,8 @@ class Broker(InBlock, FaultSentences, LookInside):
 
     @property
     def host(self) -> str:
-        """The host on which it listens."""
-        return "127.0.0.1"
+        """The host by which this process reaches it."""
+        return LOOPBACK if self._host in _ALL_HOSTS else self._host
 
     @property
     def port(self) -> int:
@@ -357,7 +369,7 @@ class Broker(InBlock, FaultSentences, LookInside):
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients, `host:port`."""
-        return f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         """Return the configs of a client of this broker, under Kafka's names: servers, and how it logs in.

@@ -20,7 +20,7 @@ from odradek.cluster.paths import sanitize
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.coordinators.partitioner import partition_for
-from odradek.testing.broker import TEST_DEFAULTS, Broker, create_topic
+from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, create_topic
 from odradek.testing.by_hand import fence_producer, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
@@ -28,6 +28,7 @@ from odradek.testing.faulty_transport import FaultyTransport
 from odradek.testing.in_block import InBlock
 from odradek.testing.looking.inside import LookInside
 from odradek.testing.security import Security, configs_of_client
+from odradek.util.hosts import host_and_port
 from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ class Cluster(InBlock, FaultSentences, LookInside):
         brokers: int = 3,
         *,
         data: Path | str | None = None,
+        host: str = LOOPBACK,
+        port: int = 0,
         session_timeout_ms: int = 1_000,
         racks: Sequence[str] = (),
         folders: int = 1,
@@ -129,6 +132,8 @@ class Cluster(InBlock, FaultSentences, LookInside):
         Args:
             brokers: how many.
             data: where their data folders are made; kept when given.
+            host: see `Broker`.
+            port: of the first broker; the others have the next ones. 0 takes free ones.
             session_timeout_ms: how long after `kill` or `isolate` the metadata store waits for a broker.
             racks: `broker.rack` of each; none have one without it.
             folders: how many data folders each has.
@@ -154,7 +159,8 @@ class Cluster(InBlock, FaultSentences, LookInside):
         """Pairs of brokers: the second refuses the first's connections."""
         self._config = cluster_defaults(brokers)
         self.security = Security.of(security)
-        self._keywords = {**config, "security": self.security}
+        self._keywords = {**config, "security": self.security, "host": host}
+        self._port = port
         self.brokers = [_Member(self, number) for number in range(brokers)]
         self._keeper = FaultKeeper()
 
@@ -538,7 +544,7 @@ class _Member(Broker):
     """One broker of a cluster."""
 
     def __init__(self, cluster: Cluster, number: int) -> None:
-        super().__init__(**cluster._keywords)
+        super().__init__(port=cluster._port and cluster._port + number, **cluster._keywords)
         self.number = number
         self._cluster = cluster
         self._sessions: list[MemoryStore] = []
@@ -556,7 +562,7 @@ class _Member(Broker):
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        return host_and_port(self.host, self._port)
 
     def _make(self, properties: dict[str, str]) -> AppBroker:
         own = {

@@ -1,4 +1,4 @@
-"""Addresses of hosts, as text that can be compared."""
+"""Addresses of hosts as text."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def same_host(text: str) -> str:
     except ValueError:
         return text
     return str(address.ipv4_mapped or address)
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Return the address of a port, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from odradek.util.hosts import host_and_port
 from odradek.util.http_routes import Request, Response
 from odradek.util.json_text import compact
 
 logger = logging.getLogger(__name__)
 
-_MOST_BYTES = 16 << 20
+MOST_BYTES = 16 << 20
 _IDLE_S = 120
 """So long may a connection say nothing."""
 _POLL_S = 0.02
@@ -31,6 +32,7 @@ class HttpServer:
         host, port: where to listen; port 0 takes a free one.
         handle: answers requests, in many threads.
         content_type: of answers.
+        most_bytes: so many has a request's body at most.
         context: TLS; None for http.
         user_info: `user:password` that requests have to bring (HTTP's basic authentication), or empty.
         on_request: told of each request, before its login is looked at.
@@ -46,11 +48,14 @@ class HttpServer:
         handle: Callable[[Request], Response],
         *,
         content_type: str = "application/json",
+        most_bytes: int = MOST_BYTES,
         context: ssl.SSLContext | None = None,
         user_info: str = "",
         on_request: Callable[[Request], None] = lambda request: None,
     ) -> None:
-        self._server = _Server((host, port), _handler(handle, content_type, user_info, on_request))
+        self._server = _Server(
+            (host, port), _handler(handle, content_type, most_bytes, user_info, on_request)
+        )
         scheme = "http"
         if context is not None:
             scheme = "https"
@@ -58,8 +63,7 @@ class HttpServer:
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"{scheme}://{shown}:{self._server.server_port}"
+        self.url = f"{scheme}://{host_and_port(host, self._server.server_port)}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="http", daemon=True
         )
@@ -113,6 +117,7 @@ class _Server(ThreadingHTTPServer):
 def _handler(
     handle: Callable[[Request], Response],
     content_type: str,
+    most_bytes: int,
     user_info: str,
     on_request: Callable[[Request], None],
 ) -> type[BaseHTTPRequestHandler]:
@@ -157,9 +162,9 @@ def _handler(
                 self.close_connection = True
                 self._send(Response(411, {"error_code": 411, "message": "A Content-Length is needed"}))
                 return None
-            if int(length) > _MOST_BYTES:
+            if len(length) > 20 or int(length) > most_bytes:
                 self.close_connection = True
-                message = f"A request has {_MOST_BYTES} bytes at most"
+                message = f"A request has {most_bytes} bytes at most"
                 self._send(Response(413, {"error_code": 413, "message": message}))
                 return None
             return self.rfile.read(int(length))

@@ -66,11 +66,11 @@ def _key(api: Api) -> ApiKey:
     return key
 
 
-def error_name(error: type[KafkaError] | KafkaError | ErrorCode | int | str) -> str:
+def error_name(error: type[KafkaError] | KafkaError | ErrorCode | int | str | None) -> str:
     """Return the name of an error, which may be given as a class of `odradek.errors`, a code or a name.
 
     Raises:
-        FaultRefusedError: there is no such error.
+        FaultRefusedError: there is no such error, or None is given.
     """
     if isinstance(error, KafkaError) or (isinstance(error, type) and issubclass(error, KafkaError)):
         return error.code.name
@@ -95,8 +95,11 @@ def versions_met(fault: Fault, handlers: Handlers) -> dict[int, tuple[int, ...]]
     Raises:
         FaultRefusedError: it may meet none; the message says why.
     """
-    if fault.apis != (ALL_APIS,):
-        return {int(_key(name)): _versions_met(fault, _key(name), handlers) for name in fault.apis}
+    if fault.effect == "fail":
+        error_name(fault.error)
+    names = api_names(fault.apis)
+    if names != (ALL_APIS,):
+        return {int(_key(name)): _versions_met(fault, _key(name), handlers) for name in names}
     met, reason = {}, None
     for key, _ in handlers.versions():
         try:

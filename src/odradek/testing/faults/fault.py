@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -11,6 +12,8 @@ from odradek.errors.codes import ErrorCode
 if TYPE_CHECKING:
     from odradek.testing.faults.names import Names
 
+_MOST_MS = 2**31 - 1
+"""An answer has no room for more."""
 EFFECTS = ("fail", "delay", "hang", "drop", "truncate", "throttle")
 
 
@@ -118,10 +121,10 @@ class Fault:
                 raise ValueError(f"{name}={number}: it is counted from 1")
         if self.probability is not None and not 0 < self.probability <= 1:
             raise ValueError(f"probability={self.probability}: it is above 0 and at most 1")
-        if self.effect == "delay" and self.delay_ms <= 0:
-            raise ValueError(f"delay_ms={self.delay_ms}: it is above 0")
-        if self.effect == "throttle" and self.throttle_ms <= 0:
-            raise ValueError(f"throttle_ms={self.throttle_ms}: it is above 0")
+        for effect, name in (("delay", "delay_ms"), ("throttle", "throttle_ms")):
+            number = getattr(self, name)
+            if self.effect == effect and not 0 < number <= _MOST_MS:
+                raise ValueError(f"{name}={number}: it is above 0 and at most {_MOST_MS}")
 
     @property
     def code(self) -> ErrorCode:
@@ -205,10 +208,16 @@ class Fault:
         """Return the rule of `to_json`.
 
         Raises:
-            TypeError: a key that there is not; the message says which may have been meant.
+            TypeError: a key that there is not, and the message says which may have been meant; one that is
+                missing; or a value of another form.
             ValueError: a value that cannot be.
         """
         check_keywords(document, [field.name for field in fields(cls)])
+        for field in fields(cls):
+            if field.name in document:
+                _check_form(field.name, str(field.type), document[field.name])
+            elif field.default is MISSING:
+                raise TypeError(f"a fault needs {field.name}")
         given: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in document.items()
         }
@@ -230,6 +239,31 @@ def check_keywords(given: Any, known: Any, whose: str = "a fault") -> None:
             near = get_close_matches(name, known, 1)
             hint = f", did you mean {near[0]}?" if near else f": there are {', '.join(known)}"
             raise TypeError(f"{whose} has no {name!r}{hint}")
+
+
+_FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("text", lambda value: isinstance(value, str)),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "float": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "tuple[str, ...]": ("a list of text", lambda value: _is_list(value, str)),
+    "tuple[int, int]": (
+        "a list of the first and the last",
+        lambda value: _is_list(value, int) and len(value) == 2,
+    ),
+}
+"""By the type of a field: what its value in JSON is, in words and as a check."""
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list | tuple) and all(type(part) is kind for part in value)
+
+
+def _check_form(name: str, of: str, value: Any) -> None:
+    kind, _, optional = of.partition(" | ")
+    words, is_well = _FORMS[kind]
+    if not (is_well(value) or (value is None and optional)):
+        raise TypeError(f"{name}={value!r:.80}: it is {words}")
 
 
 def _range_text(versions: tuple[int, ...]) -> str:
