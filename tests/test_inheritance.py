@@ -51,7 +51,7 @@ HEIRS = {
     "replication.leadership.Leadership": "Following",
     "sasl.mechanisms.ClientMechanism": "GssapiClient OAuthBearerClient PlainClient ScramClient",
     "sasl.mechanisms.ServerMechanism": "GssapiServer OAuthBearerServer PlainServer ScramServer",
-    "testing.faults.sentences.FaultSentences": "Broker Cluster",
+    "testing.faults.sentences.FaultSentences": "Broker Cluster ProcessCluster",
     "testing.in_block.InBlock": "Broker Cluster ProcessCluster",
     "testing.looking.inside.LookInside": "Broker Cluster",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -97,6 +97,12 @@ if TYPE_CHECKING:
     "a folder of its own in the data folder. SIGUSR1 restarts one after the other.",
 )
 @click.option("--worker", type=int, hidden=True, help="Be this one of the workers that a process runs.")
+@click.option(
+    "--faults",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    hidden=True,
+    help="Be a broker of `odradek.testing.ProcessCluster`, whose faults are in this folder.",
+)
 def command(
     data: Path | None,
     port: int | None,
@@ -113,6 +119,7 @@ def command(
     authorizer_log_level: str,
     workers: int,
     worker: int | None,
+    faults: Path | None,
 ) -> None:
     """Run a broker."""
     # Imported here, so that `odradek --help` does not pay for a broker.
@@ -155,9 +162,16 @@ def command(
         code = _run_workers(workers, *options, request_log, authorizer_log)
     else:
         _check_single(config)
-        code = run(config, request_log=request_log, on_ready=_say_ready, scram_users=users)
+        more = {} if faults is None else {"make": _controlled(faults)}
+        code = run(config, request_log=request_log, on_ready=_say_ready, scram_users=users, **more)
     ignore()
     sys.exit(code)
+
+
+def _controlled(faults: Path) -> Any:
+    from odradek.testing.control.of_process import ControlledProcess
+
+    return ControlledProcess(faults).make
 
 
 def _scram_users(words: tuple[str, ...], workers: int) -> list[NewUser]:

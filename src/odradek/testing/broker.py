@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.fault import Fault
     from odradek.testing.faults.injector import FaultInjector
-    from odradek.testing.faults.set_fault import SetFault
+    from odradek.testing.faults.set_fault import Cut, SetFault
     from odradek.testing.looking.events import OnEvent, OnRequest
 
 T = TypeVar("T")
@@ -349,6 +349,21 @@ class Broker(InBlock, FaultSentences, LookInside):
     def _make(self, properties: dict[str, str]) -> AppBroker:
         return AppBroker(BrokerConfig(properties), files=self._disk, clock=self.clock, timers=self._life)
 
+    def take_up(self, make: Callable[..., AppBroker]) -> AppBroker:
+        """Make a broker that somebody else starts and stops, in the loop in which this is called.
+
+        Faults that were set before hold from its beginning.
+
+        Args:
+            make: called with what `AppBroker` has for a test.
+        """
+        self._loop = asyncio.get_running_loop()
+        broker = make(files=self._disk)
+        for fault in self._faults:
+            self._inject(broker, fault)
+        self.broker = broker
+        return broker
+
     async def _stop(self, broker: AppBroker) -> None:
         if not self._killed:
             await broker.stop()
@@ -476,15 +491,15 @@ class Broker(InBlock, FaultSentences, LookInside):
 
     # ------------------------------------------------------------------ faults
 
-    def set_fault(self, fault: Fault, *, broker: int | None = None) -> SetFault:
+    def set_fault(self, fault: Fault, *, broker: int | None = None, calls: Calls | None = None) -> SetFault:
         """See `FaultSentences.set_fault`."""
         if broker is not None:
             raise TypeError(f"broker={broker}: it is for a cluster; this is one broker")
-        return self._keeper.set(fault, [self])
+        return self._keeper.set(fault, [self], calls)
 
-    def cut_client(self, client_id: str) -> SetFault:
+    def cut_client(self, client_id: str, *, calls: Calls | None = None) -> SetFault:
         """See `FaultSentences.cut_client`."""
-        return self._keeper.cut(client_id, [self])
+        return self._keeper.cut(client_id, [self], calls)
 
     def fill_disk(self) -> None:
         """Leave no room on the disk for logs and checkpoints, until `free_disk`. (The metadata store, which
@@ -563,6 +578,9 @@ class Broker(InBlock, FaultSentences, LookInside):
         if self.broker is None:
             return []
         return self.call(lambda broker: abort_connections(broker.listeners, client_id, calls))
+
+    def keep_cutting(self, cut: Cut) -> None:
+        """See `odradek.testing.faults.keeper.Faulty`: the cut that was added says so itself."""
 
     def requests_by_api(self) -> Counter[str]:
         """Return how many requests of each API have come in this life of the broker."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.testing.own_client import own
+from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.network.server import Listener
@@ -64,6 +65,30 @@ def fence_producer(configs: Mapping[str, Any], transactional_id: str) -> None:
     """
     with admin(configs) as client:
         client.fence_producers([transactional_id])
+
+
+def led_by(broker_id: int, topic: str, index: int, replicas: Sequence[int]) -> list[int]:
+    """Return a partition's replicas with the one first that is to lead.
+
+    Raises:
+        ValueError: the broker has none of them.
+    """
+    if broker_id not in replicas:
+        raise ValueError(f"broker {broker_id} has no replica of {topic}-{index}: {list(replicas)} have")
+    return [broker_id, *(other for other in replicas if other != broker_id)]
+
+
+def coordinated(group: str | None, transactional_id: str | None) -> tuple[str, str]:
+    """Return the topic among whose partitions a group or a transactional id has one, and its key there.
+
+    Raises:
+        ValueError: it is not one of the two.
+    """
+    if group is not None and transactional_id is None:
+        return GROUP_METADATA_TOPIC, group
+    if transactional_id is not None and group is None:
+        return TRANSACTION_STATE_TOPIC, transactional_id
+    raise ValueError("give a group or a transactional id")
 
 
 def move_leader(configs: Mapping[str, Any], topic: str, index: int, replicas: Sequence[int]) -> None:

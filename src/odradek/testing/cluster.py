@@ -21,7 +21,7 @@ from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.coordinators.partitioner import partition_for
 from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, create_topic
-from odradek.testing.by_hand import fence_producer, move_leader
+from odradek.testing.by_hand import coordinated, fence_producer, led_by, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.faulty_transport import FaultyTransport
@@ -29,7 +29,6 @@ from odradek.testing.in_block import InBlock
 from odradek.testing.looking.inside import LookInside
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.hosts import host_and_port
-from odradek.wire.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.cluster.store.store import MetadataStore
     from odradek.sasl.scram_words import NewUser
+    from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.fault import Fault
     from odradek.testing.faults.set_fault import SetFault
 
@@ -72,6 +72,16 @@ def check_size(brokers: int, racks: Sequence[str]) -> None:
         raise ValueError(f"a cluster of {brokers} brokers: it takes one at least")
     if racks and len(racks) != brokers:
         raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+
+
+def check_broker(broker: int | None, brokers: int) -> None:
+    """Check the id of a broker on which a fault is to be set; None is all.
+
+    Raises:
+        ValueError: there is none of that id.
+    """
+    if broker is not None and not 0 <= broker < brokers:
+        raise ValueError(f"broker={broker}: there are 0 to {brokers - 1}")
 
 
 def wait_until(
@@ -387,15 +397,14 @@ class Cluster(InBlock, FaultSentences, LookInside):
 
     # ------------------------------------------------------------------ faults
 
-    def set_fault(self, fault: Fault, *, broker: int | None = None) -> SetFault:
+    def set_fault(self, fault: Fault, *, broker: int | None = None, calls: Calls | None = None) -> SetFault:
         """See `FaultSentences.set_fault`."""
-        if broker is not None and not 0 <= broker < len(self.brokers):
-            raise ValueError(f"broker={broker}: there are 0 to {len(self.brokers) - 1}")
-        return self._keeper.set(fault, self.brokers if broker is None else [self.brokers[broker]])
+        check_broker(broker, len(self.brokers))
+        return self._keeper.set(fault, self.brokers if broker is None else [self.brokers[broker]], calls)
 
-    def cut_client(self, client_id: str) -> SetFault:
+    def cut_client(self, client_id: str, *, calls: Calls | None = None) -> SetFault:
         """See `FaultSentences.cut_client`."""
-        return self._keeper.cut(client_id, self.brokers)
+        return self._keeper.cut(client_id, self.brokers, calls)
 
     def move_leader(self, topic: str, index: int, broker_id: int) -> None:
         """Make a broker the leader of a partition, and return when it is.
@@ -410,12 +419,9 @@ class Cluster(InBlock, FaultSentences, LookInside):
             KafkaError: it is refused.
             ValueError: the broker has no replica of the partition.
         """
-        replicas = list(self.partition(topic, index).replicas)
-        if broker_id not in replicas:
-            raise ValueError(f"broker {broker_id} has no replica of {topic}-{index}: {replicas} have")
+        replicas = led_by(broker_id, topic, index, self.partition(topic, index).replicas)
         if self.leader(topic, index) != broker_id:
-            replicas.remove(broker_id)
-            move_leader(self._administrator(), topic, index, [broker_id, *replicas])
+            move_leader(self._administrator(), topic, index, replicas)
         self.wait_until(lambda: self.leader(topic, index) == broker_id)
 
     def move_coordinator(
@@ -442,16 +448,14 @@ class Cluster(InBlock, FaultSentences, LookInside):
 
     def _coordinating(self, group: str | None, transactional_id: str | None) -> tuple[str, int]:
         """The partition whose leader coordinates."""
-        if (group is None) == (transactional_id is None):
-            raise ValueError("give a group or a transactional id")
-        topic = GROUP_METADATA_TOPIC if group is not None else TRANSACTION_STATE_TOPIC
+        topic, key = coordinated(group, transactional_id)
 
         def look() -> int | None:
             image = self.image(self.controller).topic(topic)
             return None if image is None else len(image.partitions)
 
         partitions: int = self.wait_until(look)
-        return topic, partition_for(group or transactional_id or "", partitions)
+        return topic, partition_for(key, partitions)
 
     def expire_session(self, group: str, member: str | None = None) -> None:
         """Let a group member's session run out now; see `Broker.expire_session`."""

@@ -1,7 +1,8 @@
 """Brokers of one cluster, each a process of its own, over a metadata store that this process serves.
 
-They use as many cores as there are, and die as processes do: by signals of the kernel. What needs to look
-into a broker, or to cut its connections, is for `Cluster`, whose brokers live in this process.
+They use as many cores as there are, and die as processes do: by signals of the kernel. Faults reach them over
+a control port. What needs to look into a broker, or to cut its connections to others, is for `Cluster`, whose
+brokers live in this process.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,14 +27,26 @@ from odradek.broker.process.supervisor import READY
 from odradek.client import Admin, NewTopic
 from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.store_server import StoreServer
+from odradek.coordinators.partitioner import partition_for
 from odradek.errors import OdradekError
-from odradek.testing.cluster import check_size, cluster_defaults, wait_until
+from odradek.testing.by_hand import coordinated, fence_producer, led_by, move_leader
+from odradek.testing.cluster import check_broker, check_size, cluster_defaults, wait_until
+from odradek.testing.control.of_process import CONTROL, tickets_of
+from odradek.testing.control.remote import RemoteBroker
+from odradek.testing.faults.calls import Calls
+from odradek.testing.faults.checks import ALL_APIS
+from odradek.testing.faults.fault import Fault
+from odradek.testing.faults.keeper import FaultKeeper
+from odradek.testing.faults.sentences import FaultSentences
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security, configs_of_client, write_security
 from odradek.util.properties import escaped_value
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from odradek.client.types import PartitionInfo
+    from odradek.testing.faults.set_fault import SetFault
 
 # Long, as a machine may be busy with the tests of others; what is quick does not wait.
 START_S = 60.0
@@ -41,7 +55,7 @@ _LOOK_S = 0.02
 _SOCKET = "store.sock"
 
 
-class ProcessCluster(InBlock):
+class ProcessCluster(InBlock, FaultSentences):
     """Some brokers of one cluster for tests, as processes.
 
         with ProcessCluster(3) as cluster:
@@ -85,13 +99,29 @@ class ProcessCluster(InBlock):
         self._session_timeout_ms = session_timeout_ms
         self.security = Security.of(security)
         self._config = cluster_defaults(brokers) | properties_from_keywords(config)
-        self._members = [_Process(number, racks[number] if racks else None) for number in range(brokers)]
+        release = self._config.get("odradek.kafka.version")
+        self._members = [
+            _Process(
+                number,
+                racks[number] if racks else None,
+                RemoteBroker(number, release, lambda fault: self._fault_numbers[fault.calls]),
+            )
+            for number in range(brokers)
+        ]
+        self._keeper = FaultKeeper()
+        self._fault_numbers: dict[Calls, int] = {}
         self._folder: Path | None = None
         """None, like the next three, before `start` and after `close`."""
         self._store: EmbeddedStore | None = None
         self._server: StoreServer | None = None
         self._sockets: str | None = None
         """A folder of its own for the store's socket."""
+
+    @property
+    def _faults(self) -> Path:
+        """The folder of what the processes count together, and of the faults with which they begin."""
+        assert self._folder is not None, "the cluster does not run"
+        return self._folder / "faults"
 
     # ------------------------------------------------------------------ life
 
@@ -104,6 +134,9 @@ class ProcessCluster(InBlock):
         """
         self._folder = self._given_data or Path(tempfile.mkdtemp(prefix="odradek-cluster-"))
         self._folder.mkdir(parents=True, exist_ok=True)
+        # Those of a cluster that had the folder before are not this one's.
+        shutil.rmtree(self._faults, ignore_errors=True)
+        self._faults.mkdir()
         # The kernel takes some hundred bytes for a socket's path; the folder's may be longer.
         self._sockets = tempfile.mkdtemp(prefix="odradek-")
         self._store = EmbeddedStore(self._folder / STORE_FILE)
@@ -115,10 +148,14 @@ class ProcessCluster(InBlock):
         self._server.start()
         # All at once: one that has data may wait for another before it is ready (docs/cluster.md).
         for member in self._members:
-            member.begin(self._command(member), self._log_of(member))
+            self._begin(member)
         for member in self._members:
             member.await_ready()
         self.wait_until(self._all_know_all)
+
+    def _begin(self, member: _Process) -> None:
+        member.remote.write_faults(self._faults)
+        member.begin(self._command(member), self._log_of(member))
 
     def _command(self, member: _Process) -> list[str]:
         assert self._folder is not None and self._sockets is not None
@@ -138,6 +175,7 @@ class ProcessCluster(InBlock):
         with open(properties, "w", encoding="utf-8", opener=_for_the_owner) as file:
             file.writelines(f"{name}={escaped_value(text)}\n" for name, text in own.items())
         words = ["server", "--worker", str(member.number), "--config", str(properties)]
+        words += ["--faults", str(self._faults)]
         return [sys.executable, "-m", "odradek", *words]
 
     def _security_of(self, member: _Process) -> dict[str, str]:
@@ -150,10 +188,16 @@ class ProcessCluster(InBlock):
         return self._folder / f"broker-{member.number}.log"
 
     def close(self) -> None:
-        """Stop all brokers and the store, and remove the data unless its folder was named."""
-        # A process that is stopped hears of SIGTERM only when it goes on.
+        """Stop all brokers and the store, and remove the data unless its folder was named.
+
+        Raises:
+            UnmetFaultError: no request has met a fault that was set.
+        """
+        # A process that is stopped hears of nothing before it goes on.
         for member in self._members:
-            member.send(signal.SIGCONT)
+            member.resume()
+        problem = self._keeper.end()
+        for member in self._members:
             member.send(signal.SIGTERM)
         for member in self._members:
             member.end()
@@ -167,6 +211,18 @@ class ProcessCluster(InBlock):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
         self._sockets = self._folder = None
+        if problem is not None:
+            raise problem
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and leave nothing behind. Where the block has failed, nobody is told of unmet faults."""
+        if kind is not None:
+            for member in self._members:
+                member.resume()
+            self._keeper.lift_all()
+        super().__exit__(kind, error, trace)
 
     # ------------------------------------------------------------------ what tests ask for
 
@@ -196,6 +252,10 @@ class ProcessCluster(InBlock):
         """
         return self._members[broker_id].pid
 
+    def remote(self, broker_id: int) -> RemoteBroker:
+        """Return a broker's control port."""
+        return self._members[broker_id].remote
+
     def log(self, broker_id: int) -> str:
         """Return what a broker has logged, in all its lives."""
         return self._log_of(self._members[broker_id]).read_text(encoding="utf-8", errors="replace")
@@ -205,8 +265,10 @@ class ProcessCluster(InBlock):
         return self._admin_of(self.bootstrap_servers)
 
     def _admin_of(self, servers: str) -> Admin:
-        administrator = None if self.security is None else self.security.administrator
-        return Admin({**self.client_configs(administrator), "bootstrap.servers": servers})
+        return Admin({**self._administrator(), "bootstrap.servers": servers})
+
+    def _administrator(self) -> dict[str, Any]:
+        return self.client_configs(None if self.security is None else self.security.administrator)
 
     @property
     def controller(self) -> int:
@@ -302,6 +364,78 @@ class ProcessCluster(InBlock):
 
     # ------------------------------------------------------------------ faults
 
+    def set_fault(self, fault: Fault, *, broker: int | None = None, calls: Calls | None = None) -> SetFault:
+        """See `FaultSentences.set_fault`. The processes count together; one that is paused takes no fault."""
+        check_broker(broker, len(self._members))
+        remotes = [member.remote for member in self._members]
+        return self._keeper.set(
+            fault, remotes if broker is None else [remotes[broker]], calls or self._calls(fault)
+        )
+
+    def cut_client(self, client_id: str, *, calls: Calls | None = None) -> SetFault:
+        """See `FaultSentences.cut_client`."""
+        fault = Fault(effect="drop", apis=(ALL_APIS,), client_id=client_id)
+        return self._keeper.cut(
+            client_id, [member.remote for member in self._members], calls or self._calls(fault)
+        )
+
+    def _calls(self, fault: Fault) -> Calls:
+        number = len(self._fault_numbers) + 1
+
+        def missed_elsewhere() -> Counter[str]:
+            return sum((member.remote.missed(number) for member in self._members), Counter())
+
+        calls = Calls(fault, tickets_of(self._faults, number), missed_elsewhere)
+        self._fault_numbers[calls] = number
+        return calls
+
+    def fill_disk(self, broker_id: int) -> None:
+        """Leave no room on a broker's disk; see `odradek.testing.Broker.fill_disk`."""
+        self.remote(broker_id).ask("POST", "/fill_disk")
+
+    def free_disk(self, broker_id: int) -> None:
+        """Make room on a broker's disk again."""
+        self.remote(broker_id).ask("POST", "/free_disk")
+
+    def expire_session(self, group: str, member: str | None = None) -> None:
+        """Let a group member's session run out now; see `odradek.testing.Broker.expire_session`."""
+        words = {"group": group, "member": member}
+        self.remote(self.coordinator(group=group)).ask("POST", "/expire_session", words)
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Take a transactional id away from its producer; see `odradek.testing.Broker.fence_producer`."""
+        fence_producer(self._administrator(), transactional_id)
+
+    def move_leader(self, topic: str, index: int, broker_id: int) -> None:
+        """Make a broker the leader of a partition; see `odradek.testing.Cluster.move_leader`."""
+        replicas = led_by(broker_id, topic, index, self.partition(topic, index).replicas)
+        if self.leader(topic, index) != broker_id:
+            move_leader(self._administrator(), topic, index, replicas)
+        self.wait_until(lambda: self.leader(topic, index) == broker_id)
+
+    def move_coordinator(
+        self, broker_id: int, *, group: str | None = None, transactional_id: str | None = None
+    ) -> None:
+        """Make a broker the coordinator of a group or a transactional id; see `Cluster.move_coordinator`."""
+        self.move_leader(*self._coordinating(group, transactional_id), broker_id)
+
+    def coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> int:
+        """The id of the broker that coordinates a group, or a transactional id.
+
+        Args:
+            group, transactional_id: one of them; somebody has asked for its coordinator before.
+        """
+        return self.leader(*self._coordinating(group, transactional_id))
+
+    def _coordinating(self, group: str | None, transactional_id: str | None) -> tuple[str, int]:
+        topic, key = coordinated(group, transactional_id)
+
+        def look() -> int:
+            with self.admin() as admin:
+                return len(admin.describe_topics([topic])[topic].partitions)
+
+        return topic, partition_for(key, self.wait_until(look))
+
     def kill(self, broker_id: int) -> None:
         """End a broker with SIGKILL."""
         self._members[broker_id].send(signal.SIGKILL)
@@ -309,7 +443,7 @@ class ProcessCluster(InBlock):
 
     def stop(self, broker_id: int) -> None:
         """Stop a broker in good order, with SIGTERM: what it leads moves away first."""
-        self._members[broker_id].send(signal.SIGCONT)
+        self._members[broker_id].resume()
         self._members[broker_id].send(signal.SIGTERM)
         self._members[broker_id].end()
 
@@ -320,16 +454,16 @@ class ProcessCluster(InBlock):
             RuntimeError: it does not start; the message has the end of its log.
         """
         member = self._members[broker_id]
-        member.begin(self._command(member), self._log_of(member))
+        self._begin(member)
         member.await_ready()
 
     def pause(self, broker_id: int) -> None:
         """Pause a broker (SIGSTOP): connections to it are taken and stay silent."""
-        self._members[broker_id].send(signal.SIGSTOP)
+        self._members[broker_id].pause()
 
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on (SIGCONT)."""
-        self._members[broker_id].send(signal.SIGCONT)
+        self._members[broker_id].resume()
 
 
 def _for_the_owner(path: str, flags: int) -> int:
@@ -339,15 +473,17 @@ def _for_the_owner(path: str, flags: int) -> int:
 class _Process:
     """One broker, and the process that it is at the moment."""
 
-    def __init__(self, number: int, rack: str | None) -> None:
+    def __init__(self, number: int, rack: str | None, remote: RemoteBroker) -> None:
         self.number = number
         self.rack = rack
+        self.remote = remote
         self.port = 0
         """0, a free port, until the first start; kept from then on, so that clients find the broker again."""
         self._process: subprocess.Popen[bytes] | None = None
         """The newest; it may have ended by itself."""
         self._said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        """The address when the process is ready, and None at the end of its output. Anew for each process."""
+        """The address of its control port and, when it is ready, the one for clients; None at the end of its
+        output. Anew for each process."""
         self._log: Path | None = None
         self._reader: threading.Thread | None = None
 
@@ -381,20 +517,31 @@ class _Process:
         announcements = self._said
         for line in output:
             text = line.decode(errors="replace").strip()
-            if text.startswith(READY):
-                announcements.put(text.removeprefix(READY))
+            if text.startswith((CONTROL, READY)):
+                announcements.put(text.split()[1])
         announcements.put(None)
 
     def await_ready(self) -> None:
         try:
-            address = self._said.get(timeout=START_S)
+            control = self._said.get(timeout=START_S)
+            address = None if control is None else self._said.get(timeout=START_S)
         except queue.Empty:
             address = None
         if address is None:
             assert self._log is not None
             end = "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
             raise RuntimeError(f"broker {self.number} does not start:\n{end}")
+        self.remote.url = control
         self.port = int(address.rpartition(":")[2])
+
+    def pause(self) -> None:
+        self.remote.is_paused = self.is_running
+        self.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.send(signal.SIGCONT)
+        if self.remote.is_paused:
+            self.remote.has_resumed()
 
     def send(self, number: signal.Signals) -> None:
         if self._process is not None and self.is_running:
@@ -404,6 +551,7 @@ class _Process:
 
     def end(self) -> None:
         process, self._process = self._process, None
+        self.remote.has_ended()
         if process is None:
             return
         try:

@@ -43,6 +43,7 @@ def run(
     on_ready: Callable[[str], None] | None = None,
     scram_users: Sequence[NewUser] = (),
     observe: Callable[[Broker], None] | None = None,
+    make: Callable[..., Broker] = Broker,
 ) -> int:
     """Run a broker until SIGTERM, SIGINT or SIGHUP.
 
@@ -52,6 +53,7 @@ def run(
         on_ready: told `host:port` once connections are accepted.
         scram_users: are there from the start, unless they are already.
         observe: handed the broker just before that, in its thread; for measuring.
+        make: makes the broker in its loop, called as `Broker` is; for a test, which hands in more.
 
     Returns:
         The exit code: 0 after a stop in good order, 1 when it could not start or could not go on (the reason
@@ -63,7 +65,7 @@ def run(
     try:
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
-                return runner.run(_main(config, signals, request_log, on_ready, observe, scram_users))
+                return runner.run(_main(config, signals, request_log, on_ready, observe, scram_users, make))
         except StartError as error:
             print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
             return 1
@@ -82,13 +84,14 @@ async def _main(
     on_ready: Callable[[str], None] | None,
     observe: Callable[[Broker], None] | None,
     scram_users: Sequence[NewUser],
+    make: Callable[..., Broker],
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     main_task = asyncio.current_task()
     assert main_task is not None
     loop.set_exception_handler(partial(look_past_the_stop, stop=main_task.cancel))
-    broker = Broker(config, request_log=request_log, scram_users=scram_users)
+    broker = make(config, request_log=request_log, scram_users=scram_users)
     broker.all_stop = lifeline.all_stop.is_set
     fatal: list[str] = []
 

@@ -15,8 +15,13 @@ from odradek.util.http_routes import NoRouteError, Request, Response, Route
 from odradek.util.http_server import HttpServer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from odradek.testing.broker import Broker
     from odradek.testing.cluster import Cluster
+    from odradek.testing.faults.calls import Calls
+    from odradek.testing.faults.fault import Fault
+    from odradek.util.http_routes import Routes
 
 logger = logging.getLogger(__name__)
 
@@ -30,17 +35,28 @@ class ControlServer:
         url: where it is.
     """
 
-    def __init__(self, kit: Broker | Cluster, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        kit: Broker | Cluster,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        routes: Routes[Action] = ROUTES,
+        calls: Callable[[int, Fault], Calls | None] = lambda *_: None,
+    ) -> None:
         """
         Args:
             kit: what is told what becomes of it; it need not run.
             host, port: where to listen; port 0 takes a free one.
+            routes: the paths that there are.
+            calls: see `SetFaults`.
 
         Raises:
             OSError: the port is taken.
         """
         controlled = Controlled(kit)
-        self._control = Control(controlled, SetFaults(controlled))
+        self._control = Control(controlled, SetFaults(controlled, calls))
+        self._routes = routes
         self._changing = threading.Lock()
         """Held by whoever changes something: a broker is not killed while it is started."""
         self._http = HttpServer(host, port, self.handle, most_bytes=_MOST_BYTES)
@@ -63,7 +79,7 @@ class ControlServer:
                 status, f"{request.method} {request.target:.80}: {message}", "GET / has all paths"
             )
         except KafkaError as error:
-            return _refusal(409, f"{error.code.name}: {error}")
+            return _refusal(409, f"{error.code.name}: {error}", error=error.code.name)
         except (ValueError, TypeError, LookupError) as error:
             # FaultRefusedError is one, and says itself what to do.
             said = f"{error}" if not isinstance(error, KeyError) else f"there is no {error}"
@@ -75,7 +91,7 @@ class ControlServer:
             return _refusal(500, f"{type(error).__name__}: {error}")
 
     def _answer(self, request: Request) -> Any:
-        route = ROUTES.find(request)
+        route = self._routes.find(request)
         action = route.action
         document = read_object(request.body) if request.method != "GET" else {}
         words = _path_and_query(route)

@@ -236,7 +236,7 @@ TABLE: tuple[tuple[str, str, Action], ...] = (
         Action(
             lambda c, **words: c.faults.cut_client(**words),
             "a client's connections are closed; with lasts also later ones, until the fault is taken away",
-            {"client_id": Word(str, NEEDED), "lasts": Word(bool, False)},
+            {"client_id": Word(str, NEEDED), "lasts": Word(bool, False), "id": Word(int)},
         ),
     ),
     ("GET", "/verify", Action(_verify, "whether each fault was met: else 409", asks=False)),
@@ -268,3 +268,9 @@ TABLE: tuple[tuple[str, str, Action], ...] = (
     *(("POST", f"/{name}", action) for name, action in _BY_HAND.items()),
 )
 ROUTES = Routes(TABLE)
+OF_A_PROCESS = Routes(
+    row
+    for row in TABLE
+    if row[1] not in ("/pause", "/resume", "/kill", "/restart", "/topics", "/fence_producer")
+)
+"""Those of a broker that is a process: how it lives is the matter of signals."""

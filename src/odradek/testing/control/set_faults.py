@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from odradek.testing.control.words import ControlRefusedError
+from odradek.testing.faults.checks import ALL_APIS
 from odradek.testing.faults.fault import Fault
 from odradek.testing.faults.set_fault import UnmetFaultError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from odradek.testing.control.controlled import Controlled
+    from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.set_fault import SetFault
 
 _MOST = 1000
@@ -18,8 +22,16 @@ _MOST = 1000
 class SetFaults:
     """Faults by number, from 1. A fault is shown as JSON, with its counts."""
 
-    def __init__(self, controlled: Controlled) -> None:
+    def __init__(
+        self, controlled: Controlled, calls: Callable[[int, Fault], Calls | None] = lambda *_: None
+    ) -> None:
+        """
+        Args:
+            controlled: the broker or the cluster.
+            calls: gives a fault of a number the place where it is counted; None for one of its own.
+        """
         self._controlled = controlled
+        self._calls = calls
         self._set: dict[int, SetFault] = {}
         self._last = 0
 
@@ -45,20 +57,26 @@ class SetFaults:
         number = self._number(number)
         if number in self._set:
             self.lift(number)
-        return self._keep(number, self._controlled.kit.set_fault(fault, broker=broker))
+        return self._keep(
+            number, self._controlled.kit.set_fault(fault, broker=broker, calls=self._calls(number, fault))
+        )
 
-    def cut_client(self, client_id: str, *, lasts: bool) -> dict[str, Any]:
+    def cut_client(self, client_id: str, *, lasts: bool, id: int | None) -> dict[str, Any]:
         """Close a client's connections.
 
         Args:
             client_id: whose.
             lasts: also those that it makes later, until the fault is lifted.
+            id: its number, see `set`.
 
         Raises:
             ControlRefusedError: there are too many faults.
         """
-        number = self._number(None)
-        cut = self._controlled.kit.cut_client(client_id)
+        number = self._number(id)
+        if number in self._set:
+            self.lift(number)
+        calls = self._calls(number, Fault(effect="drop", apis=(ALL_APIS,), client_id=client_id))
+        cut = self._controlled.kit.cut_client(client_id, calls=calls)
         return self._keep(number, cut.__enter__() if lasts else cut)
 
     def _number(self, number: int | None) -> int:
@@ -90,7 +108,7 @@ class SetFaults:
             "sentence": str(fault.fault),
             "matched": fault.calls.matched,
             "met": fault.met,
-            "nearest": [] if fault.met else fault.calls.nearest,
+            "missed": fault.calls.commonest,
         }
 
     def reports(self) -> list[dict[str, Any]]:

@@ -46,6 +46,10 @@ class Faulty(Protocol):
         """
         ...
 
+    def keep_cutting(self, cut: Cut) -> None:
+        """Close also the connections that a client makes from now on."""
+        ...
+
     def requests_by_api(self) -> Counter[str]:
         """Return how many requests of each API have come in this life of the broker."""
         ...
@@ -57,24 +61,35 @@ class FaultKeeper:
     def __init__(self) -> None:
         self._set: dict[SetFault, Sequence[Faulty]] = {}
 
-    def set(self, fault: Fault, brokers: Sequence[Faulty]) -> SetFault:
+    def set(self, fault: Fault, brokers: Sequence[Faulty], calls: Calls | None = None) -> SetFault:
         """Set a fault on brokers of one release, which count together how often it is met.
+
+        Args:
+            fault: the rule.
+            brokers: which.
+            calls: where they count; None for a place in this process.
 
         Raises:
             FaultRefusedError: it can meet no request of theirs.
         """
-        return self._make(SetFault, fault, brokers)
+        return self._make(SetFault, fault, brokers, calls)
 
-    def cut(self, client_id: str, brokers: Sequence[Faulty]) -> SetFault:
-        """Close the connections of a client, see `Cut`."""
+    def cut(self, client_id: str, brokers: Sequence[Faulty], calls: Calls | None = None) -> Cut:
+        """Close the connections of a client, see `Cut`; for the arguments, `set`."""
         from odradek.testing.faults.checks import ALL_APIS
 
         fault = Fault(effect="drop", apis=(ALL_APIS,), client_id=client_id)
-        cut = self._make(Cut, fault, brokers)
+        cut = self._make(Cut, fault, brokers, calls)
+
+        def keep_cutting() -> None:
+            for broker in brokers:
+                broker.keep_cutting(cut)
+
+        cut.on_last = keep_cutting
         cut.peers = {peer for broker in brokers for peer in broker.abort_connections(client_id, cut.calls)}
         return cut
 
-    def _make(self, kind: type[S], fault: Fault, brokers: Sequence[Faulty]) -> S:
+    def _make(self, kind: type[S], fault: Fault, brokers: Sequence[Faulty], calls: Calls | None) -> S:
         # Not before the first fault: most tests set none, and a broker is imported in a blink.
         from odradek.testing.faults.checks import FaultRefusedError, versions_met
 
@@ -89,10 +104,15 @@ class FaultKeeper:
             versions_met(fault, first.handlers),
             self.lift,
             lambda: sum((broker.requests_by_api() for broker in brokers), Counter()),
+            calls,
         )
         self._set[set_fault] = brokers
-        for broker in brokers:
-            broker.add_fault(set_fault)
+        try:
+            for broker in brokers:
+                broker.add_fault(set_fault)
+        except BaseException:
+            self.lift(set_fault)
+            raise
         return set_fault
 
     def lift(self, fault: SetFault) -> None:

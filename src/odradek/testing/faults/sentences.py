@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from odradek.errors import ErrorCode, KafkaError
+    from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.set_fault import SetFault
 
 Apis = str | int | ApiKey | Iterable[str | int | ApiKey]
@@ -33,12 +34,13 @@ class FaultSentences(ABC):
     """
 
     @abstractmethod
-    def set_fault(self, fault: Fault, *, broker: int | None = None) -> SetFault:
+    def set_fault(self, fault: Fault, *, broker: int | None = None, calls: Calls | None = None) -> SetFault:
         """Set a fault that is given as data.
 
         Args:
             fault: the rule, as `Fault.from_json` makes one.
             broker: at this broker of a cluster alone.
+            calls: where it counts; processes have such a place together.
         """
 
     def fail(
@@ -114,7 +116,7 @@ class FaultSentences(ABC):
         return self._set("throttle", apis, which, throttle_ms=throttle_ms)
 
     @abstractmethod
-    def cut_client(self, client_id: str) -> SetFault:
+    def cut_client(self, client_id: str, *, calls: Calls | None = None) -> SetFault:
         """Close the connections of a client; in a `with` block, also those that it makes while that lasts.
 
         A connection on which it waits for an answer is closed at once, any other by its next request, which
@@ -122,6 +124,7 @@ class FaultSentences(ABC):
 
         Args:
             client_id: of whom.
+            calls: see `set_fault`.
         """
 
     def _set(self, effect: str, apis: Apis, which: Which, **own: Any) -> SetFault:

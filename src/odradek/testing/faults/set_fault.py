@@ -35,16 +35,17 @@ class SetFault:
         versions: dict[int, tuple[int, ...]],
         lift: Callable[[SetFault], None],
         requests: Callable[[], Counter[str]],
+        calls: Calls | None = None,
     ) -> None:
         """
         Args:
-            fault, versions: see the attributes.
+            fault, versions, calls: see the attributes; it has calls of its own without.
             lift: takes the fault away.
             requests: tells how many requests of each API have come so far.
         """
         self.fault = fault
         self.versions = versions
-        self.calls = Calls(fault)
+        self.calls = calls or Calls(fault)
         self._lift = lift
         self._requests = requests
         self._before = requests()
@@ -98,21 +99,25 @@ class Cut(SetFault):
 
     Attributes:
         peers: the ends of the connections that there were when it was set.
+        lasts: whether it meets those that are made later, too.
+        on_last: told that it lasts from now on.
     """
 
     peers: Collection[Peer] = ()
-    _lasts = False
+    lasts = False
+    on_last: Callable[[], object] = staticmethod(lambda: None)
 
     def misses(self, context: Any) -> str | None:
         """See `SetFault.misses`."""
-        return None if self._lasts or context.peer in self.peers else "a connection that was made later"
+        return None if self.lasts or context.peer in self.peers else "a connection that was made later"
 
     def check(self) -> None:
         """See `SetFault.check`: outside a block the client may be silent for good."""
-        if self._lasts:
+        if self.lasts:
             super().check()
 
     def __enter__(self) -> Self:
         """Close the connections that are made from now on, too."""
-        self._lasts = True
+        self.lasts = True
+        self.on_last()
         return self
