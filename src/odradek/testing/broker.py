@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from odradek.testing.faults.injector import FaultInjector
     from odradek.testing.faults.set_fault import Cut, SetFault
     from odradek.testing.looking.events import OnEvent, OnRequest
+    from odradek.testing.unready.handlers import UnreadyHandlers
+    from odradek.testing.unready.unready import Unready
 
 T = TypeVar("T")
 
@@ -97,6 +99,8 @@ class Broker(InBlock, FaultSentences, LookInside):
         kafka_version: str | None = None,
         security: Security | str | None = None,
         clock: ManualClock | None = None,
+        unready: bool | Unready = False,
+        seed: int | None = None,
         **config: Any,
     ) -> None:
         """
@@ -110,15 +114,20 @@ class Broker(InBlock, FaultSentences, LookInside):
             security: who may connect, and how, or a security protocol such as "SSL"; None for everybody.
                 Clients get `client_configs`.
             clock: the broker's time, which `advance` lets pass; it may be that of other brokers, too.
+            unready: whether topics, leaders, coordinators and so on are there some answers later, as in a
+                real Kafka; see docs/testing.md. A cluster's brokers are given what they have in common.
+            seed: of how many answers; `ODRADEK_UNREADY_SEED`, or 0, if None.
             config: broker configs.
 
         Raises:
-            TypeError: a keyword that is no config, or one that `data`, `host` and `port` say.
+            TypeError: a keyword that is no config, or one that `data`, `host` and `port` say; a seed of
+                nothing.
         """
         for name, instead in _SAID_OTHERWISE.items():
             if name in config:
                 raise TypeError(f"{name}: a broker in a test has {instead} instead")
-        check_keywords(config, ("data", "host", "port", "kafka_version", "security", "clock"))
+        own = ("data", "host", "port", "kafka_version", "security", "clock", "unready", "seed")
+        check_keywords(config, own)
         if kafka_version is not None and not isinstance(kafka_version, str):
             raise TypeError(f'kafka_version={kafka_version!r}: a release is text, as "2.2" and "4.10" are')
         if kafka_version is not None:
@@ -147,6 +156,14 @@ class Broker(InBlock, FaultSentences, LookInside):
         self._killed = False
         self._disk = Disk()
         self._events = BrokerEvents()
+        self._unready = unready_of(unready, seed)
+        self._unready_handlers: UnreadyHandlers | None = None
+        """Of the present life, or of the last one; None for a broker that is ready."""
+
+    def __repr__(self) -> str:
+        """Its address, and the seed of what is not ready."""
+        where = "not running" if self.broker is None else self.bootstrap_servers
+        return f"<Broker {where}{'' if self._unready is None else f', {self._unready}'}>"
 
     # ------------------------------------------------------------------ life
 
@@ -325,6 +342,8 @@ class Broker(InBlock, FaultSentences, LookInside):
         return self.clock.begin_life(self._loop)
 
     async def _live(self, broker: AppBroker, ready: threading.Event) -> None:
+        if self._unready is not None:
+            self._unready_handlers = self._unready.install(broker, broker.handlers)
         self._injector = None
         for fault in self._faults:
             self._inject(broker, fault)
@@ -433,6 +452,13 @@ class Broker(InBlock, FaultSentences, LookInside):
             KafkaError: it exists, or its name or configs are not allowed.
         """
         self.call(lambda broker: create_topic(broker, name, partitions, configs or {}))
+        self.tell_at_once(name)
+
+    def tell_at_once(self, topic: str) -> None:
+        """Let a topic be ready that was made by hand, also where the broker is `unready`."""
+        unready = self._unready_handlers
+        if unready is not None:
+            self.call(lambda _: unready.tell_at_once(topic))
 
     def advance(
         self,
@@ -606,6 +632,21 @@ def clock_of(clock: ManualClock | None) -> ManualClock:
     if clock is None:
         raise RuntimeError("its time is the machine's: give it clock=odradek.testing.ManualClock()")
     return clock
+
+
+def unready_of(unready: bool | Unready, seed: int | None) -> Unready | None:
+    """Return what the keywords `unready` and `seed` say; None for brokers that are ready at once.
+
+    Raises:
+        TypeError: a seed of nothing.
+    """
+    if seed is not None and unready is not True:
+        raise TypeError(f"seed={seed}: it is for unready=True")
+    if unready is not True:
+        return unready or None
+    from odradek.testing.unready.unready import Unready
+
+    return Unready(seed)
 
 
 def _abandon(broker: AppBroker) -> None:

@@ -20,7 +20,7 @@ from odradek.cluster.paths import sanitize
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.coordinators.partitioner import partition_for
-from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, create_topic
+from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, create_topic, unready_of
 from odradek.testing.by_hand import coordinated, fence_producer, led_by, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
@@ -136,6 +136,8 @@ class Cluster(InBlock, FaultSentences, LookInside):
         racks: Sequence[str] = (),
         folders: int = 1,
         security: Security | str | None = None,
+        unready: bool = False,
+        seed: int | None = None,
         **config: Any,
     ) -> None:
         """
@@ -149,6 +151,7 @@ class Cluster(InBlock, FaultSentences, LookInside):
             folders: how many data folders each has.
             security: as of `odradek.testing.Broker`; brokers speak it with each other, too, and are its first
                 user.
+            unready, seed: as of `odradek.testing.Broker`.
             config: configs of all brokers.
 
         Raises:
@@ -169,10 +172,21 @@ class Cluster(InBlock, FaultSentences, LookInside):
         """Pairs of brokers: the second refuses the first's connections."""
         self._config = cluster_defaults(brokers)
         self.security = Security.of(security)
-        self._keywords = {**config, "security": self.security, "host": host}
+        self._unready = unready_of(unready, seed)
+        self._keywords = {
+            **config,
+            "security": self.security,
+            "host": host,
+            "unready": self._unready or False,
+        }
         self._port = port
         self.brokers = [_Member(self, number) for number in range(brokers)]
         self._keeper = FaultKeeper()
+
+    def __repr__(self) -> str:
+        """Its size, and the seed of what is not ready."""
+        unready = "" if self._unready is None else f", {self._unready}"
+        return f"<Cluster of {len(self.brokers)}{unready}>"
 
     # ------------------------------------------------------------------ life
 
@@ -383,6 +397,8 @@ class Cluster(InBlock, FaultSentences, LookInside):
             )
 
         self.wait_until(is_there)
+        for broker_id in self.live:
+            self.brokers[broker_id].tell_at_once(name)
 
     def wait_until(self, look: Callable[[], Any]) -> Any:
         """Call `look` again and again until it returns something true, and return that.

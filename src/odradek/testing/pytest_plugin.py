@@ -14,8 +14,9 @@
     def test_it(odradek_broker, odradek_schema_registry): ...
 
 `pytest --kafka-versions 2.2,3.9` (or `all`) runs every test that uses `odradek_broker` or `odradek_cluster`,
-and says nothing of releases itself, against those. A keyword that is no config fails the test, and says what
-may have been meant.
+and says nothing of releases itself, against those; their brokers are as unready as real ones (`unready`),
+unless there is `--no-odradek-unready`. `--odradek-unready` makes the brokers of all tests so. A keyword that
+is no config fails the test, and says what may have been meant.
 """
 
 from __future__ import annotations
@@ -36,12 +37,26 @@ BROKER, CLUSTER = "odradek_broker", "odradek_cluster"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--kafka-versions`."""
-    parser.getgroup("odradek").addoption(
+    """`--kafka-versions`, `--odradek-unready`."""
+    group = parser.getgroup("odradek")
+    group.addoption(
         "--kafka-versions",
         "--kafka-version",
         metavar="X,Y",
         help=f"run tests with {BROKER} or {CLUSTER} against these releases of Kafka; or `all`",
+    )
+    group.addoption(
+        "--odradek-unready",
+        action="store_true",
+        default=None,
+        help="make brokers as unready as real ones, where a test does not say `unready`; so they are with "
+        "--kafka-versions",
+    )
+    group.addoption(
+        "--no-odradek-unready",
+        dest="odradek_unready",
+        action="store_false",
+        help="make brokers ready at once, with --kafka-versions too",
     )
 
 
@@ -50,6 +65,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"odradek(**keywords): what {BROKER} or {CLUSTER} is made with")
     if (text := config.getoption("--kafka-versions", None)) is not None:
         _releases(text)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """The seed of brokers that are not ready at once."""
+    if not _is_unready(config):
+        return None
+    from odradek.testing.unready.seed import SEED, default_seed
+
+    return f"odradek: brokers as unready as real ones, seed {default_seed()} ({SEED})"
+
+
+def _is_unready(config: pytest.Config) -> bool:
+    said: bool | None = config.getoption("odradek_unready", None)
+    return config.getoption("--kafka-versions", None) is not None if said is None else said
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -125,6 +154,8 @@ def _made(kind: Callable[..., T], fixture: str, request: pytest.FixtureRequest) 
     keywords.update(
         given if isinstance(given, Mapping) else {} if given is None else {"kafka_version": given}
     )
+    if _is_unready(request.config):
+        keywords.setdefault("unready", True)
     try:
         return kind(**keywords)
     except TypeError as error:

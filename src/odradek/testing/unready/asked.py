@@ -1,0 +1,123 @@
+"""A request that comes to a broker which is not ready, and what is told of the cluster in its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.testing.faults.names import Names, parts
+from odradek.testing.unready.lagging_metadata import TOPIC_OF
+from odradek.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.services import BrokerServices
+    from odradek.testing.unready.ended_transactions import EndedTransactions
+    from odradek.testing.unready.lagging_metadata import LaggingMetadata
+    from odradek.testing.unready.unreadiness import Thing, Unreadiness
+
+_FETCH, _METADATA, _FIND_COORDINATOR = int(ApiKey.FETCH), int(ApiKey.METADATA), int(ApiKey.FIND_COORDINATOR)
+_DESCRIBE_CONFIGS = int(ApiKey.DESCRIBE_CONFIGS)
+_DESCRIBE_TOPIC_PARTITIONS = int(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+
+
+class State(NamedTuple):
+    """What is not ready at one broker.
+
+    Attributes:
+        broker: it.
+        unreadiness: counts the answers of this broker.
+        metadata: what it tells of the cluster.
+        transactions: those that have ended, at all brokers of the cluster.
+    """
+
+    broker: BrokerServices
+    unreadiness: Unreadiness
+    metadata: LaggingMetadata
+    transactions: EndedTransactions
+
+
+class Asked:
+    """One request.
+
+    Attributes:
+        state: what is not ready.
+        request, version: the request.
+        names: those of each of its parts.
+        image: the cluster as it is.
+        told: the cluster as the answer tells it.
+    """
+
+    def __init__(self, state: State, context: RequestContext, request: Any) -> None:
+        """
+        Args:
+            state: see the attributes.
+            context, request: what the handler is called with.
+        """
+        self.state = state
+        self.request = request
+        self.version = context.api_version
+        self._release = state.broker.handlers.release
+        self.image = image = state.broker.image
+        metadata = state.metadata
+        self.names: tuple[Names, ...] = tuple(
+            parts(request, lambda topic_id: metadata.topic_name(image, topic_id))
+        )
+        if context.api_key == _FETCH:
+            self.names += _in_session(state.broker, request)
+        self.told = metadata.answer(image, self._topics(context.api_key))
+        if context.api_key == _DESCRIBE_CONFIGS and self.with_kraft:
+            self.told = metadata.answer_configs(self.told, self._named("topic"))
+        self._counted: dict[Thing, int] = {}
+
+    def _topics(self, key: int) -> list[str] | None:
+        """Return of which topics the answer tells whether they are there; None for all."""
+        if key == _FIND_COORDINATOR:
+            return [topic for kind, topic in TOPIC_OF.items() if self._named(kind)]
+        if key in (_METADATA, _DESCRIBE_TOPIC_PARTITIONS) and not self.request.topics:
+            is_of_all = self.request.topics is None or self.version == 0
+            return None if is_of_all else []
+        return self._named("topic")
+
+    def _named(self, kind: str) -> list[Any]:
+        return [names[kind] for names in self.names if names.get(kind) is not None]
+
+    # ------------------------------------------------------------------ the release
+
+    @property
+    def with_kraft(self) -> bool:
+        """Return whether the broker passes for one with KRaft, as one does that is no release."""
+        return not self.state.broker.handlers.with_zookeeper
+
+    def is_from(self, name: str) -> bool:
+        """Return whether the broker passes for a release, or for a later one."""
+        return self._release is None or self._release.at_least(name)
+
+    # ------------------------------------------------------------------ things
+
+    def left(self, thing: Thing) -> int:
+        """Count this answer about a thing, once; see `Unreadiness.answered`."""
+        if thing not in self._counted:
+            self._counted[thing] = self.state.unreadiness.answered(thing)
+        return self._counted[thing]
+
+    def is_ending(self, transactional_id: str) -> bool:
+        """Count this answer about the end of a transaction, once; see `EndedTransactions.is_ending`."""
+        thing = ("transaction", transactional_id)
+        if thing not in self._counted:
+            self._counted[thing] = self.state.transactions.is_ending(transactional_id)
+        return bool(self._counted[thing])
+
+
+def _in_session(broker: BrokerServices, request: Any) -> tuple[Names, ...]:
+    """The partitions of a fetch that its session knows, and the request does not name (KIP-227)."""
+    session = broker.fetch_sessions.find(request.session_id)
+    if session is None or request.session_epoch <= 0:
+        return ()
+    return tuple(
+        {
+            "topic": fetched.topic,
+            "topic_id": fetched.topic_id,
+            "partition": fetched.fetch_partition.partition,
+        }
+        for fetched in session.partitions.values()
+    )

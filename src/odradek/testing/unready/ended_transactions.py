@@ -1,0 +1,57 @@
+"""Transactions that have just ended, and whose markers are still on their way. No I/O.
+
+In Kafka the coordinator answers EndTxn when the outcome is in its log; markers go to the partitions, and to
+the groups whose offsets the transaction has, after that. In a cluster these are other brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.testing.unready.unreadiness import Unreadiness
+
+Offset = tuple[str, str, int]
+"""Of a group, in a topic's partition."""
+
+
+class EndedTransactions:
+    """What clients are told of transactions that have ended, by all brokers of a cluster."""
+
+    def __init__(self, unreadiness: Unreadiness) -> None:
+        """
+        Args:
+            unreadiness: counts the answers; of all brokers.
+        """
+        self._unreadiness = unreadiness
+        self._lock = Lock()
+        self._offsets: dict[str, set[Offset]] = {}
+        """By transactional id, of its open transaction."""
+
+    def commits(self, transactional_id: str, offsets: Iterable[Offset]) -> None:
+        """Take up offsets that a transaction is to commit."""
+        with self._lock:
+            self._offsets.setdefault(transactional_id, set()).update(offsets)
+
+    def ends(self, transactional_id: str) -> None:
+        """Begin with the answers about a transaction that its producer has ended."""
+        with self._lock:
+            offsets = self._offsets.pop(transactional_id, set())
+        self._unreadiness.appeared(("transaction", transactional_id))
+        for offset in offsets:
+            self._unreadiness.appeared(("offset", *offset))
+
+    def forget(self, transactional_id: str) -> None:
+        """Forget the open transaction of a producer whose place another one takes."""
+        with self._lock:
+            self._offsets.pop(transactional_id, None)
+
+    def is_ending(self, transactional_id: str) -> bool:
+        """Count an answer that needs the last transaction's end; return whether it is to come."""
+        return self._unreadiness.answered(("transaction", transactional_id)) > 0
+
+    def is_unstable(self, offset: Offset) -> bool:
+        """Count an answer that needs a stable offset; return whether it is to come."""
+        return self._unreadiness.answered(("offset", *offset)) > 0
