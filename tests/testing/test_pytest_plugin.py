@@ -54,6 +54,49 @@ def test_no_such_release(pytester: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
+UNREADY = """
+    import pytest
+
+    def test_plain(odradek_broker):
+        print("PLAIN", odradek_broker)
+
+    @pytest.mark.odradek(unready=False)
+    def test_ready(odradek_broker):
+        assert "unready" not in repr(odradek_broker)
+
+    @pytest.mark.odradek(unready=True, seed=5)
+    def test_unready(odradek_broker):
+        assert "unready=True, seed=5" in repr(odradek_broker)
+
+    @pytest.mark.odradek(brokers=1)
+    def test_cluster(odradek_cluster):
+        print("CLUSTER", odradek_cluster)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "unready"),
+    [
+        ([], ""),
+        (["--odradek-unready"], ", unready=True, seed=9"),
+        (["--kafka-versions", "2.2"], ", unready=True, seed=9"),
+        (["--kafka-versions", "2.2", "--no-odradek-unready"], ""),
+    ],
+)
+def test_unready_by_option(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: list[str], unready: str
+) -> None:
+    monkeypatch.setenv("ODRADEK_UNREADY_SEED", "9")
+    pytester.makepyfile(UNREADY)
+    result = pytester.runpytest("-s", *options)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(
+        [f"*PLAIN <Broker 127.0.0.1:*{unready}>*", f"*CLUSTER <Cluster of 1{unready}>*"]
+    )
+    header = "odradek: brokers as unready as real ones, seed 9 (ODRADEK_UNREADY_SEED)"
+    assert (header in result.stdout.str()) == bool(unready)
+
+
 MISTAKEN = """
     import pytest
 

@@ -21,7 +21,7 @@ _DESCRIBE_TOPIC_PARTITIONS = int(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 
 
 class State(NamedTuple):
-    """What is not ready at one broker.
+    """The unreadiness of one broker.
 
     Attributes:
         broker: it.

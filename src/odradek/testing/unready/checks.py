@@ -27,7 +27,7 @@ _PART = ("topic", "partition")
 
 
 class NotReady(NamedTuple):
-    """What is answered to some parts of a request.
+    """An answer to some parts of a request, in place of the work.
 
     Attributes:
         error: NONE where nothing is said of it, and nothing done.
@@ -39,7 +39,7 @@ class NotReady(NamedTuple):
 
 
 Check = Callable[["Asked", "Names"], NotReady | None]
-"""What is to be said of a part of a request; None where it is ready."""
+"""Tells what is to be said of a part of a request; None where it is ready."""
 
 
 # ---------------------------------------------------------------------- topics
@@ -189,7 +189,7 @@ def transaction_has_ended_for_produce(asked: Asked, names: Names) -> NotReady | 
 
 
 def partitions_can_be_added(asked: Asked, names: Names) -> NotReady | None:
-    """What is asked of the coordinator once all topics are known, which the handler looks at itself."""
+    """The questions to the coordinator come once all topics are known, which the handler looks at itself."""
     if asked.version >= 4 or any(topic_is_known(asked, part) for part in asked.names):
         return None
     return producer_is_loaded(asked, names) or transaction_has_ended(asked, names)

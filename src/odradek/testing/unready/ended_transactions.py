@@ -18,7 +18,7 @@ Offset = tuple[str, str, int]
 
 
 class EndedTransactions:
-    """What clients are told of transactions that have ended, by all brokers of a cluster."""
+    """The open transactions and those that have just ended, at all brokers of a cluster."""
 
     def __init__(self, unreadiness: Unreadiness) -> None:
         """

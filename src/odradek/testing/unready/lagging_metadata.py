@@ -32,7 +32,7 @@ _CONFIGS_OF_TOPIC = "topics/"
 
 
 class LaggingMetadata:
-    """What one broker tells of its cluster, beside what it knows."""
+    """The metadata that one broker tells of its cluster, beside those that it knows."""
 
     def __init__(self, unreadiness: Unreadiness) -> None:
         """

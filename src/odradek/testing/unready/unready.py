@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Unready:
-    """What the brokers of one cluster have in common that are not ready at once.
+    """The unreadiness that the brokers of one cluster have in common.
 
     Attributes:
         seed: of the numbers of answers.
