@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.errors.codes import ErrorCode
+from odradek.records.builder import build_batch
 from odradek.testing import Broker, Cluster
 from odradek.testing.faults.errors import errors_of
 from odradek.testing.unready import unreadiness
@@ -20,6 +21,7 @@ from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.wire.messages.end_txn import EndTxnRequest
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.incremental_alter_configs import (
@@ -37,6 +39,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.messages.sync_group import SyncGroupRequest
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -442,6 +445,71 @@ def test_offsets_that_a_transaction_has_just_committed(start: Start, stable: boo
     told = [client.wire.ask(request, 8).groups[0].topics[0].partitions[0] for _ in range(2)]
     assert [ErrorCode(partition.error_code).name for partition in told] == [first, OK]
     assert told[1].committed_offset == 5
+
+
+def write(client: Client, producer: Any) -> None:
+    batch = build_batch(
+        [(0, b"k", b"v", ())],
+        producer_id=producer.producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    data = PartitionProduceData(index=0, records=batch)
+    request = ProduceRequest(
+        transactional_id="x",
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name="t", partition_data=[data])],
+    )
+    written = client.code(
+        request, 9, lambda response: response.responses[0].partition_responses[0].error_code
+    )
+    assert written == OK
+
+
+def fetched(client: Client, isolation_level: int, offset: int = 0) -> tuple[int, bool]:
+    """The last stable offset of `t`, and whether there are records."""
+    partition = FetchPartition(partition=0, partition_max_bytes=1000, fetch_offset=offset)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        isolation_level=isolation_level,
+        topics=[FetchTopic(topic="t", partitions=[partition])],
+    )
+    answered = client.wire.ask(request, 8).responses[0].partitions[0]
+    return answered.last_stable_offset, bool(answered.records)
+
+
+def test_records_of_a_transaction_are_committed_when_its_marker_is_there(start: Start) -> None:
+    client = start(2)
+    producer = begun(client)
+    write(client, producer)
+    end(client, producer)
+    assert fetched(client, 0) == (2, True)
+    assert [fetched(client, 1) for _ in range(3)] == [(0, False)] * 2 + [(2, True)]
+
+
+def test_who_reads_what_was_there_before_reads_on(start: Start) -> None:
+    client = start(2)
+    producer = begun(client)
+    client.produce()
+    write(client, producer)
+    end(client, producer)
+    assert fetched(client, 1) == (3, True)
+    assert fetched(client, 1, 1) == (3, True)
+
+
+def test_the_last_stable_offset_is_listed_as_late(start: Start) -> None:
+    client = start(2)
+    producer = begun(client)
+    write(client, producer)
+    end(client, producer)
+    asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=1, topics=[ListOffsetsTopic(name="t", partitions=[asked])]
+    )
+    assert [client.wire.ask(request, 5).topics[0].partitions[0].offset for _ in range(3)] == [0, 0, 2]
 
 
 # ---------------------------------------------------------------------- elections

@@ -81,6 +81,10 @@ class Asked:
     def _named(self, kind: str) -> list[Any]:
         return [names[kind] for names in self.names if names.get(kind) is not None]
 
+    def topic_name(self, name: str, topic_id: bytes) -> str | None:
+        """Return a topic's name, given as some versions have it or by its id; None for a topic unknown."""
+        return name or self.state.metadata.topic_name(self.image, topic_id)
+
     # ------------------------------------------------------------------ the release
 
     @property
@@ -121,3 +125,22 @@ def _in_session(broker: BrokerServices, request: Any) -> tuple[Names, ...]:
         }
         for fetched in session.partitions.values()
     )
+
+
+def fetch_offsets(asked: Asked, session_id: int) -> dict[tuple[str | None, int], int]:
+    """Return where a fetch begins in each partition.
+
+    Args:
+        asked: the fetch.
+        session_id: of its answer.
+    """
+    offsets = {
+        (asked.topic_name(topic.topic, topic.topic_id), partition.partition): partition.fetch_offset
+        for topic in asked.request.topics
+        for partition in topic.partitions
+    }
+    session = asked.state.broker.fetch_sessions.find(session_id)
+    for fetched in () if session is None else session.partitions.values():
+        partition = fetched.fetch_partition
+        offsets.setdefault((fetched.topic, partition.partition), partition.fetch_offset)
+    return offsets

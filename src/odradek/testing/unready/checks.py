@@ -75,7 +75,7 @@ def end_offset_is_known(asked: Asked, names: Names) -> NotReady | None:
     """`Partition.fetchOffsetForTimestamp`: a new leader's high watermark is behind the start of its epoch
     (KIP-207)."""
     name, index = names.get("topic", ""), names.get("partition", 0)
-    if not asked.is_from("2.2") or not _asks_for_end(asked.request, name, index):
+    if not asked.is_from("2.2") or not asks_for_end(asked.request, name, index):
         return None
     partition = asked.image.partition(name, index)
     replica = asked.state.broker.replicas.find(name, index)
@@ -87,7 +87,8 @@ def end_offset_is_known(asked: Asked, names: Names) -> NotReady | None:
     return NotReady(ErrorCode.OFFSET_NOT_AVAILABLE if from_5 else ErrorCode.LEADER_NOT_AVAILABLE, _PART)
 
 
-def _asks_for_end(request: Any, name: str, index: int) -> bool:
+def asks_for_end(request: Any, name: str, index: int) -> bool:
+    """Return whether a consumer's ListOffsets asks for the end of a partition."""
     return request.replica_id == -1 and any(
         partition.partition_index == index and partition.timestamp == _LATEST
         for topic in request.topics

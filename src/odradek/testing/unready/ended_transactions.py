@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.testing.unready.unreadiness import Unreadiness
+    from odradek.util.topic_partition import TopicPartition
 
 Offset = tuple[str, str, int]
 """Of a group, in a topic's partition."""
@@ -28,17 +29,33 @@ class EndedTransactions:
         self._unreadiness = unreadiness
         self._lock = Lock()
         self._offsets: dict[str, set[Offset]] = {}
-        """By transactional id, of its open transaction."""
+        """By transactional id, of its open transaction; so are the next."""
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+        """The first offset in each partition."""
+        self._stable: dict[TopicPartition, int] = {}
+        """The last stable offset as it is told, while the markers are on their way."""
 
     def commits(self, transactional_id: str, offsets: Iterable[Offset]) -> None:
         """Take up offsets that a transaction is to commit."""
         with self._lock:
             self._offsets.setdefault(transactional_id, set()).update(offsets)
 
+    def writes(self, transactional_id: str, partition: TopicPartition, base_offset: int) -> None:
+        """Take up a batch that a transaction has written."""
+        with self._lock:
+            self._written.setdefault(transactional_id, {}).setdefault(partition, base_offset)
+
     def ends(self, transactional_id: str) -> None:
         """Begin with the answers about a transaction that its producer has ended."""
         with self._lock:
             offsets = self._offsets.pop(transactional_id, set())
+            for partition, base_offset in self._written.pop(transactional_id, {}).items():
+                thing = ("last stable offset", *partition)
+                is_told = not self._unreadiness.is_ready(thing)
+                self._stable[partition] = min(
+                    base_offset, self._stable[partition] if is_told else base_offset
+                )
+                self._unreadiness.appeared(thing)
         self._unreadiness.appeared(("transaction", transactional_id))
         for offset in offsets:
             self._unreadiness.appeared(("offset", *offset))
@@ -47,6 +64,7 @@ class EndedTransactions:
         """Forget the open transaction of a producer whose place another one takes."""
         with self._lock:
             self._offsets.pop(transactional_id, None)
+            self._written.pop(transactional_id, None)
 
     def is_ending(self, transactional_id: str) -> bool:
         """Count an answer that needs the last transaction's end; return whether it is to come."""
@@ -55,3 +73,22 @@ class EndedTransactions:
     def is_unstable(self, offset: Offset) -> bool:
         """Count an answer that needs a stable offset; return whether it is to come."""
         return self._unreadiness.answered(("offset", *offset)) > 0
+
+    def last_stable_offset(self, partition: TopicPartition, from_offset: int | None = None) -> int | None:
+        """Count an answer that needs the last stable offset; return which one is told in place of it.
+
+        Args:
+            partition: whose.
+            from_offset: of a fetch. One that begins before is told all, and so are those after it.
+
+        Returns:
+            None where nothing but the truth is told.
+        """
+        thing = ("last stable offset", *partition)
+        if not self._unreadiness.answered(thing):
+            return None
+        stable = self._stable[partition]
+        if from_offset is None or from_offset >= stable:
+            return stable
+        self._unreadiness.make_ready(thing)
+        return None

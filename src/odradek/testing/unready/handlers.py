@@ -17,8 +17,8 @@ from odradek.errors.codes import ErrorCode
 from odradek.testing.faults.effects import Met, apply
 from odradek.testing.faults.errors import errors_of
 from odradek.testing.faults.fault import Fault
-from odradek.testing.unready.asked import Asked, State
-from odradek.testing.unready.checks import CHECKS, NotReady
+from odradek.testing.unready.asked import Asked, State, fetch_offsets
+from odradek.testing.unready.checks import CHECKS, NotReady, asks_for_end
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import response_class
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.cluster.image import ClusterImage
     from odradek.testing.faults.names import Names
+
+_READ_COMMITTED = 1
 
 _BY_IMAGE = frozenset(
     {
@@ -178,15 +180,60 @@ def _after_init_producer_id(asked: Asked, response: Any) -> Any:
 
 
 def _after_txn_offset_commit(asked: Asked, response: Any) -> Any:
-    request, metadata = asked.request, asked.state.metadata
+    request = asked.request
     offsets = [
         (request.group_id, name, partition.partition_index)
         for topic in response.topics
-        if (name := topic.name or metadata.topic_name(asked.image, topic.topic_id))
+        if (name := asked.topic_name(topic.name, topic.topic_id)) is not None
         for partition in topic.partitions
         if not partition.error_code
     ]
     asked.state.transactions.commits(request.transactional_id, offsets)
+    return response
+
+
+def _after_produce(asked: Asked, response: Any) -> Any:
+    transactional_id = asked.request.transactional_id
+    if response is None or transactional_id is None:
+        return response
+    for topic in response.responses:
+        name = asked.topic_name(topic.name, topic.topic_id)
+        for partition in topic.partition_responses:
+            if not partition.error_code and name is not None:
+                asked.state.transactions.writes(
+                    transactional_id, (name, partition.index), partition.base_offset
+                )
+    return response
+
+
+def _after_fetch(asked: Asked, response: Any) -> Any:
+    """Hold back what a transaction has written whose marker is still to come."""
+    if response is None or asked.request.isolation_level != _READ_COMMITTED:
+        return response
+    begin = fetch_offsets(asked, response.session_id)
+    for topic in response.responses:
+        name = asked.topic_name(topic.topic, topic.topic_id)
+        for partition in topic.partitions:
+            key = (name, partition.partition_index)
+            if name is None or partition.error_code or key not in begin:
+                continue
+            told = asked.state.transactions.last_stable_offset((name, partition.partition_index), begin[key])
+            if told is not None and told < partition.last_stable_offset:
+                partition.last_stable_offset = told
+                partition.records, partition.aborted_transactions = b"", []
+    return response
+
+
+def _after_list_offsets(asked: Asked, response: Any) -> Any:
+    if asked.request.isolation_level != _READ_COMMITTED:
+        return response
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code or not asks_for_end(asked.request, topic.name, partition.partition_index):
+                continue
+            told = asked.state.transactions.last_stable_offset((topic.name, partition.partition_index))
+            if told is not None:
+                partition.offset = min(told, partition.offset)
     return response
 
 
@@ -197,6 +244,9 @@ def _after_end_txn(asked: Asked, response: Any) -> Any:
 
 
 _AFTER: dict[ApiKey, Callable[[Asked, Any], Any]] = {
+    ApiKey.PRODUCE: _after_produce,
+    ApiKey.FETCH: _after_fetch,
+    ApiKey.LIST_OFFSETS: _after_list_offsets,
     ApiKey.METADATA: _after_metadata,
     ApiKey.CREATE_TOPICS: _after_change_of_topics,
     ApiKey.CREATE_PARTITIONS: _after_change_of_topics,
