@@ -10,6 +10,7 @@ import pytest
 from odradek import Admin, AsyncConsumer, AsyncProducer, Consumer, NewTopic, OffsetAndMetadata, Producer
 from odradek.client import ConsumerGroupMetadata, TopicPartition
 from odradek.testing import Broker, Cluster
+from odradek.testing.unready import unreadiness
 from seeds import each_seed
 from waiting import WITHIN_S, gathered, until, within
 
@@ -128,6 +129,18 @@ def test_an_administrator_goes_from_one_thing_to_the_next(seed: int) -> None:
         # As many as before: who is told of the old ones for a moment writes to one that is there.
         admin.create_topics([NewTopic("orders", 3, 1)])
         send(broker.bootstrap_servers)
+
+
+def test_a_topic_that_is_created_anew_is_not_taken_for_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unreadiness, "_ANSWERS", (2,))
+    with Broker(unready=True) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        before = admin.create_topics([NewTopic("orders", 2, 1)])["orders"]
+        admin.delete_topics(["orders"])
+        after = admin.create_topics([NewTopic("orders", 3, 1)])["orders"]
+        assert after.topic_id == broker.call(lambda app: app.image.topic_id("orders")) != before.topic_id
+        assert [partition.leader for partition in after.partitions] == [0, 0, 0]
 
 
 @each_seed(3)

@@ -30,6 +30,7 @@ from odradek.client.types import (
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
+from odradek.wire.primitives import ZERO_UUID
 
 logger = logging.getLogger("odradek.client.admin")
 
@@ -204,7 +205,9 @@ class TopicAdmin(AdminBase):
 
         async def step() -> None:
             for state in await topic_states(self._started(), sorted(left)):
-                if state.name not in left:
+                if state.name not in left or _is_another(
+                    created[state.name].topic_id, state.topic_id or ZERO_UUID
+                ):
                     continue
                 code = to_code(state.error_code)
                 if not code or code == ErrorCode.LEADER_NOT_AVAILABLE:
@@ -318,3 +321,9 @@ class TopicAdmin(AdminBase):
             }
 
         return await self._leaders("offsets", times, ask)
+
+
+def _is_another(topic_id: bytes, told: bytes) -> bool:
+    """Return whether a broker tells of another topic of a name: of one that was deleted before, which it has
+    not heard of yet. Brokers before 2.8 know no ids."""
+    return ZERO_UUID not in (topic_id, told) and topic_id != told
