@@ -64,6 +64,31 @@ def test_offsets_are_unstable_from_the_end_of_their_transaction_on() -> None:
     assert not transactions.is_unstable(("g", "u", 0))
 
 
+def test_a_transaction_that_is_refused_to_end_is_open() -> None:
+    transactions = EndedTransactions(Unreadiness(0))
+    for name in map(str, range(20)):
+        transactions.ends(name)
+        transactions.has_ended(name, is_refused=True)
+        assert not transactions.is_ending(name)
+
+
+def test_the_last_stable_offset_is_told_late_to_all_or_to_nobody() -> None:
+    transactions = EndedTransactions(Unreadiness(0))
+    partitions = [("t", index) for index in range(20)]
+    for partition in partitions:
+        transactions.writes("x", partition, 5)
+        transactions.writes("x", partition, 7)
+    transactions.ends("x")
+    transactions.has_ended("x", is_refused=False)
+    told = {partition: transactions.last_stable_offset(partition, 6) for partition in partitions}
+    assert set(told.values()) == {None, 5}
+    # Who fetches what was there before is told all, and the others are from then on.
+    assert all(transactions.last_stable_offset(partition, 4) is None for partition in partitions)
+    assert all(transactions.last_stable_offset(partition, 5) is None for partition in partitions)
+    transactions.ends("x")
+    assert all(transactions.last_stable_offset(partition) is None for partition in partitions)
+
+
 def test_offsets_of_a_producer_that_another_one_replaces_are_forgotten() -> None:
     transactions = EndedTransactions(Unreadiness(0))
     offsets = [("g", "t", index) for index in range(20)]

@@ -555,15 +555,49 @@ def test_faults_of_a_test_come_first_and_count_as_without(start: Start) -> None:
     assert client.broker.call(lambda app: app.replicas.get("t", 0).log.log_end_offset) == 1
 
 
-def test_what_is_said_is_in_the_table_of_errors() -> None:
-    for key in CHECKS:
-        errors = errors_of(key)
-        if errors is not None and key is not ApiKey.HEARTBEAT:
-            assert errors.keys() & {
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                ErrorCode.TOPIC_ALREADY_EXISTS,
-            }, key
+IN_PARTITIONS = "UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER"
+OF_COORDINATOR = "COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR"
+OF_TRANSACTION = f"{OF_COORDINATOR} CONCURRENT_TRANSACTIONS"
+SAID = {
+    ApiKey.PRODUCE: f"{IN_PARTITIONS} UNKNOWN_TOPIC_ID:13 CONCURRENT_TRANSACTIONS:12",
+    ApiKey.FETCH: f"{IN_PARTITIONS} UNKNOWN_TOPIC_ID:13",
+    ApiKey.LIST_OFFSETS: f"{IN_PARTITIONS} LEADER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE:5",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: IN_PARTITIONS,
+    ApiKey.DELETE_RECORDS: IN_PARTITIONS,
+    ApiKey.CREATE_TOPICS: "TOPIC_ALREADY_EXISTS",
+    ApiKey.METADATA: "UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE UNKNOWN_TOPIC_ID:12",
+    ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE",
+    ApiKey.OFFSET_COMMIT: f"{OF_COORDINATOR} UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID:10",
+    ApiKey.OFFSET_FETCH: f"{OF_COORDINATOR} UNSTABLE_OFFSET_COMMIT:7",
+    ApiKey.OFFSET_DELETE: OF_COORDINATOR,
+    ApiKey.JOIN_GROUP: OF_COORDINATOR,
+    ApiKey.SYNC_GROUP: f"{OF_COORDINATOR} REBALANCE_IN_PROGRESS",
+    ApiKey.HEARTBEAT: "NOT_COORDINATOR",
+    ApiKey.LEAVE_GROUP: OF_COORDINATOR,
+    ApiKey.DESCRIBE_GROUPS: OF_COORDINATOR,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: OF_COORDINATOR,
+    ApiKey.DELETE_GROUPS: OF_COORDINATOR,
+    ApiKey.INIT_PRODUCER_ID: OF_TRANSACTION,
+    ApiKey.ADD_PARTITIONS_TO_TXN: f"{OF_TRANSACTION} UNKNOWN_TOPIC_OR_PARTITION OPERATION_NOT_ATTEMPTED",
+    ApiKey.ADD_OFFSETS_TO_TXN: OF_TRANSACTION,
+    ApiKey.TXN_OFFSET_COMMIT: f"{OF_COORDINATOR} COORDINATOR_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION "
+    "UNKNOWN_TOPIC_ID:6",
+    ApiKey.END_TXN: OF_COORDINATOR,
+}
+"""The errors of the table in docs/test_kit.md, some from a version on."""
+
+
+@pytest.mark.parametrize("key", SAID, ids=lambda key: key.api_name)
+def test_what_is_said_kafka_says(key: ApiKey) -> None:
+    errors = errors_of(key)
+    assert errors is not None
+    for word in SAID[key].split():
+        name, _, version = word.partition(":")
+        assert int(version or 0) in errors[ErrorCode[name]], word
+
+
+def test_each_check_is_in_the_table_or_of_an_api_without_documented_errors() -> None:
+    assert {key for key in CHECKS if errors_of(key) is not None} <= SAID.keys()
 
 
 def test_a_broker_that_is_ready_has_its_plain_handlers() -> None:

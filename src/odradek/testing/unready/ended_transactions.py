@@ -46,10 +46,13 @@ class EndedTransactions:
             self._written.setdefault(transactional_id, {}).setdefault(partition, base_offset)
 
     def ends(self, transactional_id: str) -> None:
-        """Begin with the answers about a transaction that its producer has ended."""
+        """Begin with the answers about a transaction that its producer wants ended.
+
+        Before the work: nobody is to see an outcome that is told late to the next who asks.
+        """
         with self._lock:
-            offsets = self._offsets.pop(transactional_id, set())
-            for partition, base_offset in self._written.pop(transactional_id, {}).items():
+            offsets = list(self._offsets.get(transactional_id, ()))
+            for partition, base_offset in self._written.get(transactional_id, {}).items():
                 thing = ("last stable offset", *partition)
                 is_told = not self._unreadiness.is_ready(thing)
                 self._stable[partition] = min(
@@ -60,8 +63,15 @@ class EndedTransactions:
         for offset in offsets:
             self._unreadiness.appeared(("offset", *offset))
 
+    def has_ended(self, transactional_id: str, *, is_refused: bool) -> None:
+        """Take up what the coordinator has answered; a transaction that is refused to end is open still."""
+        if is_refused:
+            self._unreadiness.make_ready(("transaction", transactional_id))
+        else:
+            self.forget(transactional_id)
+
     def forget(self, transactional_id: str) -> None:
-        """Forget the open transaction of a producer whose place another one takes."""
+        """Forget the open transaction of a producer: it is over, or another producer takes the id over."""
         with self._lock:
             self._offsets.pop(transactional_id, None)
             self._written.pop(transactional_id, None)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.cluster.image import ClusterImage
     from odradek.testing.faults.names import Names
+    from odradek.testing.unready.ended_transactions import EndedTransactions
 
 _READ_COMMITTED = 1
 
@@ -68,6 +69,8 @@ class UnreadyHandlers:
         self._state.metadata.follow(broker.image, broker.broker_id, told_at_once=(topic,))
 
     def _around(self, handler: Handler) -> HandlerFunction:
+        if handler.api_key is ApiKey.END_TXN:
+            handler = replace(handler, function=_ending(handler.function, self._state.transactions))
         key, function = handler.api_key, handler.function
         after = _AFTER.get(key)
 
@@ -83,6 +86,19 @@ class UnreadyHandlers:
             return handled if after is None else changed(handled, lambda response: after(asked, response))
 
         return handle
+
+
+def _ending(function: HandlerFunction, transactions: EndedTransactions) -> HandlerFunction:
+    def handle(context: RequestContext, request: Any) -> Handled[Any]:
+        transactions.ends(request.transactional_id)
+
+        def has_ended(response: Any) -> Any:
+            transactions.has_ended(request.transactional_id, is_refused=bool(response.error_code))
+            return response
+
+        return changed(function(context, request), has_ended)
+
+    return handle
 
 
 class _Told:
@@ -237,12 +253,6 @@ def _after_list_offsets(asked: Asked, response: Any) -> Any:
     return response
 
 
-def _after_end_txn(asked: Asked, response: Any) -> Any:
-    if not response.error_code:
-        asked.state.transactions.ends(asked.request.transactional_id)
-    return response
-
-
 _AFTER: dict[ApiKey, Callable[[Asked, Any], Any]] = {
     ApiKey.PRODUCE: _after_produce,
     ApiKey.FETCH: _after_fetch,
@@ -253,5 +263,4 @@ _AFTER: dict[ApiKey, Callable[[Asked, Any], Any]] = {
     ApiKey.DELETE_TOPICS: _after_change_of_topics,
     ApiKey.INIT_PRODUCER_ID: _after_init_producer_id,
     ApiKey.TXN_OFFSET_COMMIT: _after_txn_offset_commit,
-    ApiKey.END_TXN: _after_end_txn,
 }
