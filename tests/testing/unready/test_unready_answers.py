@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -63,6 +64,9 @@ class Client:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.wire = Wire(broker.port)
+
+    def close(self) -> None:
+        self.wire.__exit__()
 
     def code(self, request: Any, version: int, find: Callable[[Any], int]) -> str:
         return ErrorCode(find(self.wire.ask(request, version))).name
@@ -137,7 +141,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
     yield start_one
     for client in clients:
-        client.wire.__exit__()
+        client.close()
         client.broker.close()
 
 
@@ -345,7 +349,7 @@ def test_a_broker_that_starts_again_loads_its_groups_and_knows_its_topics(start:
     client = found(start(1))
     client.told(client.join)
     client.broker.create_topic("t")
-    client.wire.__exit__()
+    client.close()
     client.broker.restart()
     client.wire = Wire(client.broker.port)
     assert client.metadata() == OK
@@ -517,29 +521,29 @@ def test_the_last_stable_offset_is_listed_as_late(start: Start) -> None:
 
 def test_the_end_of_a_log_after_an_election(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unreadiness, "_ANSWERS", (1,))
+    asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
     with Cluster(2, unready=True) as cluster:
         cluster.create_topic("t", replication_factor=2)
         leader = cluster.leader("t")
-        client = Client(cluster.broker(leader))
-        until(client.produce, "a record", holds=lambda code: code == OK)
-        client.wire.__exit__()
-        cluster.wait_for_isr("t", {0, 1})
-        # The other broker has to have seen who led before.
-        other = Client(cluster.broker(1 - leader))
-        other.metadata()
-        cluster.move_leader("t", 0, 1 - leader)
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            topics=[
-                ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
-            ],
+        with closing(Client(cluster.broker(leader))) as client:
+            until(client.produce, "a record", holds=lambda code: code == OK)
+        follower = cluster.broker(1 - leader)
+        until(
+            lambda: follower.call(lambda app: app.replicas.get("t", 0).log.log_end_offset),
+            "the record at the follower",
         )
-        told = [
-            other.code(request, 5, lambda response: response.topics[0].partitions[0].error_code)
-            for _ in range(3)
-        ]
-        assert told == ["NOT_LEADER_OR_FOLLOWER", "OFFSET_NOT_AVAILABLE", OK]
-        other.wire.__exit__()
+        with closing(Client(follower)) as client:
+            # It has to have seen who led before.
+            client.metadata()
+            cluster.move_leader("t", 0, 1 - leader)
+
+            def ask() -> str:
+                return client.code(request, 5, lambda response: response.topics[0].partitions[0].error_code)
+
+            assert [ask(), ask()] == ["NOT_LEADER_OR_FOLLOWER", "OFFSET_NOT_AVAILABLE"]
+            # The broker says so by itself, too, until the follower has fetched.
+            until(ask, "the end", holds=lambda code: code == OK)
 
 
 # ---------------------------------------------------------------------- beside the table
@@ -629,7 +633,7 @@ def test_a_seed_gives_the_same_answers(start: Start, monkeypatch: pytest.MonkeyP
             client.create()
             told = [client.produce() for _ in range(6)] + [client.find() for _ in range(5)]
             told += [client.join() for _ in range(5)]
-            client.wire.__exit__()
+            client.close()
             return told
 
     assert answers(3) == answers(3)

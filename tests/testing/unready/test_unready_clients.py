@@ -39,7 +39,7 @@ def committed(servers: str) -> int | None:
         return None if found is None else found.offset
 
 
-@each_seed(4)
+@each_seed(3)
 def test_records_arrive(seed: int) -> None:
     with Broker(unready=True, seed=seed) as broker:
         servers = broker.bootstrap_servers
@@ -76,7 +76,7 @@ def test_a_consumer_waits_for_a_topic_that_is_made_by_its_asking(seed: int) -> N
         assert [record.value for record in records] == VALUES
 
 
-@each_seed(4)
+@each_seed(2)
 @pytest.mark.parametrize("kafka_version", ["3.9", None])
 def test_transactions_follow_each_other(seed: int, kafka_version: str | None) -> None:
     partition = TopicPartition("orders", 0)
@@ -102,7 +102,7 @@ def test_transactions_follow_each_other(seed: int, kafka_version: str | None) ->
         assert read(servers, len(wanted), **config) == wanted
 
 
-@each_seed(4)
+@each_seed(3)
 def test_an_administrator_goes_from_one_thing_to_the_next(seed: int) -> None:
     with (
         Broker(unready=True, seed=seed) as broker,
@@ -143,7 +143,7 @@ def test_a_topic_that_is_created_anew_is_not_taken_for_the_one_before(
         assert [partition.leader for partition in after.partitions] == [0, 0, 0]
 
 
-@each_seed(3)
+@each_seed(2)
 def test_asyncio(seed: int) -> None:
     async def run(servers: str) -> list[bytes]:
         async with AsyncProducer(bootstrap_servers=servers, transactional_id="x") as producer:

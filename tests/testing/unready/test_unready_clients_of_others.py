@@ -17,7 +17,7 @@ from ..clients_of_others import CLIENTS, COUNT
 VALUES = [b"%d" % number for number in range(COUNT)]
 
 
-@each_seed(3)
+@each_seed(2)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_records_arrive(seed: int, client: str) -> None:
     pytest.importorskip(client)
