@@ -195,6 +195,11 @@ class Purgatory:
         """Return how many operations wait for `key`."""
         return len(self._watchers.get(key, ()))
 
+    def expire(self, key: Hashable) -> None:
+        """End every operation that waits for `key` as if its time had run out."""
+        for operation in tuple(self._watchers.get(key, ())):
+            operation._expire()
+
     def expire_all(self) -> None:
         """End every operation as if its time had run out; for a broker that stops."""
         for operation in tuple(self._waiting):

@@ -353,7 +353,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         if self._life is not None:
             controller = broker.controller.event_queue
             assert isinstance(controller, ControllerThread)
-            self._life.started(controller, broker.housekeeping)
+            self._life.started(broker, controller, broker.housekeeping)
         try:
             if self.security is not None:
                 await self.security.add_users(broker)

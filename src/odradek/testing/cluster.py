@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from odradek.cluster.paths import sanitize
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.coordinators.partitioner import partition_for
-from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, create_topic, unready_of
+from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, clock_of, create_topic, unready_of
 from odradek.testing.by_hand import coordinated, fence_producer, led_by, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.cluster.store.store import MetadataStore
     from odradek.sasl.scram_words import NewUser
+    from odradek.testing.clock.manual_clock import ManualClock
     from odradek.testing.faults.calls import Calls
     from odradek.testing.faults.fault import Fault
     from odradek.testing.faults.set_fault import SetFault
+    from odradek.util.timers import TimerHandle
 
 _WAIT_S = 30.0
 _LOOK_S = 0.005
@@ -136,6 +139,7 @@ class Cluster(InBlock, FaultSentences, LookInside):
         racks: Sequence[str] = (),
         folders: int = 1,
         security: Security | str | None = None,
+        clock: ManualClock | None = None,
         unready: bool = False,
         seed: int | None = None,
         **config: Any,
@@ -151,6 +155,7 @@ class Cluster(InBlock, FaultSentences, LookInside):
             folders: how many data folders each has.
             security: as of `odradek.testing.Broker`; brokers speak it with each other, too, and are its first
                 user.
+            clock: the time of all brokers, and of the metadata store; see `advance`.
             unready, seed: as of `odradek.testing.Broker`.
             config: configs of all brokers.
 
@@ -163,7 +168,8 @@ class Cluster(InBlock, FaultSentences, LookInside):
         self._given_data = Path(data) if data is not None else None
         self._temporary: str | None = None
         self._session_timeout_ms = session_timeout_ms
-        self.server = MemoryServer()
+        self.clock = clock
+        self.server = MemoryServer(clock)
         self._cuts: set[tuple[int, int]] = set()
         """Pairs of brokers: what the first asks of the second is lost. `heal` empties it and the next two."""
         self._refusals: Counter[tuple[int, int]] = Counter()
@@ -177,6 +183,7 @@ class Cluster(InBlock, FaultSentences, LookInside):
             **config,
             "security": self.security,
             "host": host,
+            "clock": clock,
             "unready": self._unready or False,
         }
         self._port = port
@@ -411,6 +418,25 @@ class Cluster(InBlock, FaultSentences, LookInside):
     def _looked_at(self) -> list[_Member]:
         return self.brokers
 
+    def advance(
+        self,
+        by: timedelta | None = None,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> None:
+        """Let time pass for all brokers, and return when all that is due is done: see `Broker.advance`.
+
+        Raises:
+            RuntimeError, TimeoutError, ValueError: as there.
+        """
+        clock_of(self.clock).advance(
+            by, days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
+        )
+
     # ------------------------------------------------------------------ faults
 
     def set_fault(self, fault: Fault, *, broker: int | None = None, calls: Calls | None = None) -> SetFault:
@@ -571,7 +597,7 @@ class _Member(Broker):
         """All that the broker has opened since they were ended last: it opens another after each expiry."""
         self._cut_off = False
         """Whether the metadata store is out of reach: no session can be opened."""
-        self._timers: list[threading.Timer] = []
+        self._ends: list[tuple[TimerHandle, Callable[[], None]]] = []
         """They end sessions of brokers that are dead or cut off, as a store does after a while."""
         self._transport: FaultyTransport | None = None
         """Of the present life; None before the first."""
@@ -600,7 +626,13 @@ class _Member(Broker):
         config = BrokerConfig(own)
         inner = between_brokers(asyncio.get_running_loop(), lambda: config)
         self._transport = FaultyTransport(inner, self._cluster, self.number)
-        return AppBroker(config, files=self._disk, cluster=ClusterAccess(self._open_store, self._transport))
+        return AppBroker(
+            config,
+            files=self._disk,
+            cluster=ClusterAccess(self._open_store, self._transport),
+            clock=self.clock,
+            timers=self._life,
+        )
 
     def _open_store(self) -> MetadataStore:
         if self._cut_off:
@@ -631,17 +663,21 @@ class _Member(Broker):
             for session in sessions:
                 session.expire()
 
-        timer = threading.Timer(self._cluster._session_timeout_ms / 1000, expire)
+        timeout_ms = self._cluster._session_timeout_ms
+        if self.clock is not None:
+            self._ends.append((self.clock.call_later(timeout_ms, expire), expire))
+            return
+        timer = threading.Timer(timeout_ms / 1000, expire)
         timer.daemon = True
         timer.start()
-        self._timers.append(timer)
+        self._ends.append((timer, expire))
 
     def expire(self) -> None:
-        timers, self._timers = self._timers, []
+        ends, self._ends = self._ends, []
         # What they would do later is done now; those that have fired do no harm twice.
-        for timer in timers:
+        for timer, end in ends:
             timer.cancel()
-            timer.function()
+            end()
         sessions, self._sessions = self._sessions, []
         for session in sessions:
             session.expire()

@@ -10,6 +10,7 @@ from odradek.util.timers import Periodic
 
 if TYPE_CHECKING:
     from odradek.broker.metadata.controller_thread import ControllerThread
+    from odradek.broker.services import BrokerServices
     from odradek.broker.upkeep.housekeeping import Housekeeping
     from odradek.testing.clock.resting_loop import RestingLoop
 
@@ -61,16 +62,21 @@ class Life:
 
     Attributes:
         loop: its event loop.
+        number: among all that the clock has seen.
         is_paused: its loop stands still: timers that are due wait.
     """
 
-    def __init__(self, clock: ClockOfLives, loop: RestingLoop) -> None:
+    def __init__(self, clock: ClockOfLives, loop: RestingLoop, number: int) -> None:
         self.loop = loop
+        self.number = number
         self.is_paused = self.is_over = False
         self._clock = clock
         self._controller: ControllerThread | None = None
         self._housekeeping: Housekeeping | None = None
-        """Both None until the broker has started."""
+        self._broker: BrokerServices | None = None
+        """These are None until the broker has started."""
+        self._told: list[tuple[str, int, int, int]] = []
+        """Of partitions with followers what these were told last: high watermark and log start."""
         self._doing: threading.Event | None = None
         loop.is_busy = self._is_busy
 
@@ -100,9 +106,11 @@ class Life:
 
     # ------------------------------------------------------------------ rest
 
-    def started(self, controller: ControllerThread, housekeeping: Housekeeping) -> None:
-        """The broker has started; these work beside its loop, and are waited for."""
-        self._controller, self._housekeeping = controller, housekeeping
+    def started(
+        self, broker: BrokerServices, controller: ControllerThread, housekeeping: Housekeeping
+    ) -> None:
+        """The broker has started; its controller's thread and housekeeping are waited for."""
+        self._broker, self._controller, self._housekeeping = broker, controller, housekeeping
 
     def at_rest(self) -> int:
         """Wait until the broker has come to rest; a number that tells of all that it has done by then.
@@ -138,10 +146,43 @@ class Life:
         if self._doing is not None:
             self._doing.set()
 
+    def answer_followers(self, *, in_any_case: bool) -> bool:
+        """Answer followers that wait for records, as after `replica.fetch.wait.max.ms`.
+
+        They wait in real time, and the brokers' time is not to pass for those that have not heard of a high
+        watermark or a log start.
+
+        Args:
+            in_any_case: not only if there is news for them.
+
+        Returns:
+            Whether there was.
+        """
+        news = False
+
+        def answer() -> None:
+            nonlocal news
+            broker = self._broker
+            if broker is None:
+                return
+            led = [partition for partition in broker.replicas if partition.is_leader]
+            led = [partition for partition in led if len(partition.replicas) > 1]
+            state = [
+                (*partition.key, partition.log.high_watermark, partition.log.log_start_offset)
+                for partition in led
+            ]
+            news, self._told = state != self._told, state
+            if news or in_any_case:
+                for partition in led:
+                    broker.purgatory.expire(partition.key)
+
+        self.do(answer)
+        return news
+
     @property
-    def has_work(self) -> bool:
-        """Return whether something is ready or in work. In the loop's thread."""
-        return self.loop.has_work or self._is_working()
+    def work(self) -> int:
+        """Return how much is ready or in work: who makes it more has begun something. In the loop."""
+        return self.loop.work + self._is_working()
 
     def _is_working(self) -> bool:
         controller, housekeeping = self._controller, self._housekeeping

@@ -26,17 +26,29 @@ LOOKS = 500
 """How often a broker looks at most, in one `advance`, whether there is something to do."""
 
 _MS = timedelta(milliseconds=1)
-_WITHIN_S = 30.0
+_OFTEN_ENOUGH = 10
+"""How often brokers of a cluster come to rest before the next timer, if they never rest all at once."""
 _CANCELLED_OVER = 1_000
 """How many cancelled timers may be kept beside as many as there are others."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Advance:
-    """The time until `end_ms`, in which looks come every `look_ms` at most."""
+    """The time from `begin_ms` until `end_ms`, in which looks come every `look_ms` at most."""
 
+    begin_ms: int
     end_ms: int
     look_ms: float
+
+    def look_at(self, now_ms: int, due_ms: int) -> int:
+        """Return when to look for what would be looked for at `due_ms`.
+
+        All brokers look at the same moments, and the last time at the end: nothing that is due is missed.
+        """
+        if due_ms > self.end_ms or due_ms - now_ms >= self.look_ms:
+            return due_ms
+        looks = ceil((due_ms - self.begin_ms) / self.look_ms)
+        return min(self.end_ms, self.begin_ms + ceil(looks * self.look_ms))
 
 
 class ManualClock:
@@ -64,8 +76,8 @@ class ManualClock:
         else:
             self._began_ms = (now - datetime.fromtimestamp(0, UTC)) // _MS
         self._passed_ms = 0
-        self._timers: list[tuple[int, int, Timer]] = []
-        """A heap by the time at which they fire, and the order in which they were set."""
+        self._timers: list[tuple[int, int, int, Timer]] = []
+        """A heap by the time at which they fire, the life of their broker, and the order of setting them."""
         self._order = count()
         self._lives: list[Life] = []
         """Of the brokers that run."""
@@ -113,12 +125,13 @@ class ManualClock:
             raise ValueError("time does not go back")
         with self._one_at_a_time:
             end_ms = self._passed_ms + span_ms
-            self._advance = _Advance(end_ms, span_ms / LOOKS)
+            self._advance = _Advance(self._passed_ms, end_ms, max(1.0, span_ms / LOOKS))
             try:
                 self._rest()
                 while (timer := self._next(end_ms)) is not None:
                     self._fire(timer, end_ms)
                 self._passed_ms = end_ms
+                self._rest(answers_followers=True)
             finally:
                 self._advance = None
 
@@ -128,11 +141,10 @@ class ManualClock:
         """Fire a timer that much later."""
         with self._lock:
             due_ms = self._passed_ms + max(1, ceil(delay_ms))
-            advance = self._advance
-            if timer.is_look and advance is not None and due_ms <= advance.end_ms:
-                # The last look is at the end, so that nothing that is due is missed.
-                due_ms = min(advance.end_ms, max(due_ms, self._passed_ms + ceil(advance.look_ms)))
-            heappush(self._timers, (due_ms, next(self._order), timer))
+            if timer.is_look and self._advance is not None:
+                due_ms = self._advance.look_at(self._passed_ms, due_ms)
+            number = -1 if timer.life is None else timer.life.number
+            heappush(self._timers, (due_ms, number, next(self._order), timer))
             if len(self._timers) > 2 * _CANCELLED_OVER:
                 self._forget_cancelled()
 
@@ -143,7 +155,7 @@ class ManualClock:
         return timer
 
     def _forget_cancelled(self) -> None:
-        waiting = [entry for entry in self._timers if entry[2].callback is not None]
+        waiting = [entry for entry in self._timers if entry[3].callback is not None]
         if len(self._timers) > 2 * len(waiting) + _CANCELLED_OVER:
             self._timers[:] = waiting
             heapify(self._timers)
@@ -160,7 +172,7 @@ class ManualClock:
         next_timer = None
         with self._lock:
             while timers and timers[0][0] <= end_ms:
-                due_ms, _, timer = timers[0]
+                due_ms, _, _, timer = timers[0]
                 if timer.callback is not None and timer.life is not None and timer.life.is_paused:
                     standing.append(heappop(timers))
                 elif timer.callback is None:
@@ -189,8 +201,10 @@ class ManualClock:
             nonlocal is_quiet
             next_timer: Timer | None = timer
             while next_timer is not None:
+                before = life.work
                 life.run(next_timer)
-                is_quiet = not life.has_work and (next_timer.is_look or len(self._lives) == 1)
+                # Others hear of what a look begins by turns of the loop, as of requests to the controller.
+                is_quiet = life.work == before and (next_timer.is_look or len(self._lives) == 1)
                 next_timer = self._next(end_ms, life) if is_quiet else None
 
         life.do(fire)
@@ -201,7 +215,7 @@ class ManualClock:
 
     def begin_life(self, loop: RestingLoop) -> Life:
         """Begin a broker's life; called in its loop's thread, before the broker is made."""
-        life = Life(self, loop)
+        life = Life(self, loop, next(self._order))
         with self._lock:
             self._lives.append(life)
         return life
@@ -210,26 +224,43 @@ class ManualClock:
         """A broker's life has ended, and with it its timers."""
         with self._lock:
             self._lives.remove(life)
-            self._timers[:] = [entry for entry in self._timers if entry[2].life is not life]
+            self._timers[:] = [entry for entry in self._timers if entry[3].life is not life]
             heapify(self._timers)
 
-    def _rest(self) -> None:
-        """Return when all brokers have come to rest, and none has done anything since the others have.
+    def _rest(self, *, answers_followers: bool = False) -> None:
+        """Return when all brokers have come to rest, and their followers have what their leaders have.
 
-        What one has sent to another is there when the sender has come to rest: a connection on one machine
-        hands it over at once.
+        Args:
+            answers_followers: in any case, so that they fetch by the time that it is now.
 
         Raises:
-            TimeoutError: they do not, as when clients never pause.
+            TimeoutError: a broker does not come to rest.
+        """
+        for _ in range(_OFTEN_ENOUGH):
+            self._come_to_rest()
+            lives = self._running()
+            if len(lives) <= 1:
+                return
+            news = [life.answer_followers(in_any_case=answers_followers) for life in lives]
+            if not answers_followers and not any(news):
+                return
+            answers_followers = False
+
+    def _come_to_rest(self) -> None:
+        """Return when each has come to rest, and none has done anything since the others have.
+
+        What one has sent to another is there when the sender has come to rest: a connection on one machine
+        hands it over at once. Clients that never pause have brokers do something all the time: then each has
+        come to rest often enough.
         """
         before: list[int] = []
-        until_s = time.monotonic() + _WITHIN_S
-        while True:
-            with self._lock:
-                lives = [life for life in self._lives if not life.is_paused]
+        for _ in range(_OFTEN_ENOUGH):
+            lives = self._running()
             activities = [life.at_rest() for life in lives]
             if activities == before or len(lives) <= 1:
                 return
             before = activities
-            if time.monotonic() > until_s:
-                raise TimeoutError("the brokers do not come to rest: clients or brokers always have more")
+
+    def _running(self) -> list[Life]:
+        with self._lock:
+            return [life for life in self._lives if not life.is_paused]

@@ -30,9 +30,9 @@ class RestingLoop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(self))
 
     @property
-    def has_work(self) -> bool:
-        """Return whether something is ready, or a thread works for the loop. In the loop's thread."""
-        return bool(self._ready) or self._working > 0  # type: ignore[attr-defined]
+    def work(self) -> int:
+        """Return how many turns are ready, and pieces of work in threads. In the loop's thread."""
+        return len(self._ready) + self._working  # type: ignore[attr-defined]
 
     def at_rest(self, within_s: float) -> int:
         """Wait, in another thread, until the loop has come to rest.
@@ -72,7 +72,7 @@ class RestingLoop(asyncio.SelectorEventLoop):
     def _idle(self) -> None:
         """Nothing is ready: answer whoever waits for it, unless there is work."""
         asking = self._asking
-        if asking is not None and not self._working and not self.is_busy() and not self.has_work:
+        if asking is not None and not self._working and not self.is_busy() and not self.work:
             self._asking = None
             asking.set()
 
@@ -101,7 +101,7 @@ class _Selector(selectors.DefaultSelector):
         if not events:
             loop._idle()
             # What `is_busy` has begun is done first.
-            events = super().select(0 if loop.has_work and loop._ready else timeout)  # type: ignore[attr-defined]
+            events = super().select(0 if loop._ready else timeout)  # type: ignore[attr-defined]
         if loop._ready or not events or any(key.fd != self._waker for key, _ in events):  # type: ignore[attr-defined]
             loop._activity += 1
         return events
