@@ -142,11 +142,15 @@ class ProducerConfig(CommonConfig):
     metadata_max_idle_ms: int = _key(300_000, at_least=5_000)
     partitioner: Any = _key(
         takes="Partitioner | type[Partitioner] | str | None",
-        note="None (murmur2 of the key; sticky without a key), `'roundrobin'`, or a callable "
-        "`(topic, key, value, partitions, available) -> int`",
+        note="None (murmur2 of the key; sticky without a key), `'roundrobin'`, librdkafka's names "
+        "(`'consistent_random'`, `'fnv1a'` …), or a callable `(topic, key, value, partitions, available)` "
+        "that gives a partition's number, or None for the sticky one. `send_arrow` does not ask it",
     )
     partitioner_ignore_keys: bool = False
     partitioner_adaptive_partitioning_enable: bool = True
+    partitioner_availability_timeout_ms: int = _key(
+        0, at_least=0, note="0: off; with adaptive partitioning alone"
+    )
     key_serializer: Any = _key(takes="Serializer[K_contra]", note=_SERIALIZER)
     value_serializer: Any = _key(takes="Serializer[V_contra]", note=_SERIALIZER)
     stats_cb: Any = _key(takes="Callable[[str], object] | None", note=_STATS)
@@ -341,7 +345,6 @@ _WITHOUT_EFFECT = frozenset(
         "client.dns.lookup",
         "metadata.recovery.strategy",
         "metadata.recovery.rebootstrap.trigger.ms",
-        "partitioner.availability.timeout.ms",
         "group.remote.assignor",
         "config.providers",
         "security.providers",

@@ -114,6 +114,7 @@ class SendConfigs(CommonConfigs, total=False):
     partitioner: Partitioner | type[Partitioner] | str | None
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
     stats_cb: Callable[[str], object] | None
     statistics_interval_ms: int
     interceptors: Sequence[object]

@@ -166,7 +166,11 @@ class ProducerEngine:
         self._serialize_key = resolve(config.key_serializer, "serialize", "key.serializer")
         self._serialize_value = resolve(config.value_serializer, "serialize", "value.serializer")
         self._partitioner = resolve_partitioner(config.partitioner)
-        self._sticky = StickyPartitions(config.batch_size, config.partitioner_adaptive_partitioning_enable)
+        self._sticky = StickyPartitions(
+            config.batch_size,
+            config.partitioner_adaptive_partitioning_enable,
+            takes_records=self._takes_records if config.partitioner_availability_timeout_ms else None,
+        )
         self._interceptors = Interceptors(config.interceptors)
         self._largest = min(config.max_request_size, config.buffer_memory)
         self._topics = KnownTopics(self.cluster.metadata)
@@ -334,7 +338,7 @@ class ProducerEngine:
                 )
             elif record.key is not None and not self.config.partitioner_ignore_keys:
                 partition = partition_for_key(record.key, len(known_topic.numbers))
-            else:
+            if partition is None:
                 sticky = True
                 partition = self._sticky.current(record.topic, known_topic.available, self._queue_length)
         tp = known_topic.tps.get(partition)
@@ -428,6 +432,10 @@ class ProducerEngine:
             # The batch gets its transactional bit and its checksum in place (`ProducerBatch.adopt`).
             data = data if isinstance(data, bytearray) else bytearray(data)
         return self.accumulator.append_built(tp, data, rows, self.now_ms())
+
+    def _takes_records(self, topic: str, partition: int) -> bool:
+        leader = self.cluster.metadata.leader(TopicPartition(topic, partition))
+        return self.sender.latency.takes_records(leader)
 
     def _queue_length(self, topic: str, partition: int) -> int:
         return self.accumulator.queue_length(TopicPartition(topic, partition))

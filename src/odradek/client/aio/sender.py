@@ -15,6 +15,7 @@ from odradek.client.aio.producer_ids import ProducerIds
 from odradek.client.aio.transactions import TransactionRequests
 from odradek.client.config import ProducerConfig
 from odradek.client.core.batches import ProducerBatch
+from odradek.client.core.node_latency_stats import NodeLatencyStats
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sending import SenderState
 from odradek.client.core.sequences import IdState, Sequences
@@ -62,6 +63,7 @@ class Sender:
         )
         if manager is not None:
             self._txn_requests = TransactionRequests(config, cluster, manager, self.wake)
+        self.latency = NodeLatencyStats(config.partitioner_availability_timeout_ms)
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._ids: ProducerIds | None = None
@@ -144,6 +146,7 @@ class Sender:
         if readiness.leaderless:
             # Wanted again, since metadata forgets topics that nothing is sent to for a while (KIP-526).
             self._cluster.want({tp.topic for tp in readiness.leaderless})
+        self.latency.nothing_waits_but_for(readiness.nodes)
         if not readiness.nodes:
             return next_ms
         sequences = self._accumulator.sequences
@@ -170,6 +173,8 @@ class Sender:
     def _send_to(self, node: int, now: float) -> float | None:
         """Send to one broker what may be sent. Returns how long to wait if it cannot be reached now."""
         connection = self._cluster.open_connection(node)
+        most = self._config.max_in_flight_requests_per_connection
+        self.latency.looked(node, now, connection is not None and connection.in_flight < most)
         if connection is None:
             wait = self._cluster.backoff_left_ms(node)
             if wait > 0:
@@ -178,7 +183,6 @@ class Sender:
                 self._connecting.add(node)
                 self._cluster.spawn(self._connect(node))
             return None
-        most = self._config.max_in_flight_requests_per_connection
         for batches in self.state.requests_for(node, now, lambda: connection.in_flight < most):
             self._send(connection, node, batches, now)
         return None
