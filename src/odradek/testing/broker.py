@@ -81,8 +81,8 @@ class Broker(InBlock, FaultSentences, LookInside):
     lives in a temporary folder that goes with the broker, unless `data` names one.
 
     Faults are sentences: `broker.fail("Produce", NotLeaderOrFollowerError, times=2)`, see `FaultSentences`
-    and docs/testing.md. What is in it `LookInside` tells. With `unready=True` it is as unready as a real Kafka:
-    who asks early has to ask again.
+    and docs/testing.md. What is in it `LookInside` tells. With `unready=True` it is as unready as a real
+    Kafka: who asks early has to ask again.
 
     Attributes:
         data: the data folder.

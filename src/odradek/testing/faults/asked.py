@@ -25,7 +25,7 @@ def asked_by(broker: BrokerServices, context: RequestContext, request: Any) -> A
     """
     names = tuple(parts(request, lambda topic_id: topic_name(context, topic_id)))
     if context.api_key == FETCH:
-        names += _in_session(broker, request)
+        names += names_in_session(broker, request)
     return Asked(
         context.api_version,
         context.client_id,
@@ -35,8 +35,8 @@ def asked_by(broker: BrokerServices, context: RequestContext, request: Any) -> A
     )
 
 
-def _in_session(broker: BrokerServices, request: Any) -> tuple[Names, ...]:
-    """The partitions of a fetch that its session knows, and the request does not name (KIP-227)."""
+def names_in_session(broker: BrokerServices, request: Any) -> tuple[Names, ...]:
+    """Return the partitions of a fetch that its session knows, and the request does not name (KIP-227)."""
     session = broker.fetch_sessions.find(request.session_id)
     if session is None or request.session_epoch <= 0:
         return ()

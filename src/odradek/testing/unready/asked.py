@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.testing.faults.asked import names_in_session
 from odradek.testing.faults.names import Names, parts
 from odradek.testing.unready.lagging_metadata import TOPIC_OF
 from odradek.wire.api import ApiKey
@@ -63,7 +64,7 @@ class Asked:
             parts(request, lambda topic_id: metadata.topic_name(image, topic_id))
         )
         if context.api_key == _FETCH:
-            self.names += _in_session(state.broker, request)
+            self.names += names_in_session(state.broker, request)
         self.told = metadata.answer(image, self._topics(context.api_key))
         if context.api_key == _DESCRIBE_CONFIGS and self.with_kraft:
             self.told = metadata.answer_configs(self.told, self._named("topic"))
@@ -110,21 +111,6 @@ class Asked:
         if thing not in self._counted:
             self._counted[thing] = self.state.transactions.is_ending(transactional_id)
         return bool(self._counted[thing])
-
-
-def _in_session(broker: BrokerServices, request: Any) -> tuple[Names, ...]:
-    """The partitions of a fetch that its session knows, and the request does not name (KIP-227)."""
-    session = broker.fetch_sessions.find(request.session_id)
-    if session is None or request.session_epoch <= 0:
-        return ()
-    return tuple(
-        {
-            "topic": fetched.topic,
-            "topic_id": fetched.topic_id,
-            "partition": fetched.fetch_partition.partition,
-        }
-        for fetched in session.partitions.values()
-    )
 
 
 def fetch_offsets(asked: Asked, session_id: int) -> dict[tuple[str | None, int], int]:

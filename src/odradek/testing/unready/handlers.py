@@ -17,6 +17,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.testing.faults.effects import Met, apply
 from odradek.testing.faults.errors import errors_of
 from odradek.testing.faults.fault import Fault
+from odradek.testing.own_client import is_own
 from odradek.testing.unready.asked import Asked, State, fetch_offsets
 from odradek.testing.unready.checks import CHECKS, NotReady, asks_for_end
 from odradek.wire.api import ApiKey
@@ -76,7 +77,8 @@ class UnreadyHandlers:
 
         def handle(context: RequestContext, request: Any) -> Handled[Any]:
             broker = self._state.broker
-            if purpose_of(context.header.client_id) is not None or is_untold(broker):
+            client_id = context.header.client_id
+            if purpose_of(client_id) is not None or is_own(client_id) or is_untold(broker):
                 return function(context, request)
             self._state.metadata.follow(broker.image, broker.broker_id)
             asked = Asked(self._state, context, request)
