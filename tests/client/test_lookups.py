@@ -13,7 +13,7 @@ from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Produc
 from odradek.client.aio.lookups import Lookups, look_up
 from odradek.client.errors import SerializationError
 from odradek.client.serialization import LookupNeeded
-from waiting import WITHIN_S, until_async
+from waiting import WITHIN_S, gathered, until_async
 
 from .conftest import new_topic
 
@@ -62,10 +62,9 @@ def values(servers: str, topic: str) -> list[Any]:
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         end = consumer.end_offsets([(topic, 0)])[(topic, 0)]
-        read: list[Any] = []
-        while len(read) < end:
-            read += [record.value for record in consumer.poll(1_000)]
-        return read
+        return gathered(
+            lambda: [record.value for record in consumer.poll(1_000)], end, f"the records of {topic}"
+        )
 
 
 def test_a_producer_looks_up_what_its_serializers_need(

@@ -24,7 +24,7 @@ from odradek.serdes import (
     SchemaRegistryClient,
 )
 from odradek.testing import Broker, SchemaRegistry
-from waiting import WITHIN_S
+from waiting import WITHIN_S, gathered
 
 from .messages import message_class
 
@@ -77,9 +77,11 @@ def test_there_and_back(servers: str, registry: SchemaRegistry, language: str) -
         key_deserializer=deserializer,
         value_deserializer=deserializer,
     ) as consumer:
-        read: list[Any] = []
-        while len(read) < 2:
-            read += [(record.key, record.value) for record in consumer.poll(WITHIN_MS)]
+        read = gathered(
+            lambda: [(record.key, record.value) for record in consumer.poll(100)],
+            2,
+            f"the records of {topic}",
+        )
     assert read == [(value, value), (value, None)]
 
 

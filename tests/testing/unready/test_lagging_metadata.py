@@ -13,7 +13,7 @@ from odradek.testing.unready.lagging_metadata import (
     TOPIC,
     LaggingMetadata,
 )
-from odradek.testing.unready.unreadiness import Thing, Unreadiness
+from odradek.testing.unready.unreadiness import Subject, Unreadiness
 
 ME, OTHER = 0, 1
 
@@ -54,7 +54,7 @@ class World:
         return self.metadata.answer(self.image, about).topic(name)
 
     def waits(self, *thing: str | int) -> bool:
-        found: Thing = thing
+        found: Subject = thing
         return not self.unreadiness.is_ready(found)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from odradek.testing.unready.ended_transactions import EndedTransactions
-from odradek.testing.unready.unreadiness import Thing, Unreadiness
+from odradek.testing.unready.unreadiness import Subject, Unreadiness
 
-THINGS: list[Thing] = [("topic", f"t{number}") for number in range(40)]
+THINGS: list[Subject] = [("topic", f"t{number}") for number in range(40)]
 
 
-def drawn(seed: int, things: list[Thing], whose: str = "") -> dict[Thing, int]:
+def drawn(seed: int, things: list[Subject], whose: str = "") -> dict[Subject, int]:
     unreadiness = Unreadiness(seed, whose)
     for thing in things:
         unreadiness.appeared(thing)

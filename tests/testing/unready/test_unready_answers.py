@@ -105,7 +105,7 @@ class Client:
         request = FindCoordinatorRequest(key=key, key_type=key_type)
         return self.code(request, 3, lambda response: response.error_code)
 
-    def join(self, group: str = "g") -> str:
+    def join_group(self, group: str = "g") -> str:
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=10_000,
@@ -304,7 +304,7 @@ def found(client: Client, key_type: int = 0) -> Client:
 )
 def test_a_group_that_is_being_loaded(start: Start, kafka_version: str | None, first: str) -> None:
     client = found(start(3, kafka_version=kafka_version))
-    assert [client.join() for _ in range(4)] == [first, LOADING, LOADING, "MEMBER_ID_REQUIRED"]
+    assert [client.join_group() for _ in range(4)] == [first, LOADING, LOADING, "MEMBER_ID_REQUIRED"]
 
 
 @pytest.mark.parametrize(("kafka_version", "error"), [("3.9", "REBALANCE_IN_PROGRESS"), ("4.0", LOADING)])
@@ -347,14 +347,14 @@ def test_offsets_of_several_groups_wait_for_each_coordinator(start: Start) -> No
 
 def test_a_broker_that_starts_again_loads_its_groups_and_knows_its_topics(start: Start) -> None:
     client = found(start(1))
-    client.told(client.join)
+    client.told(client.join_group)
     client.broker.create_topic("t")
     client.close()
     client.broker.restart()
     client.wire = Wire(client.broker.port)
     assert client.metadata() == OK
     assert client.find() == OK
-    assert client.join() == LOADING
+    assert client.join_group() == LOADING
 
 
 # ---------------------------------------------------------------------- producers and transactions
@@ -632,7 +632,7 @@ def test_a_seed_gives_the_same_answers(start: Start, monkeypatch: pytest.MonkeyP
             client = Client(broker)
             client.create()
             told = [client.produce() for _ in range(6)] + [client.find() for _ in range(5)]
-            told += [client.join() for _ in range(5)]
+            told += [client.join_group() for _ in range(5)]
             client.close()
             return told
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.testing.unready.ended_transactions import EndedTransactions
     from odradek.testing.unready.lagging_metadata import LaggingMetadata
-    from odradek.testing.unready.unreadiness import Thing, Unreadiness
+    from odradek.testing.unready.unreadiness import Subject, Unreadiness
 
 _FETCH, _METADATA, _FIND_COORDINATOR = int(ApiKey.FETCH), int(ApiKey.METADATA), int(ApiKey.FIND_COORDINATOR)
 _DESCRIBE_CONFIGS = int(ApiKey.DESCRIBE_CONFIGS)
@@ -68,7 +68,7 @@ class Asked:
         self.told = metadata.answer(image, self._topics(context.api_key))
         if context.api_key == _DESCRIBE_CONFIGS and self.with_kraft:
             self.told = metadata.answer_configs(self.told, self._named("topic"))
-        self._counted: dict[Thing, int] = {}
+        self._counted: dict[Subject, int] = {}
 
     def _topics(self, key: int) -> list[str] | None:
         """Return of which topics the answer tells whether they are there; None for all."""
@@ -97,20 +97,20 @@ class Asked:
         """Return whether the broker passes for a release, or for a later one."""
         return self._release is None or self._release.at_least(name)
 
-    # ------------------------------------------------------------------ things
+    # ------------------------------------------------------------------ subjects
 
-    def left(self, thing: Thing) -> int:
-        """Count this answer about a thing, once; see `Unreadiness.answered`."""
-        if thing not in self._counted:
-            self._counted[thing] = self.state.unreadiness.answered(thing)
-        return self._counted[thing]
+    def left(self, subject: Subject) -> int:
+        """Count this answer about a subject, once; see `Unreadiness.answered`."""
+        if subject not in self._counted:
+            self._counted[subject] = self.state.unreadiness.answered(subject)
+        return self._counted[subject]
 
     def is_ending(self, transactional_id: str) -> bool:
         """Count this answer about the end of a transaction, once; see `EndedTransactions.is_ending`."""
-        thing = ("transaction", transactional_id)
-        if thing not in self._counted:
-            self._counted[thing] = self.state.transactions.is_ending(transactional_id)
-        return bool(self._counted[thing])
+        subject = ("transaction", transactional_id)
+        if subject not in self._counted:
+            self._counted[subject] = self.state.transactions.is_ending(transactional_id)
+        return bool(self._counted[subject])
 
 
 def fetch_offsets(asked: Asked, session_id: int) -> dict[tuple[str | None, int], int]:

@@ -1,6 +1,6 @@
 """Checks of what a request asks about: the error that Kafka answers while it is not ready.
 
-The table of docs/test_kit.md in code: which API says what of which thing, in which versions and releases.
+The table of docs/test_kit.md in code: which API says what of which subject, in which versions and releases.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def all_are_loaded(kind: str) -> Check:
 
     def check(asked: Asked, _: Names) -> NotReady | None:
         loading = asked.state.unreadiness.of_kind(COORDINATOR, TOPIC_OF[kind])
-        for thing in loading:
-            asked.left(thing)
+        for subject in loading:
+            asked.left(subject)
         return NotReady(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _ALL) if loading else None
 
     return check

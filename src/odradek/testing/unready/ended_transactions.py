@@ -53,12 +53,12 @@ class EndedTransactions:
         with self._lock:
             offsets = list(self._offsets.get(transactional_id, ()))
             for partition, base_offset in self._written.get(transactional_id, {}).items():
-                thing = ("last stable offset", *partition)
-                is_told = not self._unreadiness.is_ready(thing)
+                subject = ("last stable offset", *partition)
+                is_told = not self._unreadiness.is_ready(subject)
                 self._stable[partition] = min(
                     base_offset, self._stable[partition] if is_told else base_offset
                 )
-                self._unreadiness.appeared(thing)
+                self._unreadiness.appeared(subject)
         self._unreadiness.appeared(("transaction", transactional_id))
         for offset in offsets:
             self._unreadiness.appeared(("offset", *offset))
@@ -94,11 +94,11 @@ class EndedTransactions:
         Returns:
             None where nothing but the truth is told.
         """
-        thing = ("last stable offset", *partition)
-        if not self._unreadiness.answered(thing):
+        subject = ("last stable offset", *partition)
+        if not self._unreadiness.answered(subject):
             return None
         stable = self._stable[partition]
         if from_offset is None or from_offset >= stable:
             return stable
-        self._unreadiness.make_ready(thing)
+        self._unreadiness.make_ready(subject)
         return None

@@ -23,7 +23,7 @@ TOPIC, CONFIGS, LEADER, END_OFFSET, COORDINATOR, DELETED = (
     "coordinator",
     "deleted",
 )
-"""The kinds of things that are not ready at once."""
+"""The kinds of subjects that are not ready at once."""
 
 TOPIC_OF = {"group": GROUP_METADATA_TOPIC, "transactional_id": TRANSACTION_STATE_TOPIC}
 """By the kind of a key, the topic whose leaders coordinate."""

@@ -1,4 +1,4 @@
-"""Counts of the answers that still say of a thing that it is not ready, drawn by a seed. No I/O."""
+"""Counts of the answers that still say of a subject that it is not ready, drawn by a seed. No I/O."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import random
 from collections import Counter
 from threading import Lock
 
-Thing = tuple[str | int, ...]
+Subject = tuple[str | int, ...]
 """What appears: its kind, and its names, as `("topic", "orders")`."""
 
 _ANSWERS = (0, 1, 1, 2, 3)
-"""How many answers a thing may take: in Kafka it is there after some milliseconds, or at once."""
+"""How many answers a subject may take: in Kafka it is there after some milliseconds, or at once."""
 
 
 class Unreadiness:
-    """The things that are not ready yet. For the threads of several brokers.
+    """The subjects that are not ready yet. For the threads of several brokers.
 
-    What is drawn for a thing goes by its name and by how often it has appeared, not by the order of things:
-    clients that race for different things get the same answers in every run.
+    What is drawn for a subject goes by its name and by how often it has appeared, not by their order:
+    clients that race for different subjects get the same answers in every run.
     """
 
     def __init__(self, seed: int, whose: str = "") -> None:
@@ -28,41 +28,41 @@ class Unreadiness:
         """
         self._drawn_by = f"{seed} {whose}"
         self._lock = Lock()
-        self._appeared: Counter[Thing] = Counter()
-        self._left: dict[Thing, int] = {}
+        self._appeared: Counter[Subject] = Counter()
+        self._left: dict[Subject, int] = {}
 
-    def appeared(self, thing: Thing) -> None:
-        """Draw how many answers about a thing that has just come, or changed, are to say otherwise."""
+    def appeared(self, subject: Subject) -> None:
+        """Draw how many answers about a subject that has just come, or changed, are to say otherwise."""
         with self._lock:
-            times = self._appeared[thing]
-            self._appeared[thing] += 1
-            answers = random.Random(f"{self._drawn_by} {thing} {times}").choice(_ANSWERS)
-            self._left.pop(thing, None)
+            times = self._appeared[subject]
+            self._appeared[subject] += 1
+            answers = random.Random(f"{self._drawn_by} {subject} {times}").choice(_ANSWERS)
+            self._left.pop(subject, None)
             if answers:
-                self._left[thing] = answers
+                self._left[subject] = answers
 
-    def is_ready(self, thing: Thing) -> bool:
-        """Return whether answers say of a thing what is the case."""
-        return thing not in self._left
+    def is_ready(self, subject: Subject) -> bool:
+        """Return whether answers say of a subject what is the case."""
+        return subject not in self._left
 
-    def answered(self, thing: Thing) -> int:
-        """Count an answer about a thing.
+    def answered(self, subject: Subject) -> int:
+        """Count an answer about a subject.
 
         Returns:
             How many were left to say that it is not ready, this one included; 0 where it is.
         """
         with self._lock:
-            left = self._left.pop(thing, 0)
+            left = self._left.pop(subject, 0)
             if left > 1:
-                self._left[thing] = left - 1
+                self._left[subject] = left - 1
             return left
 
-    def make_ready(self, thing: Thing) -> None:
-        """Let a thing be ready from now on; harmless where it is."""
+    def make_ready(self, subject: Subject) -> None:
+        """Let a subject be ready from now on; harmless where it is."""
         with self._lock:
-            self._left.pop(thing, None)
+            self._left.pop(subject, None)
 
-    def of_kind(self, *begin: str | int) -> list[Thing]:
-        """Return the things that are not ready, and whose kind and first names are these."""
+    def of_kind(self, *begin: str | int) -> list[Subject]:
+        """Return the subjects that are not ready, and whose kind and first names are these."""
         with self._lock:
-            return [thing for thing in self._left if thing[: len(begin)] == begin]
+            return [subject for subject in self._left if subject[: len(begin)] == begin]
