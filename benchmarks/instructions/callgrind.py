@@ -20,7 +20,7 @@ CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64")
 
 COMMAND_TIMEOUT_S = 120
 
-TIMER = "CPyDef_loop_timers___Periodic____run"
+TIMER = "CPyDef_timers___Periodic____run"
 """What runs for all that a broker does by the clock, as mypyc has called it."""
 
 REST_S, RESTS = 3.0, 2

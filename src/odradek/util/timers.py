@@ -1,3 +1,4 @@
+# compiled: mypyc
 """Timers as something handed in: the event loop's in a broker, a test's own under `ManualClock`."""
 
 from __future__ import annotations
