@@ -82,7 +82,8 @@ def test_a_client_is_cut_off_once(broker: Broker) -> None:
         until(
             lambda: broker.call(
                 lambda app: any(
-                    connection.waits_for_answer_to("billing") for connection in app.listeners[0].connections
+                    connection.waits_for_answer_to("billing".__eq__)
+                    for connection in app.listeners[0].connections
                 )
             ),
             "a fetch that waits",

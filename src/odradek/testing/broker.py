@@ -19,6 +19,7 @@ from odradek.broker.config.keywords import check_keywords, properties_from_keywo
 from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.topic_manager import NewTopic
+from odradek.testing.between_tests import Baseline, clean_up
 from odradek.testing.by_hand import abort_connections, expire_session, fence_producer
 from odradek.testing.disk import Disk
 from odradek.testing.faults.keeper import FaultKeeper
@@ -54,8 +55,8 @@ TEST_DEFAULTS = {
     # Nobody in a test wants to wait three seconds for a second consumer that may come.
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
-    # Each partition is made, elected and told before the first transaction; nobody needs 50 in a test.
-    "transaction.state.log.num.partitions": "5",
+    # Each is made before the first transaction, and taken away by a clean-up.
+    "transaction.state.log.num.partitions": "1",
 }
 """Where a broker in a test differs from Kafka's defaults."""
 
@@ -109,7 +110,7 @@ class Broker(InBlock, FaultSentences, LookInside):
             data: the data folder; kept when given.
             host: where to listen; 0.0.0.0 for all that the machine has, and then `advertised_listeners` says
                 by which address clients come. With `security` it is 127.0.0.1.
-            port: 0 takes a free port, the same one in all its lives.
+            port: 0 takes a free port, the same one in all its lives, another after a `clean_up`.
             kafka_version: the release of Kafka to be, such as "2.2" or "3.9-kraft", see
                 `odradek.testing.kafka_versions`; None for all that there is.
             security: who may connect, and how, or a security protocol such as "SSL"; None for everybody.
@@ -137,6 +138,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         self.data: Path | None = Path(data) if data is not None else None
         self._host = host
         self._port = port
+        self._is_port_given = port != 0
         self.security = Security.of(security)
         self.clock = clock
         self._life: Life | None = None
@@ -160,6 +162,8 @@ class Broker(InBlock, FaultSentences, LookInside):
         self._unready = unready_of(unready, seed)
         self._unready_handlers: UnreadyHandlers | None = None
         """Of the present life, or of the last one; None for a broker that is ready."""
+        self._baseline: Baseline | None = None
+        """Of the first life with this data, or since `keep`."""
 
     def __repr__(self) -> str:
         """Its address, and the seed of what is not ready."""
@@ -295,6 +299,7 @@ class Broker(InBlock, FaultSentences, LookInside):
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
             self.data = None
+            self._baseline = None
 
     # ------------------------------------------------------------------ the thread
 
@@ -358,6 +363,8 @@ class Broker(InBlock, FaultSentences, LookInside):
             if self.security is not None:
                 await self.security.add_users(broker)
                 await self.security.add_acls(broker)
+            if self._baseline is None:
+                self._baseline = Baseline.of(broker)
             self._events.started(broker)
             self.broker = broker
             ready.set()
@@ -485,6 +492,53 @@ class Broker(InBlock, FaultSentences, LookInside):
         clock_of(self.clock).advance(
             by, days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
         )
+
+    # ------------------------------------------------------------------ between two tests
+
+    def clean_up(self) -> None:
+        """Take away what a test has made: topics, groups, transactions, dynamic configs, quotas, ACLs, users,
+        tokens, faults, recorded requests. What there was at the start, or at the last `keep`, stays.
+
+        The connections of clients are closed first, nobody is let in meanwhile, and then the broker listens
+        on another port: a client that was left open finds nobody, and brings nothing back. (A `port` that was
+        given stays, and such a client comes back.) A broker that is paused goes on, one that does not run is
+        started, and its disk has room.
+
+        Raises:
+            UnmetFaultError: no request has met a fault that was set; all is clean nevertheless.
+        """
+        self.resume()
+        self.free_disk()
+        problem = self._keeper.end()
+        self.forget_requests()
+        if self.broker is None:
+            self.start()
+        baseline = self._baseline
+        assert baseline is not None
+        moves = not self._is_port_given
+        if not moves:
+            self.shut()
+        try:
+            self.call(lambda broker: clean_up(broker, broker.listeners, baseline, moves=moves))
+        finally:
+            if not moves:
+                self.reopen()
+        self._port = self.port
+        if problem is not None:
+            raise problem
+
+    def keep(self) -> None:
+        """Let what there is now stay in later clean-ups. Of a topic's records those that come later stay,
+        too."""
+        self._baseline = self.call(Baseline.of)
+
+    def shut(self) -> None:
+        """Let no client in until `reopen`: each is closed by its next request."""
+        self._change_events(BrokerEvents.shut)
+
+    def reopen(self) -> None:
+        """Let clients in again."""
+        self._change_events(BrokerEvents.reopen)
 
     # ------------------------------------------------------------------ what is looked at
 

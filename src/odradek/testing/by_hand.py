@@ -118,7 +118,7 @@ def abort_connections(listeners: Sequence[Listener], client_id: str, calls: Call
     connections = [connection for listener in listeners for connection in listener.connections]
     peers = [connection.peer for connection in connections]
     for connection in connections:
-        if connection.waits_for_answer_to(client_id):
+        if connection.waits_for_answer_to(client_id.__eq__):
             calls.next()
             connection.abort("cut off by the test")
     return peers

@@ -21,7 +21,8 @@ from odradek.cluster.paths import sanitize
 from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.coordinators.partitioner import partition_for
-from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, clock_of, create_topic, unready_of
+from odradek.testing.between_tests import Baseline, close_waiting_clients, in_turn, is_clean, take_away
+from odradek.testing.broker import LOOPBACK, Broker, clock_of, create_topic, unready_of
 from odradek.testing.by_hand import coordinated, fence_producer, led_by, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
@@ -50,7 +51,7 @@ _DEFAULTS = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.num.partitions": TEST_DEFAULTS["transaction.state.log.num.partitions"],
+    "transaction.state.log.num.partitions": "5",
     # A test waits for a follower and for a stop as long as these last.
     "replica.fetch.backoff.ms": "50",
     "controlled.shutdown.retry.backoff.ms": "100",
@@ -189,6 +190,8 @@ class Cluster(InBlock, FaultSentences, LookInside):
         self._port = port
         self.brokers = [_Member(self, number) for number in range(brokers)]
         self._keeper = FaultKeeper()
+        self._baseline: Baseline | None = None
+        """Since the start, or the last `keep`."""
 
     def __repr__(self) -> str:
         """Its size, and the seed of what is not ready."""
@@ -210,10 +213,9 @@ class Cluster(InBlock, FaultSentences, LookInside):
         for member in self.brokers:
             member.data = root / f"broker-{member.number}"
             member.start()
-        self.wait_until(
-            lambda: all(len(self.image(broker_id).brokers) == len(self.brokers) for broker_id in self.live)
-        )
+        self._wait_for_members()
         self._add_users([] if self.security is None else self.security.scram_users())
+        self.keep()
 
     def _add_users(self, users: Sequence[NewUser]) -> None:
         """Write users' credentials by the controller, and wait until every broker knows them."""
@@ -414,6 +416,60 @@ class Cluster(InBlock, FaultSentences, LookInside):
             TimeoutError: it has not in half a minute.
         """
         return wait_until(look, _WAIT_S, _LOOK_S)
+
+    # ------------------------------------------------------------------ between two tests
+
+    def clean_up(self) -> None:
+        """Take away what a test has made, as `Broker.clean_up` does; brokers that do not run are started, and
+        cuts healed. Returns when all brokers have followed.
+
+        A client's connection is closed where it waits for an answer, or asks for something meanwhile. The
+        ports stay: a client that is left open comes back.
+
+        Raises:
+            UnmetFaultError: no request has met a fault that was set; all is clean nevertheless.
+        """
+        self.heal()
+        for member in self.brokers:
+            member.resume()
+            member.free_disk()
+        problems = [keeper.end() for keeper in self._keepers()]
+        self.forget_requests()
+        for member in self.brokers:
+            member.forget_requests()
+        for member in self.brokers:
+            if not member.is_running:
+                member.start_again()
+        self._wait_for_members()
+        baseline = self._baseline
+        assert baseline is not None
+        for member in self.brokers:
+            member.shut()
+        try:
+            for member in self.brokers:
+                member.call(lambda broker: close_waiting_clients(broker.listeners))
+            self.brokers[self.controller].call(
+                lambda broker: in_turn(broker, lambda: take_away(broker, baseline))
+            )
+            self.wait_until(
+                lambda: all(member.call(lambda broker: is_clean(broker, baseline)) for member in self.brokers)
+            )
+        finally:
+            for member in self.brokers:
+                member.reopen()
+        for problem in problems:
+            if problem is not None:
+                raise problem
+
+    def keep(self) -> None:
+        """Let what there is now stay in later clean-ups; see `Broker.keep`."""
+        self._baseline = self.brokers[self.controller].call(Baseline.of)
+
+    def _wait_for_members(self) -> None:
+        """Wait until each broker knows all that run."""
+        self.wait_until(
+            lambda: all(len(self.image(broker_id).brokers) == len(self.live) for broker_id in self.live)
+        )
 
     def _looked_at(self) -> list[_Member]:
         return self.brokers

@@ -602,11 +602,13 @@ class Connection:
         """Return whether nothing of this connection is in work."""
         return not self._unanswered and not self._unprocessed
 
-    def waits_for_answer_to(self, client_id: str) -> bool:
-        """Return whether a request of a client waits for something, be it for others or for its time."""
-        return any(
-            slot.context is not None and slot.context.client_id == client_id for slot in self._unanswered
-        )
+    def waits_for_answer_to(self, is_asker: Callable[[str], bool]) -> bool:
+        """Return whether a request waits for something, be it for others or for its time.
+
+        Args:
+            is_asker: whether it counts, by the client id.
+        """
+        return any(slot.context is not None and is_asker(slot.context.client_id) for slot in self._unanswered)
 
     @property
     def unsent_bytes(self) -> int:

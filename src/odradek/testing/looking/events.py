@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.event_loop.slices import Steps, is_in_steps
+from odradek.testing.own_client import is_of_client
 from odradek.util.promise import Promise
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class BrokerEvents:
         self._watched: DelayedOperation | None = None
         """Waits for all partitions that there were when it was made, and has no end of its own."""
         self._watched_at: tuple[ClusterImage, int] | None = None
+        self._is_shut = False
 
     # ------------------------------------------------------------------ who listens
 
@@ -58,6 +60,19 @@ class BrokerEvents:
         for listeners in (self._on_event, self._on_request):
             if listener in listeners:
                 listeners.remove(listener)  # type: ignore[arg-type]
+        if not self._on_event and not self._on_request and not self._is_shut:
+            self._detach()
+
+    def shut(self) -> None:
+        """Close, until `reopen`, the connections of clients by the next request of each, which is not worked
+        on; other brokers and the test kit are let through."""
+        self._is_shut = True
+        if self._handlers is not None:
+            self._handlers.put_around_all(self._around)
+
+    def reopen(self) -> None:
+        """Let clients through again."""
+        self._is_shut = False
         if not self._on_event and not self._on_request:
             self._detach()
 
@@ -128,6 +143,9 @@ class BrokerEvents:
         function = handler.function
 
         def handle(context: RequestContext, request: Any) -> Handled[Any]:
+            if self._is_shut and is_of_client(context.client_id):
+                context.close_connection = True
+                return None
             for on_request in tuple(self._on_request):
                 on_request(context.broker, context, request)
             self._tell()

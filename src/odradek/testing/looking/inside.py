@@ -423,11 +423,16 @@ class LookInside(ABC):
         """
         from odradek.testing.looking.requests import MOST_REQUESTS, RequestRecorder
 
-        if self._recorded is not None:
-            self._recorded.stop()
+        self.forget_requests()
         recorder = RequestRecorder(MOST_REQUESTS if most is None else most)
         self._recorded = RecordedRequests(self._looked_at(), recorder)
         return self._recorded
+
+    def forget_requests(self) -> None:
+        """Record no more, and let go of what was recorded."""
+        if self._recorded is not None:
+            self._recorded.stop()
+            self._recorded = None
 
     def requests(self, apis: Apis = "*", **which: Unpack[WhichRequests]) -> list[RecordedRequest]:
         """Return the requests that were recorded, in the order in which they came.
