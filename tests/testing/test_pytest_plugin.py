@@ -172,3 +172,120 @@ def test_a_cluster_of_each_release(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("-s", "--kafka-versions", "1.0,3.9")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*RELEASES {'1.0'}*", "*RELEASES {'3.9'}*"])
+
+
+SEVERAL = """
+    import pytest
+    from odradek import Producer
+
+    ports = set()
+
+    @pytest.fixture
+    def orders(odradek_session_broker):
+        odradek_session_broker.seed("orders", ["tea"])
+
+    @pytest.fixture(scope="module")
+    def kept(odradek_session_broker):
+        odradek_session_broker.create_topic("kept")
+        odradek_session_broker.keep()
+
+    @pytest.mark.parametrize("number", range(3))
+    def test_session(kept, odradek_session_broker, orders, number):
+        broker = odradek_session_broker
+        assert sorted(broker.topics()) == ["kept", "orders"]
+        broker.assert_records("orders", ["tea"])
+        ports.add(broker.port)
+        assert len(ports) == number + 1
+        assert broker.call(lambda app: app.config.num_partitions) == 4
+
+    def test_asked_for_while_it_runs(request):
+        broker = request.getfixturevalue("odradek_session_broker")
+        assert sorted(broker.topics()) == ["kept"]
+        broker.create_topic("other")
+
+    def test_nothing_of_it_is_there(odradek_session_broker):
+        assert sorted(odradek_session_broker.topics()) == ["kept"]
+
+    def test_unmet(odradek_session_broker):
+        odradek_session_broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
+
+    def test_behind_it(odradek_session_broker):
+        with Producer(bootstrap_servers=odradek_session_broker.bootstrap_servers) as producer:
+            assert producer.send("orders", b"milk").result().offset == 0
+"""
+
+SESSION_CONFIG = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def odradek_session_config():
+        return {"num_partitions": 4}
+"""
+
+MODULE = """
+    import pytest
+
+    pytestmark = pytest.mark.odradek(num_partitions=5)
+
+    @pytest.mark.parametrize("number", range(2))
+    def test_module(odradek_module_broker, number):
+        assert odradek_module_broker.topics() == {}
+        odradek_module_broker.create_topic("orders")
+        assert odradek_module_broker.call(lambda app: app.config.num_partitions) == 5
+
+    @pytest.mark.parametrize("number", range(2))
+    def test_cluster(odradek_module_cluster, number):
+        assert odradek_module_cluster.topics() == {}
+        odradek_module_cluster.create_topic("orders")
+        odradek_module_cluster.kill(1)
+"""
+
+
+def test_a_broker_for_a_session_is_clean_for_each_test(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(SESSION_CONFIG)
+    pytester.makepyfile(test_session=SEVERAL, test_module=MODULE)
+    result = pytester.runpytest("-p", "no:randomly")
+    result.assert_outcomes(passed=11, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_unmet*", "*UnmetFaultError: no request met*"])
+
+
+def test_each_process_has_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_it(odradek_session_broker, number):
+            assert odradek_session_broker.topics() == {}
+            odradek_session_broker.create_topic("orders")
+        """
+    )
+    pytester.runpytest_subprocess("-n", "2").assert_outcomes(passed=6)
+
+
+def test_a_session_of_each_release(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def release(broker):
+            return broker.call(lambda app: str(app.handlers.release))
+
+        def test_one(odradek_session_broker):
+            print("ONE", release(odradek_session_broker), id(odradek_session_broker))
+
+        def test_other(odradek_session_broker):
+            print("OTHER", release(odradek_session_broker), id(odradek_session_broker))
+        """
+    )
+    result = pytester.runpytest("-s", "--kafka-versions", "1.0,3.9")
+    result.assert_outcomes(passed=4)
+    words = [line.removeprefix(".").split() for line in result.outlines]
+    brokers = {(each[1], each[2]) for each in words if each and each[0].endswith(("ONE", "OTHER"))}
+    assert sorted(release for release, _ in brokers) == ["1.0", "3.9"]
+
+
+def test_a_session_that_is_made_wrongly(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(SESSION_CONFIG.replace("num_partitions", "num_partition"))
+    pytester.makepyfile("def test_it(odradek_session_broker): pass")
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*odradek_session_broker: *did you mean num_partitions?*"])

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from odradek.testing.process_cluster import ProcessCluster
     from odradek.testing.schema_registry import SchemaRegistry
     from odradek.testing.security import Security
+    from odradek.testing.unittest_case import AsyncBrokerTestCase, BrokerTestCase
 
 __all__ = [
+    "AsyncBrokerTestCase",
     "Broker",
+    "BrokerTestCase",
     "Cluster",
     "Fault",
     "FaultRefusedError",
@@ -43,7 +46,9 @@ __all__ = [
 ]
 
 _PLACES = {
+    "AsyncBrokerTestCase": "odradek.testing.unittest_case.AsyncBrokerTestCase",
     "Broker": "odradek.testing.broker.Broker",
+    "BrokerTestCase": "odradek.testing.unittest_case.BrokerTestCase",
     "Cluster": "odradek.testing.cluster.Cluster",
     "Fault": "odradek.testing.faults.fault.Fault",
     "FaultRefusedError": "odradek.testing.faults.checks.FaultRefusedError",
