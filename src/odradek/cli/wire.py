@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from odradek.cli.suggesting import SuggestingGroup
+from odradek.cli.tool import Tool, bootstrap_option
 from odradek.errors import OdradekError, ProtocolError
 from odradek.wire.api import ApiKey, response_header_version
 from odradek.wire.check import check_line, message_class, read_golden, unknown_tags
@@ -285,3 +286,68 @@ def _check_file(path: Path) -> tuple[int, list[str]]:
         reason = f"{type(error).__name__}: {error}"
         raise click.ClickException(f"{path}, line {count + 1}: not a golden file ({reason})") from None
     return count, differences
+
+
+_listen_options = [
+    click.option(
+        "--listen",
+        "port",
+        type=click.IntRange(0, 65535),
+        default=0,
+        help="The port for clients. [default: a free one]",
+    ),
+    click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
+]
+
+
+def listen_options(function: Any) -> Any:
+    """Add the options that `record` and `play` have in common."""
+    for option in reversed(_listen_options):
+        function = option(function)
+    return function
+
+
+@command.command(cls=Tool)
+@listen_options
+@bootstrap_option()
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The file of the transcript (.jsonl, .jsonl.gz).",
+)
+@click.option(
+    "--mask",
+    "kinds",
+    metavar="KIND[,…]",
+    default="",
+    help="Hide keys, values, names, credentials, or all of these; what a login says is hidden always.",
+)
+def record(port: int, host: str, bootstrap_server: str, output: Path, kinds: str) -> None:
+    """Stand between clients and brokers, and write down what they say.
+
+    Clients connect to the address that is printed, `ready HOST:PORT`. Ctrl-C or SIGTERM ends it.
+    """
+    from odradek.cli.wire_transcripts import record
+
+    record(port, host, bootstrap_server, output, kinds)
+
+
+@command.command(cls=Tool)
+@click.argument("transcript", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@listen_options
+@click.option(
+    "--loosely",
+    is_flag=True,
+    help="Tell requests by API and version alone, as those of a masked transcript.",
+)
+def play(transcript: Path, port: int, host: str, loosely: bool) -> None:
+    """Serve clients from a transcript, and say where they depart from it.
+
+    It ends when all of the transcript was asked for and the clients have gone, or by Ctrl-C or SIGTERM; with
+    exit code 1 where a client has departed from it.
+    """
+    from odradek.cli.wire_transcripts import play
+
+    if play(transcript, port, host, loosely=loosely):
+        raise click.exceptions.Exit(1)
