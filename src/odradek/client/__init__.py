@@ -34,12 +34,15 @@ _EXPORTS = {
     "ResourcePatternFilter": "odradek.util.acl",
     "ResourceType": "odradek.util.acl",
     "ConsumerGroupMetadata": "odradek.client.types",
+    "ConsumerInterceptor": "odradek.client.core.interceptors",
     "ConsumerRebalanceListener": "odradek.client.types",
     "ConsumerRecord": "odradek.client.types",
     "NewTopic": "odradek.client.types",
     "OffsetAndMetadata": "odradek.client.types",
     "OffsetAndTimestamp": "odradek.client.types",
     "PreparedTxnState": "odradek.client.types",
+    "ProducerInterceptor": "odradek.client.core.interceptors",
+    "ProducerRecord": "odradek.client.types",
     "RecordMetadata": "odradek.client.types",
     "TopicPartition": "odradek.client.types",
 }
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin as AsyncAdmin
     from odradek.client.aio.consumer import AsyncConsumer as AsyncConsumer
     from odradek.client.aio.producer import AsyncProducer as AsyncProducer
+    from odradek.client.core.interceptors import ConsumerInterceptor as ConsumerInterceptor
+    from odradek.client.core.interceptors import ProducerInterceptor as ProducerInterceptor
     from odradek.client.raw_reader import RawReader as RawReader
     from odradek.client.raw_writer import RawWriter as RawWriter
     from odradek.client.simple import SimpleConsumer as SimpleConsumer
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
     from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
     from odradek.client.types import OffsetAndTimestamp as OffsetAndTimestamp
     from odradek.client.types import PreparedTxnState as PreparedTxnState
+    from odradek.client.types import ProducerRecord as ProducerRecord
     from odradek.client.types import RecordMetadata as RecordMetadata
     from odradek.client.types import TopicPartition as TopicPartition
     from odradek.util.acl import AccessControlEntry as AccessControlEntry

@@ -158,7 +158,7 @@ class ProducerConfig(CommonConfig):
     interceptors: tuple[Any, ...] = _key(
         (),
         takes="Sequence[object]",
-        note="objects with any of `on_send`, `on_acknowledgement`, `close`. One that raises is logged and "
+        note="objects with any of the methods of `ProducerInterceptor`. One that raises is logged and "
         "passed over",
     )
     transactional_id: str | None = None
@@ -263,7 +263,7 @@ class ConsumerConfig(CommonConfig):
     interceptors: tuple[Any, ...] = _key(
         (),
         takes="Sequence[object]",
-        note="objects with any of `on_consume`, `on_commit`, `close`. One that raises is logged and passed "
+        note="objects with any of the methods of `ConsumerInterceptor`. One that raises is logged and passed "
         "over",
     )
     exclude_internal_topics: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from odradek.client.errors import IllegalArgumentError
@@ -126,6 +127,17 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int = -1
+
+
+class ProducerRecord(NamedTuple):
+    """A record as an interceptor's `on_send` sees it, and may replace it."""
+
+    topic: str
+    value: object = None
+    key: object = None
+    partition: int | None = None
+    timestamp_ms: int | datetime | None = None
+    headers: Headers = ()
 
 
 class RecordMetadata(NamedTuple):

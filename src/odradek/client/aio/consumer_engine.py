@@ -121,7 +121,7 @@ class ConsumerEngine:
                 self.buffer.iteration_moved,
             )
         self.resolver = PositionResolver(config, self.cluster, self.positions, self.group, self._resolved)
-        self.interceptors = Interceptors(config.interceptors)
+        self.interceptors = Interceptors(config.interceptors, config)
         self._metrics = ClientMetrics("consumer", config.client_id)
         self._statistics = Statistics(
             "consumer",

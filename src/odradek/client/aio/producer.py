@@ -148,6 +148,7 @@ class AsyncProducer(Generic[K_contra, V_contra]):
             if sent is not None:
                 return sent  # type: ignore[no-any-return]
         engine = self._started()
+        arguments = None
         try:
             arguments = engine.intercepted(topic, value, key, partition, timestamp_ms, headers, on_delivery)
             record = await self._lookups.done(arguments[0], lambda: engine.prepare(*arguments))
@@ -156,8 +157,10 @@ class AsyncProducer(Generic[K_contra, V_contra]):
                 deadline = deadline or engine.now_ms() + self._config.max_block_ms
                 await self._wait_to_append(engine, record, deadline)
             return future
-        except KafkaError as problem:
-            engine.not_sent(problem)
+        except Exception as problem:
+            if isinstance(problem, KafkaError):
+                engine.not_sent(problem)
+            engine.refused(problem, arguments)
             raise
 
     async def _wait_to_append(

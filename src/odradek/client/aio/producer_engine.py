@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
@@ -43,6 +43,7 @@ from odradek.client.types import (
     HeadersLike,
     MetricName,
     PartitionInfo,
+    ProducerRecord,
     RecordMetadata,
     TopicPartition,
 )
@@ -58,17 +59,6 @@ logger = logging.getLogger("odradek.client.producer")
 
 INTERRUPTED_S = 2.0
 """How long closing waits for answers after Ctrl-C, or when the task was cancelled."""
-
-
-class ProducerRecord(NamedTuple):
-    """A record as an interceptor's `on_send` sees it, and may replace it."""
-
-    topic: str
-    value: Any = None
-    key: Any = None
-    partition: int | None = None
-    timestamp_ms: int | datetime | None = None
-    headers: Headers = ()
 
 
 def _transaction_manager(config: ProducerConfig) -> TransactionManager | None:
@@ -171,7 +161,7 @@ class ProducerEngine:
             config.partitioner_adaptive_partitioning_enable,
             takes_records=self._takes_records if config.partitioner_availability_timeout_ms else None,
         )
-        self._interceptors = Interceptors(config.interceptors)
+        self._interceptors = Interceptors(config.interceptors, config)
         self._largest = min(config.max_request_size, config.buffer_memory)
         self._topics = KnownTopics(self.cluster.metadata)
         # Those in `when_memory`; as many as `accumulator.waiting_for_memory`.
@@ -237,7 +227,8 @@ class ProducerEngine:
         if not self._interceptors:
             return topic, value, key, partition, timestamp_ms, headers, on_delivery
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, header_pairs(headers))
-        return (*self._interceptors.changed("on_send", record), self._acknowledge(on_delivery))
+        record = ProducerRecord(*self._interceptors.changed("on_send", record))
+        return (*record, self._acknowledge(on_delivery, record.headers))
 
     def prepare(
         self,
@@ -283,12 +274,21 @@ class ProducerEngine:
             f"the record for topic {topic!r} takes {size} bytes; buffer.memory is {self.config.buffer_memory}"
         )
 
-    def _acknowledge(self, on_delivery: Callback | None) -> Callback | None:
+    def refused(self, problem: Exception, arguments: tuple[Any, ...] | None) -> None:
+        """Tell interceptors that a record was not queued (Kafka's ProducerInterceptors.onSendError).
+
+        Args:
+            arguments: those of `prepare`; None where there are none.
+        """
+        if arguments is not None and self._interceptors:
+            self._interceptors.acknowledged(None, problem, ProducerRecord(*arguments[:-1]).headers)
+
+    def _acknowledge(self, on_delivery: Callback | None, headers: Headers) -> Callback | None:
         if not self._interceptors.have("on_acknowledgement"):
             return on_delivery
 
         def told(metadata: RecordMetadata | None, error: Exception | None) -> None:
-            self._interceptors.tell("on_acknowledgement", metadata, error)
+            self._interceptors.acknowledged(metadata, error, headers)
             if on_delivery is not None:
                 on_delivery(metadata, error)
 

@@ -6,11 +6,74 @@ the news of one.
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.types import (
+    ConsumerRecord,
+    Headers,
+    OffsetAndMetadata,
+    ProducerRecord,
+    RecordMetadata,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from odradek.client.config import ConsumerConfig, ProducerConfig
 
 logger = logging.getLogger("odradek.client")
+
+
+class ProducerInterceptor:
+    """Kafka's interface of that name. An object with some of the methods will do, too."""
+
+    def configure(self, config: ProducerConfig | ConsumerConfig) -> None:
+        """Take the producer's configs, once, before anything else is called."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record to be sent in place of `record`; called in `send`, before the serializers."""
+        return record
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: Exception | None, headers: Headers = ()
+    ) -> None:
+        """Learn the fate of a record, mostly in the I/O thread. One of the first two arguments is None.
+
+        Args:
+            headers: the record's, for methods that take them (KIP-512).
+        """
+
+    def close(self) -> None:
+        """End, with the producer."""
+
+
+class ConsumerInterceptor:
+    """Kafka's interface of that name. An object with some of the methods will do, too."""
+
+    def configure(self, config: ProducerConfig | ConsumerConfig) -> None:
+        """Take the consumer's configs, once, before anything else is called."""
+
+    def on_consume(
+        self, records: list[ConsumerRecord[object, object]]
+    ) -> list[ConsumerRecord[object, object]]:
+        """Return the records that the application gets in place of `records`."""
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Learn which offsets were committed."""
+
+    def close(self) -> None:
+        """End, with the consumer."""
+
+
+def _takes_headers(method: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(method).bind(None, None, ())
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class Interceptors:
@@ -18,10 +81,18 @@ class Interceptors:
 
     Args:
         interceptors: objects, or classes of which one is made.
+        config: the client's, for those with a method `configure`.
     """
 
-    def __init__(self, interceptors: Iterable[Any]) -> None:
+    def __init__(
+        self, interceptors: Iterable[Any], config: ProducerConfig | ConsumerConfig | None = None
+    ) -> None:
         self._all = tuple(entry() if isinstance(entry, type) else entry for entry in interceptors)
+        if config is not None:
+            self.tell("configure", config)
+        # (method, whether it takes headers)
+        methods = (getattr(interceptor, "on_acknowledgement", None) for interceptor in self._all)
+        self._acknowledged = [(method, _takes_headers(method)) for method in methods if method is not None]
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -41,6 +112,16 @@ class Interceptors:
                 else:
                     value = value if changed is None else changed
         return value
+
+    def acknowledged(
+        self, metadata: RecordMetadata | None, error: Exception | None, headers: Headers
+    ) -> None:
+        """Tell of a record's fate."""
+        for method, takes_headers in self._acknowledged:
+            try:
+                method(metadata, error, headers) if takes_headers else method(metadata, error)
+            except Exception:
+                logger.warning("interceptor %r: on_acknowledgement failed", method, exc_info=True)
 
     def tell(self, method: str, *args: Any) -> None:
         """Call the method of each."""

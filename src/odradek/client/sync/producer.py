@@ -185,6 +185,7 @@ class Producer(Generic[K_contra, V_contra]):
         if sent is not None:
             return sent  # type: ignore[no-any-return]
         engine = self._engine
+        arguments = None
         try:
             arguments = engine.intercepted(topic, value, key, partition, timestamp_ms, headers, on_delivery)
             record = after_lookups(lambda: engine.prepare(*arguments))
@@ -193,10 +194,12 @@ class Producer(Generic[K_contra, V_contra]):
                 deadline = deadline or engine.now_ms() + self._config.max_block_ms
                 self._wait_to_append(record, deadline)
             return future
-        except KafkaError as problem:
+        except Exception as problem:
             # As in Kafka's KafkaProducer.doSend: a refused argument, or a serializer that raises, leaves the
             # transaction as it is.
-            engine.not_sent(problem)
+            if isinstance(problem, KafkaError):
+                engine.not_sent(problem)
+            engine.refused(problem, arguments)
             raise
 
     def _wait_to_append(self, record: SerializedRecord, deadline: float) -> None:
