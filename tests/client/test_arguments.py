@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -17,6 +18,8 @@ from odradek.client import (
     AsyncConsumer,
     AsyncProducer,
     Consumer,
+    ConsumerGroupMetadata,
+    ConsumerRecord,
     NewTopic,
     Producer,
     RawReader,
@@ -65,6 +68,51 @@ def ask_consumer(request: pytest.FixtureRequest) -> Callable[[Callable[[Any], An
         await ask(request.param(**configs), call)
 
     return lambda call: asyncio.run(within_a_loop(call))
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda a: a.create_topics({"os": {"num_partitions": 2}}), "a list of names or of NewTopics"),
+        (lambda a: a.create_partitions(["os"]), "{'orders': 6}"),
+        (lambda a: a.delete_records([("os", 0)]), "{('orders', 0): 7}"),
+        (lambda a: a.list_offsets([("os", 0)]), "{('orders', 0): datetime(2026, 1, 1)}"),
+        (lambda a: a.alter_group_offsets("g", [("os", 0)]), "{('orders', 0): 7}"),
+        (lambda a: a.alter_group_offsets("g", {("os", 0): "7"}), "whole number"),
+        (lambda a: a.alter_partition_reassignments([("os", 0)]), "{('orders', 0): [1, 2]}"),
+        (lambda a: a.alter_configs([("topic", "os")]), "{('topic', 'orders'): {'retention.ms'"),
+        (lambda a: a.incremental_alter_configs({("topic", "os"): "x"}), "{('topic', 'orders'): {'ret"),
+    ],
+)
+def test_what_is_no_mapping_is_told(ask_admin: Any, call: Callable[[Any], Any], told: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"os.*{re.escape(told)}"):
+        ask_admin(call)
+
+
+RECORD = ConsumerRecord("os", 0, 7, 0, 0, None, b"v", (), -1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.commit(RECORD),
+        lambda c: c.commit_async(RECORD),
+        lambda c: c.commit([("os", 0)]),
+        lambda c: c.commit({("os", 0): None}),
+        lambda c: c.offsets_for_times([("os", 0)]),
+    ],
+)
+def test_a_consumer_says_what_is_no_mapping(ask_consumer: Any, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(ArgumentTypeError, match="os"):
+        ask_consumer(call)
+
+
+@pytest.mark.parametrize("group", [None, Consumer, [ConsumerGroupMetadata("g")]])
+def test_a_producer_says_what_is_no_group(servers: str, topic: str, group: Any) -> None:
+    with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        with pytest.raises(ArgumentTypeError, match="group_metadata"), producer.begin_transaction():
+            producer.send_offsets_to_transaction({(topic, 0): 1}, group)
 
 
 # A str where names are asked for

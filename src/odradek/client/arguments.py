@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, SupportsInt
 
 from odradek.client.errors import ArgumentTypeError, IllegalArgumentError, SerializationError
-from odradek.client.types import ByPartition, HeadersLike, NewTopic, TopicPartition
+from odradek.client.types import ByPartition, HeadersLike, NewTopic, OffsetAndMetadata, TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -48,6 +48,9 @@ def new_topics_of(given: Iterable[NewTopic | str]) -> list[NewTopic]:
     Raises:
         ArgumentTypeError: it is one name or topic, or has something else.
     """
+    if isinstance(given, Mapping):
+        # Taken for its names, it would lose what it says of them: kafka-python takes {name: options}.
+        raise ArgumentTypeError(f"topics is {given!r}, and a list of names or of NewTopics is asked for")
     if isinstance(given, NewTopic):
         raise ArgumentTypeError(f"topics is one NewTopic, and a list is asked for: [{given!r}]")
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -164,13 +167,51 @@ def epoch_ms(given: Any, argument: str) -> int:
     )
 
 
+def mapping_of(given: Mapping[Any, Any], argument: str, example: str) -> Mapping[Any, Any]:
+    """Return a mapping that is given.
+
+    Args:
+        argument: its name, for the error.
+        example: one that would be taken, for the error.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"{argument} is {given!r}, and a mapping is asked for: {example}")
+    return given
+
+
+def offsets_of(given: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets to commit by partition, some perhaps as plain numbers.
+
+    Raises:
+        ArgumentTypeError: it is no mapping, a key is no partition, or a value no offset.
+    """
+    return {
+        tp: offset
+        if isinstance(offset, OffsetAndMetadata)
+        else OffsetAndMetadata(whole_number(offset, f"the offset of {tp}"))
+        for tp, offset in by_partition(given, "offsets", "{('orders', 0): 7}").items()
+    }
+
+
+def by_partition(given: Mapping[Any, Any], argument: str, example: str) -> dict[TopicPartition, Any]:
+    """Return what is given by partition; see `mapping_of`.
+
+    Raises:
+        ArgumentTypeError: it is no mapping, or a key is no partition.
+    """
+    return {topic_partition(key): value for key, value in mapping_of(given, argument, example).items()}
+
+
 def times_of(given: ByPartition[int | datetime]) -> dict[TopicPartition, int]:
     """Return times by partition, as milliseconds since the epoch; see `epoch_ms`.
 
     Raises:
-        IllegalArgumentError: a key is no partition, or a value no time.
+        IllegalArgumentError: it is no mapping, a key is no partition, or a value no time.
     """
-    times = {topic_partition(key): time for key, time in given.items()}
+    times = by_partition(given, "timestamps", "{('orders', 0): datetime(2026, 1, 1)}")
     return {tp: epoch_ms(time, f"the time for {tp}") for tp, time in times.items()}
 
 

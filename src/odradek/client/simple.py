@@ -18,7 +18,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
-from odradek.client.arguments import epoch_ms, partitions_of, topic_partition
+from odradek.client.arguments import epoch_ms, offsets_of, partitions_of
 from odradek.client.blocking import BlockingConnection
 from odradek.client.config import ConsumerConfig, build, parse_servers
 from odradek.client.core.chunk import records_of
@@ -42,13 +42,7 @@ from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.core.outages import Outages
 from odradek.client.core.ownership import Ownership, one_at_a_time
 from odradek.client.errors import IllegalStateError, UnsupportedByBrokerError, left_out
-from odradek.client.types import (
-    ByPartition,
-    ConsumerRecord,
-    Node,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from odradek.client.types import ByPartition, ConsumerRecord, Node, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
 from odradek.errors.codes import to_code
 from odradek.records.batch import check_crc
@@ -296,7 +290,7 @@ class SimpleConsumer:
             offsets: (topic, number) → the next offset to read.
             in_zookeeper: keep them where Kafka 0.8 did (any broker will do then), not in the topic.
         """
-        to_commit = {topic_partition(tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
+        to_commit = offsets_of(offsets)
         version = self._offsets_version(ApiKey.OFFSET_COMMIT, in_zookeeper)
         answer = self._ask(commit_request(group, to_commit), version)
         for tp, code in not_committed(answer, to_commit):

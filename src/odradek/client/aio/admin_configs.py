@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from odradek.client.aio.admin_base import AdminBase, failure_of, not_controller, problems_of, raise_first
-from odradek.client.arguments import names_of
+from odradek.client.arguments import mapping_of, names_of
 from odradek.client.core.admin_requests import (
     alter_configs_request,
     describe_configs_request,
@@ -113,7 +113,7 @@ class ConfigAdmin(AdminBase):
             configs: resource → config → value.
             validate_only: only say whether they could be set.
         """
-        changes = {resource_key(resource): dict(values) for resource, values in configs.items()}
+        changes = _changes(configs)
         await self._alter(changes, lambda part: alter_configs_request(part, validate_only), "alter configs")
 
     async def incremental_alter_configs(
@@ -129,7 +129,7 @@ class ConfigAdmin(AdminBase):
             configs: resource → config → value to set, None to delete it, or ('append' | 'subtract', value)
                 for configs that are lists.
         """
-        changes = {resource_key(resource): dict(values) for resource, values in configs.items()}
+        changes = _changes(configs)
         await self._alter(
             changes,
             lambda part: incremental_alter_configs_request(part, validate_only),
@@ -183,3 +183,16 @@ def _entry(config: Any, kind: int) -> ConfigEntry:
         tuple((s.name, s.value, s.source) for s in config.synonyms),
         config.documentation or None,
     )
+
+
+def _changes(configs: Mapping[Resource, Mapping[str, Any]]) -> dict[tuple[int, str], dict[str, Any]]:
+    """Return the values of configs by resource.
+
+    Raises:
+        ArgumentTypeError: it is no mapping of such mappings, or a key is no resource.
+    """
+    example = "{('topic', 'orders'): {'retention.ms': '3600000'}}"
+    return {
+        resource_key(resource): dict(mapping_of(values, f"configs of {resource!r}", example))
+        for resource, values in mapping_of(configs, "configs", example).items()
+    }

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, problems_of, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
-from odradek.client.arguments import names_of, partitions_of, topic_partition
+from odradek.client.arguments import names_of, offsets_of, partitions_of
 from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
 from odradek.client.errors import left_out
@@ -161,12 +161,7 @@ class GroupAdmin(AdminBase):
         Raises:
             UnknownMemberIdError: the group has members.
         """
-        to_commit = {
-            topic_partition(tp): value
-            if isinstance(value, OffsetAndMetadata)
-            else OffsetAndMetadata(int(value))
-            for tp, value in offsets.items()
-        }
+        to_commit = offsets_of(offsets)
         request = commit_request(group_id, to_commit)
 
         async def ask(connection: Any) -> None:

@@ -14,7 +14,7 @@ from odradek.client.aio.admin_base import (
     problems_of,
     raise_first,
 )
-from odradek.client.arguments import partitions_of, topic_partition
+from odradek.client.arguments import by_partition, partitions_of
 from odradek.client.errors import IllegalArgumentError, left_out
 from odradek.client.types import (
     ByPartition,
@@ -194,8 +194,8 @@ class PlacementAdmin(AdminBase):
         from odradek.wire.messages import alter_partition_reassignments as messages
 
         topics: dict[str, list[messages.ReassignablePartition]] = {}
-        for key, replicas in reassignments.items():
-            tp = topic_partition(key)
+        moves = by_partition(reassignments, "reassignments", "{('orders', 0): [1, 2]}")
+        for tp, replicas in moves.items():
             target = None if replicas is None else list(replicas)
             topics.setdefault(tp.topic, []).append(
                 messages.ReassignablePartition(partition_index=tp.partition, replicas=target)
@@ -209,7 +209,7 @@ class PlacementAdmin(AdminBase):
         answers = {
             TopicPartition(t.name, p.partition_index): p for t in response.responses for p in t.partitions
         }
-        raise_first(problems_in(answers, (topic_partition(key) for key in reassignments)))
+        raise_first(problems_in(answers, moves))
 
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartitionLike] | None = None, *, timeout_ms: int | None = None

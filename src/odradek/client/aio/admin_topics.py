@@ -12,7 +12,7 @@ from typing import Any
 from odradek.client.aio.admin_base import AdminBase, failure, failure_of, listed, not_controller, raise_first
 from odradek.client.aio.offsets import offsets_of_leader, retry, told_offset
 from odradek.client.aio.topic_states import description, metadata_request, names_in, topic_states
-from odradek.client.arguments import names_of, new_topics_of, times_of, topic_partition
+from odradek.client.arguments import by_partition, mapping_of, names_of, new_topics_of, times_of
 from odradek.client.core.admin_requests import (
     create_partitions_request,
     create_topics_request,
@@ -241,6 +241,7 @@ class TopicAdmin(AdminBase):
             assignments: topic → for each new partition its broker ids.
             validate_only, retry_on_quota_violation: see `create_topics`.
         """
+        mapping_of(counts, "counts", "{'orders': 6}")
 
         async def ask(names: set[str]) -> Any:
             counts_left = {name: count for name, count in counts.items() if name in names}
@@ -272,7 +273,7 @@ class TopicAdmin(AdminBase):
         )
 
         cluster = self._started()
-        ends = {topic_partition(tp): offset for tp, offset in offsets.items()}
+        ends = by_partition(offsets, "offsets", "{('orders', 0): 7}")
         topics = {tp.topic for tp in ends}
         for topic in topics:
             await cluster.topic_partitions(topic, self._config.default_api_timeout_ms)

@@ -21,7 +21,7 @@ from odradek.client.aio.offsets import list_offsets, retry
 from odradek.client.aio.resolver import PositionResolver
 from odradek.client.aio.statistics import Fields, Statistics
 from odradek.client.aio.topic_states import metadata_request, names_in
-from odradek.client.arguments import names_of, partitions_of, times_of, topic_partition
+from odradek.client.arguments import names_of, offsets_of, partitions_of, times_of, topic_partition
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.client_metrics import ClientMetrics
@@ -514,7 +514,10 @@ class ConsumerEngine:
         """Return the offsets that the application gave, or the positions."""
         self.need_open()
         self.group_needed()
-        to_commit = self.positions.consumed() if offsets is None else _offsets_of(offsets)
+        if offsets is None:
+            to_commit = self.positions.consumed()
+        else:
+            to_commit = offsets_of(offsets)
         # Before the answer: the application is done with these records, whatever becomes of the commit.
         self.buffer.committed(to_commit)
         return to_commit
@@ -528,7 +531,7 @@ class ConsumerEngine:
             tp = TopicPartition(offsets.topic, offsets.partition)
             stored = {tp: OffsetAndMetadata(offsets.offset + 1, "", offsets.leader_epoch)}
         else:
-            stored = _offsets_of(offsets)
+            stored = offsets_of(offsets)
         # First all are looked up: a partition that is not assigned leaves the others as they were.
         for position, offset in [(self.positions[tp], offset) for tp, offset in stored.items()]:
             position.stored = offset
@@ -737,14 +740,6 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, TypeError) as problem:
         raise IllegalArgumentError(f"pattern {pattern!r}: {problem}") from None
-
-
-def _offsets_of(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets by partition, however they are given."""
-    return {
-        topic_partition(tp): value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(int(value))
-        for tp, value in offsets.items()
-    }
 
 
 def by_partition(

@@ -12,7 +12,7 @@ from typing import Any
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.connection import Connection
 from odradek.client.aio.group_link import COORDINATOR
-from odradek.client.arguments import topic_partition
+from odradek.client.arguments import offsets_of
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
@@ -23,6 +23,7 @@ from odradek.client.core.transactions.transaction_manager import TransactionMana
 from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import (
+    ArgumentTypeError,
     ClientTimeoutError,
     ClosedError,
     IllegalArgumentError,
@@ -30,7 +31,6 @@ from odradek.client.errors import (
 )
 from odradek.client.types import (
     ConsumerGroupMetadata,
-    OffsetAndMetadata,
     Offsets,
     PreparedTxnState,
 )
@@ -150,10 +150,11 @@ class Transactions:
         """See `Producer.send_offsets_to_transaction`."""
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
-        to_commit = {
-            topic_partition(tp): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for tp, offset in offsets.items()
-        }
+        if not isinstance(group, ConsumerGroupMetadata):
+            raise ArgumentTypeError(
+                f"group is {group!r}: give the consumer's group_metadata(), or the group's name"
+            )
+        to_commit = offsets_of(offsets)
         if not group.group_id:
             raise IllegalArgumentError("the consumer has no group")
         if group.generation_id > 0 and not group.member_id:
