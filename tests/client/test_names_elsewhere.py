@@ -24,7 +24,7 @@ from odradek.client.config import (
     python_name,
 )
 from odradek.client.errors import ConfigError
-from odradek.client.names_elsewhere import AIOKAFKA, ELSEWHERE, KAFKA_PYTHON, LIBRDKAFKA
+from odradek.client.names_elsewhere import AIOKAFKA, ELSEWHERE, FAUST, KAFKA_PYTHON, LIBRDKAFKA
 
 SERVERS = {"bootstrap.servers": "a:1"}
 
@@ -33,7 +33,7 @@ def not_told(names: set[str]) -> list[str]:
     return sorted(name for name in names if not is_config(name) and python_name(name) not in ELSEWHERE)
 
 
-@pytest.mark.parametrize("name", [*LIBRDKAFKA, *KAFKA_PYTHON, *AIOKAFKA])
+@pytest.mark.parametrize("name", [*LIBRDKAFKA, *KAFKA_PYTHON, *AIOKAFKA, *FAUST])
 def test_a_hint_names_a_config_that_exists(name: str) -> None:
     here = ELSEWHERE[python_name(name)]
     assert not is_config(name), "it works as it is"
@@ -56,6 +56,11 @@ def test_all_of_aiokafka_is_told() -> None:
     assert not_told(names - {"self", "topics"}) == []
 
 
+def test_no_name_means_two_things() -> None:
+    names = [python_name(name) for of in (LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, FAUST) for name in of]
+    assert sorted(names) == sorted(ELSEWHERE)
+
+
 SHOW = """
 import ctypes, sys
 standard = ctypes.CDLL(None)
@@ -66,8 +71,10 @@ standard.fflush(None)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the library is found where wheels for Linux have it")
-def test_all_of_librdkafka_is_told() -> None:
+def librdkafka_properties() -> list[tuple[str, str]]:
+    """The name and default of each config of the librdkafka that confluent-kafka brings; skips without."""
+    if sys.platform != "linux":
+        pytest.skip("the library is found where wheels for Linux have it")
     folder = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
     libraries = sorted(folder.glob("librdkafka*"))
     if not libraries:
@@ -75,7 +82,12 @@ def test_all_of_librdkafka_is_told() -> None:
     shown = subprocess.run(
         [sys.executable, "-c", SHOW, libraries[0]], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    names = set(re.findall(r"^([a-z][\w.]+) +\| ", shown, re.MULTILINE))
+    # Name, producer or consumer, range, default.
+    return re.findall(r"^([a-z][\w.]+) +\| [^|]*\|[^|]*\| *([^|]*?) *\|", shown, re.MULTILINE)
+
+
+def test_all_of_librdkafka_is_told() -> None:
+    names = {name for name, _ in librdkafka_properties()}
     assert "message.timeout.ms" in names and len(names) > 150
     assert not_told(names) == []
 
@@ -91,6 +103,11 @@ def test_all_of_librdkafka_is_told() -> None:
         (ConsumerConfig, "fetch.wait.max.ms", "did you mean 'fetch.max.wait.ms'?"),
         (ConsumerConfig, "consumer_timeout_ms", "returns an empty list when nothing has come"),
         (ConsumerConfig, "enable.partition.eof", "; position and end_offsets say where the end is"),
+        (
+            ConsumerConfig,
+            "broker_session_timeout",
+            "did you mean 'session_timeout_ms'? (in milliseconds, there in seconds)",
+        ),
         (AdminConfig, "socket.timeout.ms", "did you mean 'request.timeout.ms'?"),
         (AdminConfig, "topic.blacklist", "; there is nothing like it here"),
     ],

@@ -1,8 +1,9 @@
 """Names of configs in other clients that Kafka's clients do not have, and what does the same here.
 
 They are librdkafka's (CONFIGURATION.md; confluent-kafka for Python adds some), kafka-python's
-(`DEFAULT_CONFIG`) and aiokafka's (its constructors' arguments). Those that are Kafka's own names are not
-listed: they work as they are. The tests hold the table against the releases that are installed.
+(`DEFAULT_CONFIG`), aiokafka's (its constructors' arguments) and faust's (the settings of `faust.App` that are
+about Kafka). Those that are Kafka's own names are not listed: they work as they are. The tests hold the table
+against the releases that are installed; the tables of docs/coming_from are made from it.
 """
 
 from __future__ import annotations
@@ -210,9 +211,76 @@ AIOKAFKA: Mapping[str, Here] = {
     "rebalance_timeout_ms": Here("max.poll.interval.ms"),
 }
 
+_SECONDS = "in milliseconds, there in seconds"
+_NO_TOPICS = _no_config("Admin.create_topics makes topics, NewTopic says how")
+
+FAUST: Mapping[str, Here] = {
+    "broker": Here("bootstrap.servers", "without kafka://"),
+    "broker_consumer": Here("bootstrap.servers", "without kafka://"),
+    "broker_producer": Here("bootstrap.servers", "without kafka://"),
+    "broker_client_id": Here("client.id"),
+    "broker_api_version": _VERSIONS,
+    "consumer_api_version": _VERSIONS,
+    "producer_api_version": _VERSIONS,
+    "broker_credentials": Here("sasl.mechanism", "and sasl.jaas.config, security.protocol"),
+    "broker_request_timeout": Here("request.timeout.ms", _SECONDS),
+    "producer_request_timeout": Here("request.timeout.ms", _SECONDS),
+    "consumer_metadata_max_age_ms": Here("metadata.max.age.ms"),
+    "producer_metadata_max_age_ms": Here("metadata.max.age.ms"),
+    "consumer_connections_max_idle_ms": Here("connections.max.idle.ms"),
+    "producer_connections_max_idle_ms": Here("connections.max.idle.ms"),
+    # Consumers
+    "broker_check_crcs": Here("check.crcs"),
+    "broker_commit_interval": Here("auto.commit.interval.ms", _SECONDS),
+    "broker_commit_every": _no_config("commit() commits when the program says"),
+    "broker_heartbeat_interval": Here("heartbeat.interval.ms", _SECONDS),
+    "broker_max_poll_interval": Here("max.poll.interval.ms", _SECONDS),
+    "broker_rebalance_timeout": Here("max.poll.interval.ms", _SECONDS),
+    "broker_max_poll_records": Here("max.poll.records"),
+    "broker_session_timeout": Here("session.timeout.ms", _SECONDS),
+    "consumer_auto_offset_reset": Here("auto.offset.reset"),
+    "consumer_group_instance_id": Here("group.instance.id"),
+    "consumer_max_fetch_size": Here("max.partition.fetch.bytes"),
+    "PartitionAssignor": Here("partition.assignment.strategy"),
+    # Producers
+    "producer_acks": Here("acks"),
+    "producer_compression_type": Here("compression.type"),
+    "producer_linger": Here("linger.ms", _SECONDS),
+    "producer_linger_ms": Here("linger.ms"),
+    "producer_max_batch_size": Here("batch.size"),
+    "producer_max_request_size": Here("max.request.size"),
+    "producer_partitioner": Here("partitioner.class", "called with topic, key, value, partitions, available"),
+    "producer_threaded": _no_config("every client sends in the background"),
+    "processing_guarantee": Here("transactional.id", "and client.processing.process"),
+    # Topics
+    "topic_allow_declare": _NO_TOPICS,
+    "topic_disable_leader": _NO_TOPICS,
+    "topic_partitions": _NO_TOPICS,
+    "topic_replication_factor": _NO_TOPICS,
+    **dict.fromkeys(
+        [
+            "broker_commit_livelock_soft_timeout",
+            "stream_buffer_maxsize",
+            "stream_processing_timeout",
+            "stream_publish_on_commit",
+            "stream_recovery_delay",
+            "stream_wait_empty",
+            "store",
+            "table_cleanup_interval",
+            "table_key_index_size",
+            "table_standby_replicas",
+            "reply_create_topic",
+            "reply_expires",
+            "reply_to",
+            "reply_to_prefix",
+        ],
+        _no_config(),
+    ),
+}
+
 ELSEWHERE: Mapping[str, Here] = {
     name.replace(".", "_"): here
-    for names in (LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA)
+    for names in (LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA, FAUST)
     for name, here in names.items()
 }
 """All of them, in Python's spelling."""
