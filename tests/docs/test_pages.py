@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import signal
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,15 +16,14 @@ import pytest
 
 from odradek import Consumer, Producer, TopicPartition
 from odradek.client import RawReader
-from waiting import WITHIN_S
 
 from .blocks import ROOT, Block, as_printed, commands, every, fault
+from .running import LIMIT_S, run, script
 
 BLOCKS = every()
 PORT = re.compile(r"\b9092\b")
 CONTROL = re.compile(r"\b8082\b")
 """The control port of a page's `odradek mock`, which is then the page's broker."""
-LIMIT_S = 120
 
 #: What a block of a page takes from its reader.
 GIVEN = {
@@ -46,7 +42,11 @@ def _runs(language: str, *, spark: bool = False) -> list[Any]:
     return [
         pytest.param(block, id=str(block))
         for block in BLOCKS
-        if block.language == language and block.excerpt is None and _in_spark(block) == spark
+        if block.language == language
+        and block.excerpt is None
+        and _in_spark(block) == spark
+        # Those programs run in pairs: test_coming_from.py.
+        and not block.page.startswith("docs/coming_from/")
     ]
 
 
@@ -72,7 +72,7 @@ def test_an_excerpt_of_a_file_is_in_it(block: Block) -> None:
 @contextmanager
 def _broker(data: Path) -> Iterator[str]:
     """A broker as README has it started."""
-    words = [_script("odradek"), "server", "--data", str(data), "--port", "0"]
+    words = [script("odradek"), "server", "--data", str(data), "--port", "0"]
     with data.with_suffix(".log").open("wb") as log:
         child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
     assert child.stdout is not None
@@ -130,54 +130,6 @@ def servers(brokers: Callable[[str], str], block: Block) -> str:
     return brokers(block.page)
 
 
-def _script(name: str) -> str:
-    return str(Path(sysconfig.get_path("scripts")) / name)
-
-
-def _started(words: list[str], where: Path) -> subprocess.Popen[str]:
-    """A process as somebody who has activated the environment would start it."""
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
-    return subprocess.Popen(
-        words,
-        cwd=where,
-        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,  # a terminal's Ctrl-C reaches all of them
-        text=True,
-    )
-
-
-def _signal(child: subprocess.Popen[str], number: signal.Signals) -> None:
-    """To a process and its children, if they still run."""
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, number)
-
-
-def _run(words: list[str], where: Path, prints: str | None) -> str:
-    """Run a program to its end, or until it has printed that; what it printed."""
-    child = _started(words, where)
-    assert child.stdout is not None
-    printed = ""
-    try:
-        for line in child.stdout:
-            printed += line
-            if prints is not None and prints in printed:
-                break
-        else:
-            assert child.wait(LIMIT_S) == 0, printed
-            assert prints is None, f"it has not printed {prints}:\n{printed}"
-            return printed
-        _signal(child, signal.SIGINT)
-        printed += child.stdout.read()
-        assert child.wait(LIMIT_S) in (0, 128 + signal.SIGINT, -signal.SIGINT), printed
-        return printed
-    finally:
-        _signal(child, signal.SIGKILL)
-        child.wait(WITHIN_S)
-        child.stdout.close()
-
-
 def _at(servers: str, code: str) -> str:
     """The code of a page, for the broker of the tests."""
     return PORT.sub(servers.rsplit(":", 1)[1], code)
@@ -188,7 +140,7 @@ def _at(servers: str, code: str) -> str:
 def test_python(servers: str, block: Block, tmp_path: Path) -> None:
     program = tmp_path / "block.py"
     program.write_text(GIVEN.get(block.page, "") + _at(servers, block.code), encoding="utf-8")
-    _run([sys.executable, str(program)], tmp_path, block.prints)
+    run([sys.executable, str(program)], tmp_path, block.prints)
 
 
 @pytest.mark.timeout(LIMIT_S)
@@ -208,7 +160,7 @@ def test_console(
         code = PORT.sub("0", code)
     code = CONTROL.sub(control.rsplit(":", 1)[1], code)
     for command, shown in commands(_at(servers, code)):
-        printed = _run(["bash", "-c", command], tmp_path, block.prints)
+        printed = run(["bash", "-c", command], tmp_path, block.prints)
         if shown and block.prints is None:
             assert as_printed(shown).fullmatch(printed.rstrip()), f"{command} printed\n{printed}"
 
