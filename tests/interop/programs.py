@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -274,6 +275,23 @@ def node_program(name: str) -> Program:
 def python_program(name: str) -> Program:
     """A program of the folder `python`, run by the Python of the tests."""
     return Program((sys.executable, str(SOURCES / "python" / f"{name}.py")))
+
+
+def python_with(distribution: str, version: str) -> str:
+    """The Python of an environment that has a release from PyPI, what that needs, and nothing else.
+
+    Raises:
+        RuntimeError: it cannot be had.
+    """
+    folder = CACHE / f"{distribution}-{version}"
+    python, complete = folder / "bin" / "python", folder / "complete"
+    with kafka_peer.building(folder.name):
+        if not complete.exists():
+            venv.create(folder, with_pip=True, clear=True)
+            words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _build([str(python), *words, f"{distribution}=={version}"], folder, distribution)
+            complete.touch()
+    return str(python)
 
 
 class ProgramMember:

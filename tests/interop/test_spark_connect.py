@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import venv
 from pathlib import Path
 
 import pytest
 
-from interop import kafka_peer
+from interop import programs
 from interop.conftest import OdradekServer
 from spark_cluster import ConnectServer, SparkCluster
 
@@ -24,36 +23,23 @@ VERSION = "4.2.0"
 
 
 @pytest.fixture(scope="module")
-def thin_python() -> Path:
+def thin_python() -> str:
     """A Python that has `pyspark-client` and what that needs; skips, by name, where it cannot be had."""
-    folder = kafka_peer.CACHE / f"pyspark-client-{VERSION}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    python, complete = folder / "bin" / "python", folder / "complete"
-    with kafka_peer.building(folder.name):
-        if not complete.exists():
-            venv.create(folder, with_pip=True, clear=True)
-            words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            done = subprocess.run(
-                [str(python), *words, f"pyspark-client=={VERSION}"],
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
-            if done.returncode:
-                pytest.skip(f"pyspark-client {VERSION} is not to be had from PyPI: {done.stderr[-300:]}")
-            complete.touch()
-    return python
+    try:
+        return programs.python_with("pyspark-client", VERSION)
+    except RuntimeError as why:
+        pytest.skip(str(why))
 
 
 def test_a_client_without_odradek_reads_and_writes_topics(
-    thin_python: Path, server: OdradekServer, tmp_path: Path
+    thin_python: str, server: OdradekServer, tmp_path: Path
 ) -> None:
     alone = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     with (
         SparkCluster(tmp_path / "spark", workers=1) as cluster,
         ConnectServer(tmp_path / "connect", cluster.url) as connect,
     ):
-        words = [str(thin_python), str(CLIENT), connect.url, server.bootstrap_servers]
+        words = [thin_python, str(CLIENT), connect.url, server.bootstrap_servers]
         done = subprocess.run(
             [*words, str(tmp_path / "checkpoint")], env=alone, capture_output=True, text=True, timeout=400
         )
