@@ -104,9 +104,14 @@ def pairs(page: str) -> list[Pair]:
 PAIRS = [pair for page in PACKAGES for pair in pairs(page)]
 
 
+def has_package(page: str) -> bool:
+    """Return whether the client that a page is about is installed."""
+    return importlib.util.find_spec(PACKAGES[page]) is not None
+
+
 def needs_package(page: str) -> None:
     """Skip, by name, where the client that a page is about is not installed."""
-    if importlib.util.find_spec(PACKAGES[page]) is None:
+    if not has_package(page):
         pytest.skip(f"{page} is not installed")
 
 

@@ -10,9 +10,11 @@ from dataclasses import fields, is_dataclass
 from types import ModuleType
 from typing import Any
 
+import aiokafka
 import pytest
 
 from client.test_names_elsewhere import librdkafka_properties
+from odradek import AsyncConsumer
 from odradek.client.config import AdminConfig, ConsumerConfig, ProducerConfig, python_name
 
 from .config_tables import filled
@@ -136,6 +138,17 @@ def test_the_defaults_are_those(page: str) -> None:
         assert f"{theirs[there.strip('`')]}".lower() == default.strip("`").lower(), there
         assert f"{ours[python_name(here.strip('`'))]}".lower() == our_default.strip("`").lower(), here
         assert default != our_default
+
+
+def test_what_has_to_be_awaited_here_alone_is_told() -> None:
+    def is_coroutine(client: type, method: str) -> bool:
+        return inspect.iscoroutinefunction(getattr(client, method, None))
+
+    told = PAGES["aiokafka"].partition("**More has to be awaited.**")[2].partition("are coroutines here")[0]
+    theirs, ours = aiokafka.AIOKafkaConsumer, AsyncConsumer
+    methods = [name for name in dir(theirs) if not name.startswith("_") and hasattr(ours, name)]
+    here_alone = [name for name in methods if is_coroutine(ours, name) and not is_coroutine(theirs, name)]
+    assert re.findall(r"`(\w+)`", told) == here_alone
 
 
 def test_a_name_that_is_not_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
