@@ -19,6 +19,8 @@
 #               (ONLY=produce-1,…); RENEW=1 keeps them: benchmarks/instructions/INSTRUCTIONS.md
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…;
 #               ONLY=security: all of security-…)
+# make faulted-clients  each client through each fault, thrice, writes docs/faults_and_clients.md anew (ten minutes);
+#               FAULTED='--client aiokafka --case commit --add': some cells, and what stands there stays
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
 # make spark-cluster  Spark's own cluster in the foreground, a master (PORT=7077) and two workers: docs/spark_cluster.md
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present), of each the
@@ -43,7 +45,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(KERNEL) $(WALK)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench zookeeper spark-cluster interop compatibility interpreted format clean
+.PHONY: help demo test quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench zookeeper spark-cluster interop compatibility faulted-clients interpreted format clean
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -198,6 +200,9 @@ interop: $(VENV)/.dev
 compatibility: PYTEST += -m interop
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md
+
+faulted-clients: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -W ignore -m interop.faulted $(FAULTED)
 
 interpreted:
 	rm -f src/odradek__mypyc*.so

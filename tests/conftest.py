@@ -66,6 +66,7 @@ LONGEST = (
     "tests/interop/test_spark_on_old_kafkas.py",
     "tests/interop/test_java_releases.py",
     "tests/interop/test_spark_connector.py",
+    "tests/interop/test_faults_and_clients.py",
     "tests/interop/test_two_clusters.py",
     "tests/interop/test_enrichment.py",
     "tests/interop/test_flink_transactions.py",

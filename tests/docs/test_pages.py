@@ -101,7 +101,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 @contextmanager
 def _mock() -> Iterator[tuple[str, str]]:
     """A mock as a page has it started: its address for clients, and that of its control port."""
-    child = subprocess.Popen([_script("odradek"), "mock"], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([script("odradek"), "mock"], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     try:
         control, ready = child.stdout.readline(), child.stdout.readline()
