@@ -122,3 +122,13 @@ def test_a_client_that_waits_for_a_failed_login_is_told_in_real_time() -> None:
         configs = broker.client_configs("alice") | {"sasl.password": "wrong"}
         with pytest.raises(KafkaError), Admin(configs) as admin:
             admin.describe_cluster()
+
+
+def test_a_throttle_that_is_a_fault_is_in_hand_too() -> None:
+    with broker_in_hand() as broker, Wire(broker.port) as wire, broker.throttle("Metadata", 60_000, times=1):
+        assert wire.ask(METADATA, 3).throttle_time_ms == 60_000
+        wire.send(METADATA, 3)
+        broker.advance(seconds=59)
+        assert wire.has_nothing()
+        broker.advance(seconds=1)
+        assert wire.receive(METADATA, 3).brokers
