@@ -16,6 +16,7 @@ import pytest
 
 from cli.conftest import RunTool
 from odradek import Producer
+from waiting import WITHIN_S
 
 LIMIT_S = 60.0
 
@@ -61,7 +62,7 @@ def test_a_story_of_another_language() -> None:
         assert ask(control, "/faults", FAULT)["met"] == 0
         with Producer(bootstrap_servers=servers) as producer:
             assert len(producer.partitions_for("orders")) == 2
-            producer.send("orders", b"tea").result()
+            producer.send("orders", b"tea").result(WITHIN_S)
         assert ask(control, "/verify") == {"unmet": []}
         assert ask(control, "/faults", b"", headers={"Content-Length": str(1 << 21)})[0] == 413
         process.send_signal(signal.SIGTERM)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,43 @@ def test_other_clients(tmp_path: Path) -> None:
     with wire("play", path) as player:
         send(player.servers)
         player.end()
+    assert player.printed == "departures 0\n"
+
+
+def test_kcat_writes_and_reads(tmp_path: Path) -> None:
+    if shutil.which("kcat") is None:
+        pytest.skip("not on this machine: kcat")
+    path = tmp_path / "kcat.jsonl"
+
+    def both(servers: str) -> bytes:
+        at = ("-b", servers, "-t", "jewellery")
+        subprocess.run(["kcat", "-P", *at, "-p", "0"], input=b"ring\n", check=True, timeout=LIMIT_S)
+        read = ["kcat", "-C", *at, "-o", "beginning", "-e", "-q"]
+        return subprocess.run(read, capture_output=True, check=True, timeout=LIMIT_S).stdout
+
+    play(path, both, b"ring\n")
+
+
+def test_a_group_reads_and_commits(tmp_path: Path) -> None:
+    def both(servers: str) -> None:
+        with Producer(bootstrap_servers=servers) as producer:
+            producer.send("jewellery", b"ring").result(LIMIT_S)
+        configs = {"bootstrap.servers": servers, "group.id": "billing", "auto.offset.reset": "earliest"}
+        read_in_group(configs, 1)
+
+    play(tmp_path / "group.jsonl", both, None)
+
+
+def play(path: Path, both: Callable[[str], object], outcome: object) -> None:
+    """Have clients do the same at a broker and at its transcript."""
+    with Broker() as broker:
+        broker.create_topic("jewellery")
+        with wire("record", "--bootstrap-server", broker.bootstrap_servers, "--output", path) as recorder:
+            assert both(recorder.servers) == outcome
+            assert recorder.end() == 0
+    with wire("play", path) as player:
+        assert both(player.servers) == outcome
+        assert player.end(None) == 0, player.printed
     assert player.printed == "departures 0\n"
 
 

@@ -10,6 +10,7 @@ import pytest
 from cli.test_mock import ask, mock
 from interop import kafka_peer, programs
 from odradek import Consumer
+from waiting import gathered
 
 pytestmark = pytest.mark.interop
 
@@ -47,9 +48,8 @@ def test_each_value_is_written_once_whatever_the_broker_does(
         program.run("produce", servers, version, "orders", "none", stdin="".join(f"{v}\n" for v in VALUES))
         assert ask(control, "/verify") == {"unmet": []}
         ask(control, "/kill", {"broker": ask(control, "/leader?topic=orders")["broker"]})
-        values: list[str] = []
         with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([("orders", partition) for partition in range(PARTITIONS)])
-            while len(values) < len(VALUES):
-                values += [record.value.decode() for record in consumer.poll(1)]
+            read = gathered(lambda: consumer.poll(1), len(VALUES), "all records")
+        values = [record.value.decode() for record in read]
     assert sorted(values) == sorted(VALUES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from odradek import Consumer, Producer, TopicPartition
 from odradek.errors import KafkaError
 from odradek.testing import FaultRefusedError, ProcessCluster, UnmetFaultError
+from waiting import gathered
 
 PARTITIONS = 6
 
@@ -100,6 +101,10 @@ def test_a_paused_process_is_asked_nothing(cluster: ProcessCluster) -> None:
     assert faults(cluster) == []
 
 
+def polled_until(consumer: Consumer, holds: Callable[[], object]) -> None:
+    gathered(lambda: consumer.poll(0.1), holds, "what the polls bring about")
+
+
 def test_by_hand(cluster: ProcessCluster) -> None:
     follower = 1 - cluster.leader("orders", 1)
     cluster.wait_for_isr("orders", {0, 1}, 1)
@@ -108,15 +113,13 @@ def test_by_hand(cluster: ProcessCluster) -> None:
     config = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "billing", "client_id": "me"}
     with Consumer(**config) as consumer:
         consumer.subscribe(["orders"])
-        while not consumer.assignment():
-            consumer.poll(0.1)
+        polled_until(consumer, consumer.assignment)
         assert cluster.coordinator(group="billing") in (0, 1)
         with pytest.raises(ValueError, match="are 'nobody'"):
             cluster.expire_session("billing", "nobody")
         cluster.expire_session("billing", "me")
         with cluster.delay("JoinGroup", 1, group="billing") as joined:
-            while not joined.met:
-                consumer.poll(0.1)
+            polled_until(consumer, lambda: joined.met)
 
 
 def test_a_full_disk_of_one(tmp_path: Path) -> None:
@@ -140,5 +143,4 @@ def test_records_come_after_a_fault_on_fetches(cluster: ProcessCluster) -> None:
         Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer,
     ):
         consumer.assign([TopicPartition("orders", 0)])
-        while not consumer.poll(1):
-            pass
+        gathered(lambda: consumer.poll(1), 1, "the record")

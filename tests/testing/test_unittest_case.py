@@ -89,4 +89,6 @@ class Orders(BrokerTestCase):
 """,
         encoding="utf-8",
     )
-    subprocess.run([sys.executable, "-m", "unittest", "-v", "test_orders"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "unittest", "-v", "test_orders"], cwd=tmp_path, check=True, timeout=WITHIN_S
+    )

@@ -14,6 +14,7 @@ from odradek.testing import Broker, Cluster
 from odradek.testing.control.control_server import ControlServer
 from odradek.testing.control.routes import TABLE
 from odradek.util.http_routes import Request
+from waiting import WITHIN_S, gathered
 
 
 class Asked:
@@ -52,7 +53,7 @@ def port(shared: Asked) -> Iterator[Asked]:
 
 def send(broker: Broker | Cluster, **config: Any) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers, **config) as producer:
-        producer.send("orders", b"tea").result()
+        producer.send("orders", b"tea").result(WITHIN_S)
 
 
 FAIL = {"effect": "fail", "apis": ["Produce"], "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
@@ -199,9 +200,7 @@ def test_by_hand_on_a_broker() -> None:
         assert port("POST", "/restart") == {}
         with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([("orders", 0), ("orders", 1)])
-            records = []
-            while len(records) < 2:
-                records += consumer.poll(1)
+            gathered(lambda: consumer.poll(1), 2, "both records")
         port.server.close()
 
 

@@ -269,6 +269,44 @@ def test_what_a_clock_asks_again_is_answered_again() -> None:
     assert script.end() == []
 
 
+@pytest.mark.parametrize(
+    ("topics", "told"),
+    [([], []), (["orders"], ["orders"]), (["orders", "clicks"], ["clicks", "orders"]), (["nope"], None)],
+)
+def test_metadata_of_fewer_topics_is_known(topics: list[str], told: list[str] | None) -> None:
+    asked = request_class(ApiKey.METADATA).from_json(
+        {"topics": [{"name": "clicks"}, {"name": "orders"}, {"name": "users"}]}, 1
+    )
+    answer = response_class(ApiKey.METADATA).from_json(
+        {
+            "brokers": [{"nodeId": 0, "host": "h", "port": 9092, "rack": None}],
+            "controllerId": 0,
+            "topics": [
+                {"errorCode": 0, "name": name, "isInternal": False, "partitions": []}
+                for name in ("clicks", "orders", "users")
+            ],
+        },
+        1,
+    )
+    frames = [
+        Frame(0, 1, direction, ApiKey.METADATA, 1, 1, b"".join(parts)[4:])
+        for direction, parts in (
+            (REQUEST, encode_request(ApiKey.METADATA, 1, 1, "me", asked)),
+            (RESPONSE, encode_response(ApiKey.METADATA, 1, 1, answer)),
+        )
+    ]
+    script = Script(frames)
+    wanted = request_class(ApiKey.METADATA).from_json({"topics": [{"name": name} for name in topics]}, 1)
+    data = b"".join(encode_request(ApiKey.METADATA, 1, 7, "me", wanted))[4:]
+    said = script.reply(Conversation().request(data)).answer
+    assert said is not None
+    if told is None:
+        assert len(script.departures) == 1
+    else:
+        assert [topic.name for topic in said.message.topics] == told  # type: ignore[union-attr]
+        assert script.end() == []
+
+
 def test_a_masked_transcript_is_played_loosely() -> None:
     asked = said(ApiKey.DELETE_GROUPS, 1, groups_names=["name-1"])
     for loosely, count in ((True, 0), (False, 1)):

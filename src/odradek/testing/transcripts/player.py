@@ -92,6 +92,7 @@ def _said(answer: Spoken, asked: Spoken, own: Address) -> bytes:
     answer = answer._replace(correlation=asked.correlation)
     if answer.data and not addresses(answer):
         return asked.correlation.to_bytes(4, "big", signed=True) + answer.data[4:]
-    if not answer.data and answer.message is not None:
-        return answer.saying(answer.message)
-    return rewritten(answer, lambda _: own)
+    said = rewritten(answer, lambda _: own)
+    if not said and answer.message is not None:
+        said = answer.saying(answer.message)
+    return said
