@@ -327,6 +327,64 @@ class TopicPartitionReplica(NamedTuple):
         return f"{self.topic}-{self.partition}-{self.broker_id}"
 
 
+@dataclass(frozen=True)
+class ReplicaLogDirInfo:
+    """The folders of a replica; a future one is that of a move under way. `None` and -1: there is none."""
+
+    current_replica_log_dir: str | None = None
+    current_replica_offset_lag: int = -1
+    future_replica_log_dir: str | None = None
+    future_replica_offset_lag: int = -1
+
+
+class VersionRange(NamedTuple):
+    """Levels of a feature, or versions."""
+
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True)
+class FeatureMetadata:
+    """The features of a cluster (KIP-584).
+
+    Attributes:
+        finalized_features: the levels in use, by feature.
+        finalized_features_epoch: None where the broker tells none.
+        supported_features: the levels that the broker that was asked can have.
+    """
+
+    finalized_features: Mapping[str, VersionRange]
+    finalized_features_epoch: int | None
+    supported_features: Mapping[str, VersionRange]
+
+
+@dataclass(frozen=True)
+class QuorumReplica:
+    """A controller, or a broker, of the metadata's quorum; times are epoch milliseconds, None: unknown."""
+
+    replica_id: int
+    log_end_offset: int
+    last_fetch_timestamp_ms: int | None
+    last_caught_up_timestamp_ms: int | None
+
+
+@dataclass(frozen=True)
+class QuorumInfo:
+    """The quorum of the cluster's metadata.
+
+    Attributes:
+        nodes: (host, port) of each controller's listeners, where brokers tell them (KIP-853).
+    """
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    nodes: Mapping[int, tuple[tuple[str, int], ...]]
+
+
 class PartitionReassignment(NamedTuple):
     """A move that is under way: all replicas, those that come and those that go."""
 

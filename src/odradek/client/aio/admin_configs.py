@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from odradek.client.aio.admin_base import AdminBase, failure_of, not_controller, problems_of, raise_first
+from odradek.client.aio.admin_base import (
+    AdminBase,
+    check,
+    failure_of,
+    not_controller,
+    problems_of,
+    raise_first,
+)
 from odradek.client.arguments import mapping_of, names_of
 from odradek.client.core.admin_requests import (
     alter_configs_request,
@@ -22,7 +29,15 @@ from odradek.wire.api import ApiKey
 TOPIC = 2
 BROKER = 4
 BROKER_LOGGER = 8
-_RESOURCES = {"topic": TOPIC, "broker": BROKER, "broker-logger": BROKER_LOGGER}
+CLIENT_METRICS = 16
+GROUP = 32
+_RESOURCES = {
+    "topic": TOPIC,
+    "broker": BROKER,
+    "broker-logger": BROKER_LOGGER,
+    "client-metrics": CLIENT_METRICS,
+    "group": GROUP,
+}
 _KINDS = {number: kind for kind, number in _RESOURCES.items()}
 
 #: A config resource: ('topic', name), ('broker', id) or Kafka's number for the type.
@@ -101,6 +116,32 @@ class ConfigAdmin(AdminBase):
             node = int(name) if kind in (BROKER, BROKER_LOGGER) and name else None
             grouped.setdefault(node, []).append((kind, name))
         return grouped
+
+    async def list_config_resources(self, kinds: Iterable[str] = ()) -> list[tuple[str, str]]:
+        """List what has configs, as (kind, name) (KIP-1142).
+
+        Args:
+            kinds: 'topic', 'broker', 'broker-logger', 'client-metrics', 'group'; none: all.
+
+        Raises:
+            UnsupportedByBrokerError: the broker is older than Kafka 4.1.
+        """
+        from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
+
+        numbers = [resource_key((kind, ""))[0] for kind in names_of(kinds, "kinds")]
+        request = ListConfigResourcesRequest(resource_types=numbers)
+
+        async def step() -> Any:
+            connection = await self._started().any_connection()
+            version = connection.pick(ApiKey.LIST_CONFIG_RESOURCES, at_least=1)
+            return await connection.send(request, version)
+
+        response = await self._retry("config resources", step)
+        check(response.error_code, "config resources")
+        return [
+            (_KINDS.get(entry.resource_type, str(entry.resource_type)), entry.resource_name)
+            for entry in response.config_resources
+        ]
 
     async def alter_configs(
         self, configs: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False

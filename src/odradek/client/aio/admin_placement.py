@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from odradek.client.aio.admin_base import (
@@ -21,6 +22,7 @@ from odradek.client.types import (
     LogDirDescription,
     PartitionReassignment,
     ReplicaInfo,
+    ReplicaLogDirInfo,
     TopicPartition,
     TopicPartitionLike,
     TopicPartitionReplica,
@@ -57,6 +59,36 @@ class PlacementAdmin(AdminBase):
 
         raise_first(await problems_of(([node], ask(node)) for node in nodes))
         return {node: described[node] for node in nodes}
+
+    async def describe_replica_log_dirs(
+        self, replicas: Iterable[TopicPartitionReplica | tuple[str, int, int]]
+    ) -> dict[TopicPartitionReplica, ReplicaLogDirInfo]:
+        """The data folders of replicas, those of moves under way included (KIP-113).
+
+        Args:
+            replicas: (topic, partition, broker) of each. One that the broker does not have is in no folder.
+        """
+        asked = [TopicPartitionReplica(*replica) for replica in replicas]
+        brokers = await self.describe_log_dirs({replica.broker_id for replica in asked})
+        infos = dict.fromkeys(asked, ReplicaLogDirInfo())
+        for replica in asked:
+            tp = TopicPartition(replica.topic, replica.partition)
+            for path, folder in brokers[replica.broker_id].items():
+                if (info := folder.replicas.get(tp)) is not None:
+                    infos[replica] = (
+                        replace(
+                            infos[replica],
+                            future_replica_log_dir=path,
+                            future_replica_offset_lag=info.offset_lag,
+                        )
+                        if info.is_future
+                        else replace(
+                            infos[replica],
+                            current_replica_log_dir=path,
+                            current_replica_offset_lag=info.offset_lag,
+                        )
+                    )
+        return infos
 
     async def _log_dirs_of(self, node: int) -> dict[str, LogDirDescription]:
         from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest

@@ -24,6 +24,7 @@ from odradek.client.types import (
     ClusterDescription,
     ConfigEntry,
     DelegationToken,
+    FeatureMetadata,
     GroupDescription,
     GroupListing,
     LogDirDescription,
@@ -34,9 +35,12 @@ from odradek.client.types import (
     PartitionReassignment,
     ProducerIdAndEpoch,
     ProducerState,
+    QuorumInfo,
+    ReplicaLogDirInfo,
     TopicDescription,
     TopicPartition,
     TopicPartitionLike,
+    TopicPartitionReplica,
     TransactionDescription,
     TransactionListing,
 )
@@ -116,6 +120,7 @@ class Admin:
             synonyms: bool = ...,
             documentation: bool = ...,
         ) -> dict[Resource, dict[str, ConfigEntry]]: ...
+        def list_config_resources(self, kinds: Iterable[str] = ...) -> list[tuple[str, str]]: ...
         def alter_configs(
             self, configs: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = ...
         ) -> None: ...
@@ -136,6 +141,9 @@ class Admin:
         def describe_log_dirs(
             self, brokers: Iterable[int] | None = ...
         ) -> dict[int, dict[str, LogDirDescription]]: ...
+        def describe_replica_log_dirs(
+            self, replicas: Iterable[TopicPartitionReplica | tuple[str, int, int]]
+        ) -> dict[TopicPartitionReplica, ReplicaLogDirInfo]: ...
         def alter_replica_log_dirs(self, assignment: ReplicaFolders) -> None: ...
         def elect_leaders(
             self,
@@ -191,6 +199,16 @@ class Admin:
         ) -> dict[str, ProducerIdAndEpoch]: ...
         def force_terminate_transaction(self, transactional_id: str) -> None: ...
         def describe_cluster(self) -> ClusterDescription: ...
+        def describe_features(self, node_id: int | None = ...) -> FeatureMetadata: ...
+        def update_features(
+            self,
+            levels: Mapping[str, int],
+            *,
+            upgrade_type: str = ...,
+            validate_only: bool = ...,
+            timeout_ms: int | None = ...,
+        ) -> None: ...
+        def describe_metadata_quorum(self) -> QuorumInfo: ...
         def api_versions(self, node_id: int | None = ...) -> list[ApiVersionRange]: ...
 
     def close(self) -> None:
