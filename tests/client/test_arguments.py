@@ -71,6 +71,20 @@ def ask_consumer(request: pytest.FixtureRequest) -> Callable[[Callable[[Any], An
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: a.list_group_offsets(["os"]),
+        lambda a: a.alter_group_offsets(["os"], {("t", 0): 1}),
+        lambda a: a.delete_group_offsets(["os"], [("t", 0)]),
+        lambda a: a.remove_members(["os"], ["member"]),
+    ],
+)
+def test_a_list_of_names_is_no_name(ask_admin: Any, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"^group_id is \['os'\], and one name is asked for$"):
+        ask_admin(call)
+
+
+@pytest.mark.parametrize(
     ("call", "told"),
     [
         (lambda a: a.create_topics({"os": {"num_partitions": 2}}), "a list of names or of NewTopics"),

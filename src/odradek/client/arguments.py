@@ -42,6 +42,20 @@ def names_of(given: Iterable[str], argument: str) -> list[str]:
     return names
 
 
+def name_of(given: str, argument: str) -> str:
+    """Return a name that is given alone.
+
+    Args:
+        argument: its name, for the error.
+
+    Raises:
+        ArgumentTypeError: it is no text.
+    """
+    if not isinstance(given, str):
+        raise ArgumentTypeError(f"{argument} is {given!r}, and one name is asked for")
+    return given
+
+
 def new_topics_of(given: Iterable[NewTopic | str]) -> list[NewTopic]:
     """Return topics to be created that are given one by one, some perhaps by their names.
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, problems_of, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
-from odradek.client.arguments import names_of, offsets_of, partitions_of
+from odradek.client.arguments import name_of, names_of, offsets_of, partitions_of
 from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
 from odradek.client.errors import left_out
@@ -68,7 +68,12 @@ class GroupAdmin(AdminBase):
         return [listed[name] for name in sorted(listed)]
 
     async def _coordinator(self, group_id: str, action: str, ask: Callable[[Any], Awaitable[T]]) -> T:
-        """Find a group's coordinator and ask it; again if it moved."""
+        """Find a group's coordinator and ask it; again if it moved.
+
+        Raises:
+            ArgumentTypeError: the group is no name.
+        """
+        name_of(group_id, "group_id")
         cluster = self._started()
         retriable = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
