@@ -224,3 +224,10 @@ def test_time_passes_beside_a_loop_of_the_users() -> None:
         assert turns > 1
 
     asyncio.run(main())
+
+
+def test_nobody_waits_for_a_broker_that_has_ended(clock: ManualClock, life: Life) -> None:
+    life.call_later(1, life.end)
+    clock.advance(seconds=1)
+    assert life.at_rest() >= 0
+    life.do(lambda: None)

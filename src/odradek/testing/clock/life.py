@@ -118,7 +118,7 @@ class Life:
         Raises:
             TimeoutError: it has not in half a minute.
         """
-        return 0 if self.is_over else self.loop.at_rest(_PATIENCE_S)
+        return self.loop.at_rest(_PATIENCE_S)
 
     def do(self, work: Callable[[], None]) -> None:
         """Do something in the loop, and return when it is done, or the loop has ended."""
@@ -139,7 +139,9 @@ class Life:
             raise TimeoutError("the broker's loop did not answer in time")
 
     def end(self) -> None:
-        """The loop ends: no timer fires any more, and nobody waits for it."""
+        """The loop ends: no timer fires any more, and nobody waits for it. Harmless twice."""
+        if self.is_over:
+            return
         self.is_over = True
         self._clock.forget(self)
         self.loop.let_go()

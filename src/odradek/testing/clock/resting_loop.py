@@ -27,6 +27,8 @@ class RestingLoop(asyncio.SelectorEventLoop):
         """Goes up with whatever is done, but for an answer to `at_rest`."""
         self._asking: threading.Event | None = None
         """Set when the loop has come to rest; None while nobody asks."""
+        self._is_let_go = False
+        """Whether it ends: nobody waits for it any more."""
         super().__init__(_Selector(self))
 
     @property
@@ -49,12 +51,14 @@ class RestingLoop(asyncio.SelectorEventLoop):
         rested = self._asking = threading.Event()
         # Not `call_soon_threadsafe`: to look is no activity.
         self._write_to_self()  # type: ignore[attr-defined]
-        if not rested.wait(within_s):
+        # In this order, as `let_go` has the other: one of both sees what the other has done.
+        if not self._is_let_go and not rested.wait(within_s):
             raise TimeoutError(f"the broker has not come to rest within {within_s:g} s")
         return self._activity
 
     def let_go(self) -> None:
         """Answer whoever waits for rest: the loop ends."""
+        self._is_let_go = True
         asking = self._asking
         if asking is not None:
             asking.set()
