@@ -13,6 +13,7 @@ from typing import Any
 import aiokafka
 import pytest
 
+import odradek
 from client.test_names_elsewhere import librdkafka_properties
 from odradek import AsyncConsumer
 from odradek.client.config import AdminConfig, ConsumerConfig, ProducerConfig, python_name
@@ -107,6 +108,26 @@ def test_each_method_of_theirs_is_named(page: str) -> None:
         if not method.startswith("_") and callable(value)
     }
     assert sorted(methods - named) == []
+
+
+@pytest.mark.parametrize("page", WHOLE)
+def test_a_method_that_both_have_is_beside_itself(page: str) -> None:
+    """What a page says to have no counterpart may have one since."""
+    ours = (
+        ("AsyncProducer", "AsyncConsumer", "AsyncAdmin")
+        if page == "aiokafka"
+        else ("Producer", "Consumer", "Admin")
+    )
+    counterparts = dict(zip(WHOLE[page], ours, strict=True))
+    left_out = []
+    for there, here, _ in rows(page, "## Classes and methods"):
+        named = {name for name, _ in _NAME.findall(here)}
+        for name, _ in _NAME.findall(there):
+            client, _, method = name.partition(".")
+            counterpart = counterparts.get(client, "")
+            if method and hasattr(getattr(odradek, counterpart, None), method):
+                left_out += {f"{counterpart}.{method}"} - named
+    assert left_out == []
 
 
 @pytest.mark.parametrize("page", PACKAGES)
