@@ -44,7 +44,7 @@ def check_clean(server: Broker | Cluster) -> None:
                 and not services.transactions.coordinator.list().transactions
             )
         )
-        for broker in server._looked_at()
+        for broker in ([server] if isinstance(server, Broker) else server.brokers)
     )
 
 
@@ -170,8 +170,7 @@ def test_what_was_in_a_named_folder_stays(tmp_path: Path) -> None:
         assert list(broker.topics()) == ["stays"]
 
 
-def dynamic_configs(server: Broker | Cluster) -> dict[str, Any]:
-    broker = server._looked_at()[0]
+def dynamic_configs(broker: Broker) -> dict[str, Any]:
     return broker.call(lambda services: {entity: dict(c) for entity, c in services.image.configs.items()})
 
 

@@ -88,9 +88,7 @@ async def _clean_up(
             listener.stop_accepting()
             # Nobody listens there yet.
             listener.bind(listener.host, lasting_port())
-    for listener in listeners:
-        for connection in list(listener.connections):
-            connection.abort(_REASON)
+    _close_clients(listeners)
     # What connections that are gone have waited for is given up in the loop's next turn.
     await asyncio.sleep(0)
     staying = _without_groups(broker)
@@ -110,8 +108,16 @@ async def _clean_up(
     else:
         raise RuntimeError(f"topics come back again and again: {', '.join(broker.controller.image.topics)}")
     if moves:
+        # A connection that was just being taken up is there by now.
+        _close_clients(listeners)
         for listener in listeners:
             listener.start()
+
+
+def _close_clients(listeners: Sequence[Listener]) -> None:
+    for listener in listeners:
+        for connection in list(listener.connections):
+            connection.abort(_REASON)
 
 
 def _without_groups(broker: BrokerServices) -> frozenset[str]:

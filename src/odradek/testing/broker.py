@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -91,6 +91,8 @@ class Broker(InBlock, FaultSentences, LookInside):
         clock: the time that is in the test's hand; None for that of the machine.
         broker: the `odradek.broker.app.Broker`; it lives in another thread, see `call`.
     """
+
+    _defaults: Mapping[str, str] = TEST_DEFAULTS
 
     def __init__(
         self,
@@ -324,7 +326,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         self._finished = asyncio.Event()
         given = properties_from_keywords(self._config)
         properties = {
-            **TEST_DEFAULTS,
+            **self._defaults,
             "listeners": f"PLAINTEXT://{host_and_port(self._host, self._port)}",
             **({} if self.security is None else self.security.broker_configs(self._port)),
             **({} if self.security is None else self.security.between_brokers(given)),

@@ -649,6 +649,7 @@ class _Member(Broker):
         super().__init__(port=cluster._port and cluster._port + number, **cluster._keywords)
         self.number = number
         self._cluster = cluster
+        self._defaults = {**TEST_DEFAULTS, **cluster._config}
         self._sessions: list[MemoryStore] = []
         """All that the broker has opened since they were ended last: it opens another after each expiry."""
         self._cut_off = False
@@ -668,7 +669,6 @@ class _Member(Broker):
 
     def _make(self, properties: dict[str, str]) -> AppBroker:
         own = {
-            **self._cluster._config,
             **properties,
             "broker.id": str(self.number),
         }

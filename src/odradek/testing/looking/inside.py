@@ -194,7 +194,7 @@ class LookInside(ABC):
             self._looked_at(),
             look,
             holds=lambda records: len(records) >= count,
-            what=f"{count} records of {topic}",
+            awaited=f"{count} records of {topic}",
             instead=lambda _, problem: _shown(problem, self._lines_of(topic, partition, committed=committed)),
             timeout_s=timeout_s,
         )
@@ -242,7 +242,7 @@ class LookInside(ABC):
                 self._looked_at(),
                 look,
                 holds=lambda records: len(records) >= len(wanted),
-                what="",
+                awaited="",
                 instead=lambda *_: "",
                 timeout_s=timeout_s,
             )
@@ -347,7 +347,7 @@ class LookInside(ABC):
             WaitTimeoutError: it is not; the message has the groups that there are.
         """
         words = "" if members is None else f" with {members} members"
-        found = wait_until(
+        settled = wait_until(
             self._looked_at(),
             lambda: self.groups().get(group),
             holds=lambda there: (
@@ -355,12 +355,12 @@ class LookInside(ABC):
                 and (state is None or there.state == state)
                 and (members is None or len(there.members) == members)
             ),
-            what=f"group {group}{'' if state is None else f' in state {state}'}{words}",
+            awaited=f"group {group}{'' if state is None else f' in state {state}'}{words}",
             instead=lambda _, problem: _shown(problem, self._lines_of_groups()),
             timeout_s=timeout_s,
         )
-        assert found is not None
-        return found
+        assert settled is not None
+        return settled
 
     def wait_for_commit(
         self,
@@ -386,16 +386,16 @@ class LookInside(ABC):
             there = self.groups().get(group)
             return None if there is None else there.offsets.get((topic, partition))
 
-        found = wait_until(
+        committed_offset = wait_until(
             self._looked_at(),
             look,
             holds=lambda committed: committed is not None and committed.offset >= offset,
-            what=f"group {group} to commit {offset} of {topic}-{partition}",
+            awaited=f"group {group} to commit {offset} of {topic}-{partition}",
             instead=lambda _, problem: _shown(problem, self._lines_of_groups()),
             timeout_s=timeout_s,
         )
-        assert found is not None
-        return found
+        assert committed_offset is not None
+        return committed_offset
 
     def _lines_of_groups(self) -> list[str]:
         try:
@@ -483,7 +483,7 @@ class LookInside(ABC):
             self._looked_at(),
             lambda: recorder.of(wanted),
             holds=lambda requests: len(requests) >= times,
-            what=f"{times} requests: {wanted}",
+            awaited=f"{times} requests: {wanted}",
             instead=lambda requests, _: _shown(None, [*map(repr, requests or ()), recorder.summary()]),
             timeout_s=timeout_s,
         )
@@ -491,7 +491,7 @@ class LookInside(ABC):
     # ------------------------------------------------------------------ anything
 
     def wait_for(
-        self, predicate: Callable[[], T], what: str | None = None, *, timeout_s: float = TIMEOUT_S
+        self, predicate: Callable[[], T], awaited: str | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> T:
         """Wait until something holds, and return what the predicate gave.
 
@@ -500,7 +500,7 @@ class LookInside(ABC):
 
         Args:
             predicate: called in this thread; a `KafkaError` of it counts as not yet.
-            what: is waited for, for the message; the predicate's source if None.
+            awaited: in words, for the message; the predicate's source if None.
             timeout_s: how long to wait, in seconds.
 
         Raises:
@@ -510,7 +510,7 @@ class LookInside(ABC):
             self._looked_at(),
             predicate,
             holds=bool,
-            what=_source(predicate) if what is None else what,
+            awaited=_source(predicate) if awaited is None else awaited,
             instead=lambda value, problem: f"  there is {value!r}" if problem is None else f"  {problem!r}",
             timeout_s=timeout_s,
         )

@@ -88,7 +88,7 @@ def wait_until(
     look: Callable[[], T],
     *,
     holds: Callable[[T], object],
-    what: str,
+    awaited: str,
     instead: Callable[[T | None, KafkaError | None], str],
     timeout_s: float,
 ) -> T:
@@ -98,7 +98,7 @@ def wait_until(
         brokers: those that tell.
         look: called in this thread; a `KafkaError` of it counts as nothing yet.
         holds: judges what it gave.
-        what: is waited for; follows "waited in vain for".
+        awaited: in words; follows "waited in vain for".
         instead: tells of what was there instead, by what `look` gave, or raised, last.
         timeout_s: how long to wait, in seconds.
 
@@ -119,7 +119,7 @@ def wait_until(
                 problem = error
             if not events.more_than(count, deadline - monotonic()):
                 break
-    raise WaitTimeoutError(f"waited {timeout_s:g} s in vain for {what}\n{instead(value, problem)}")
+    raise WaitTimeoutError(f"waited {timeout_s:g} s in vain for {awaited}\n{instead(value, problem)}")
 
 
 @contextmanager
