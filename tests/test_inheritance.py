@@ -62,6 +62,7 @@ UPWARD = {
     "cli.suggesting.SuggestingGroup": "list_commands",  # click's
     "client.types.ConsumerRebalanceListener": "on_partitions_revoked",  # Kafka's default
     "cluster.store.local.LocalSession": "exists multi",  # the way to what a kind of store is kept in
+    "log.storage.real_files.RealFileSystem": "fsync_dir",  # waits for no device where data goes with a test
     "testing.broker.Broker": "_make",
     "testing.faults.sentences.FaultSentences": "set_fault",
     "testing.in_block.InBlock": "__exit__ close start",

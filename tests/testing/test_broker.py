@@ -50,6 +50,29 @@ def test_a_named_folder_is_kept_and_a_restart_keeps_the_port(tmp_path: Path) -> 
     assert (tmp_path / "t-1").is_dir()
 
 
+@pytest.mark.parametrize("is_named", [False, True], ids=["temporary", "named"])
+def test_data_that_goes_with_the_test_waits_for_no_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_named: bool
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    with Broker(data=tmp_path if is_named else None, log_flush_interval_messages=1) as broker:
+        broker.seed("t", ["a"])
+        broker.restart()
+        store = broker.call(lambda app: app.store)
+        (level,) = store.database.execute("PRAGMA synchronous").fetchone()
+    assert bool(synced) == is_named
+    assert level == (2 if is_named else 0)
+
+
+def test_a_broker_that_was_killed_has_all_that_was_written() -> None:
+    with Broker() as broker:
+        broker.seed("t", ["a", "b"])
+        broker.kill()
+        broker.restart()
+        broker.assert_records("t", ["a", "b"])
+
+
 def test_a_failed_start_says_why() -> None:
     from odradek.broker.app import StartError
 

@@ -19,6 +19,7 @@ from odradek.broker.config.keywords import check_keywords, properties_from_keywo
 from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.topic_manager import NewTopic
+from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.testing.between_tests import Baseline, clean_up
 from odradek.testing.by_hand import abort_connections, expire_session, fence_producer
 from odradek.testing.disk import Disk
@@ -185,6 +186,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         if self.data is None:
             self._temporary = tempfile.mkdtemp(prefix="odradek-")
             self.data = Path(self._temporary)
+            self._disk.syncs = False
         if self._port == 0:
             self._port = lasting_port()
         ready = threading.Event()
@@ -362,6 +364,11 @@ class Broker(InBlock, FaultSentences, LookInside):
             assert isinstance(controller, ControllerThread)
             self._life.started(broker, controller, broker.housekeeping)
         try:
+            if not self._disk.syncs and isinstance(broker.store, EmbeddedStore):
+                store = broker.store
+                await broker.controller.event_queue.run(
+                    lambda: store.database.execute("PRAGMA synchronous = OFF")
+                )
             if self.security is not None:
                 await self.security.add_users(broker)
                 await self.security.add_acls(broker)

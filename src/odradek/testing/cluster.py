@@ -22,7 +22,7 @@ from odradek.cluster.store.memory import MemoryServer, MemoryStore
 from odradek.cluster.store.store import StoreUnavailable
 from odradek.coordinators.partitioner import partition_for
 from odradek.testing.between_tests import Baseline, close_waiting_clients, in_turn, is_clean, take_away
-from odradek.testing.broker import LOOPBACK, Broker, clock_of, create_topic, unready_of
+from odradek.testing.broker import LOOPBACK, TEST_DEFAULTS, Broker, clock_of, create_topic, unready_of
 from odradek.testing.by_hand import coordinated, fence_producer, led_by, move_leader
 from odradek.testing.faults.keeper import FaultKeeper
 from odradek.testing.faults.sentences import FaultSentences
@@ -212,6 +212,7 @@ class Cluster(InBlock, FaultSentences, LookInside):
             root = Path(self._temporary)
         for member in self.brokers:
             member.data = root / f"broker-{member.number}"
+            member._disk.syncs = self._temporary is None
             member.start()
         self._wait_for_members()
         self._add_users([] if self.security is None else self.security.scram_users())

@@ -19,11 +19,14 @@ class Disk(RealFileSystem):
     Attributes:
         is_full: whether there is no room: what is written fails with ENOSPC, what is read or removed does
             not.
+        syncs: whether `fsync` waits for the device. For data that goes with the test it need not: what the
+            operating system has been given survives a broker that is killed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.is_full = False
+        self.syncs = True
 
     def require_room(self, path: Path) -> None:
         """Check that something may be written.
@@ -41,7 +44,17 @@ class Disk(RealFileSystem):
     def write_atomically(self, path: Path, content: bytes, *, sync: bool = True) -> None:
         """See `FileSystem.write_atomically`."""
         self.require_room(path)
-        super().write_atomically(path, content, sync=sync)
+        super().write_atomically(path, content, sync=sync and self.syncs)
+
+    def fsync(self, path: Path) -> None:
+        """See `FileSystem.fsync`."""
+        if self.syncs:
+            super().fsync(path)
+
+    def fsync_dir(self, directory: Path) -> None:
+        """See `FileSystem.fsync_dir`."""
+        if self.syncs:
+            super().fsync_dir(directory)
 
     def copy(self, source: Path, target: Path, position: int = 0, size: int | None = None) -> int:
         """See `FileSystem.copy`."""
@@ -52,6 +65,10 @@ class Disk(RealFileSystem):
         """See `FileSystem.space`."""
         total, free = super().space(path)
         return total, 0 if self.is_full else free
+
+
+def _nothing() -> None:
+    """Wait for no device."""
 
 
 class _DiskFile:
@@ -65,7 +82,8 @@ class _DiskFile:
         self.path = file.path
         # What needs no room is the file's own: a read costs nothing more.
         self.pread, self.range, self.size = file.pread, file.range, file.size
-        self.truncate, self.fsync, self.close = file.truncate, file.fsync, file.close
+        self.truncate, self.close = file.truncate, file.close
+        self.fsync = file.fsync if disk.syncs else _nothing
 
     def pwrite(self, parts: Sequence[Buffer], position: int) -> int:
         self._disk.require_room(self.path)
