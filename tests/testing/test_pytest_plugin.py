@@ -289,3 +289,24 @@ def test_a_session_that_is_made_wrongly(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*odradek_session_broker: *did you mean num_partitions?*"])
+
+
+def test_coroutines_have_one_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.anyio
+        @pytest.mark.parametrize("number", range(2))
+        async def test_it(odradek_session_broker, number, anyio_backend):
+            assert await odradek_session_broker.aio.topics() == {}
+            await odradek_session_broker.aio.seed("orders", ["tea"])
+            await odradek_session_broker.aio.assert_records("orders", ["tea"])
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+        """
+    )
+    pytest.importorskip("anyio")
+    pytester.runpytest().assert_outcomes(passed=2)
