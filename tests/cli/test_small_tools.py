@@ -429,7 +429,12 @@ def test_doctor_recommends_only_what_is_imported() -> None:
     sources = "".join(
         path.read_text(encoding="utf-8") for path in Path(doctor.__file__).parents[1].rglob("*.py")
     )
-    modules = {"grpcio-tools": "grpc_tools", "protobuf": "google.protobuf", "pyjwt": "jwt"}
+    modules = {
+        "grpcio-tools": "grpc_tools",
+        "opentelemetry-api": "opentelemetry",
+        "protobuf": "google.protobuf",
+        "pyjwt": "jwt",
+    }
     for name in (*doctor.NEEDED, *(extra.package for extra in EXTRAS.values())):
         module = modules.get(name, name.replace("-", "_"))
         assert re.search(rf"^\s*(import|from) {module}\b", sources, re.MULTILINE), name

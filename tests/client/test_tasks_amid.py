@@ -17,7 +17,17 @@ from .entered_amid import BOUND_S, COMMON, CONSUMER, PRODUCER, TP, admin_methods
 Method = Callable[[Any], Any]
 
 ENDS = {"close"}
-UNNAMED = {"__aiter__", "__enter__", "__exit__"}
+UNNAMED = {"__aiter__", "__anext__", "__enter__", "__exit__"}
+
+
+async def one_at_last(consumer: Any) -> Any:
+    """`getone`, which has no end of its own."""
+    try:
+        async with asyncio.timeout(0.02):
+            return await consumer.getone()
+    except TimeoutError:
+        return None
+
 
 PRODUCER_CALLS: Mapping[str, Method] = {
     **{name: call for name, call in PRODUCER.items() if not name.startswith("__")},
@@ -27,6 +37,7 @@ PRODUCER_CALLS: Mapping[str, Method] = {
 CONSUMER_CALLS: Mapping[str, Method] = {
     **{name: call for name, call in CONSUMER.items() if not name.startswith("__") and name != "wakeup"},
     "start": lambda c: c.start(),
+    "getone": one_at_last,
 }
 ADMIN_CALLS: Mapping[str, Method] = {
     **{name: call for name, call in admin_methods().items() if not name.startswith("__")},
