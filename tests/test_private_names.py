@@ -19,8 +19,8 @@ LEFT = {
 }
 """How often each file uses a private name of src. Lower it where fewer are needed; a new file has none."""
 
-NOT_PRIVATE = {"_replace", "_fields", "_exit", "_corrupt"}
-"""Named tuples', the system's, and a column's of Spark."""
+NOT_PRIVATE = {"_replace", "_fields", "_exit", "_corrupt", "_NO_OFFSET"}
+"""Named tuples', the system's, a column's of Spark, and an error's of librdkafka."""
 
 _DEFINED = re.compile(
     r"(?:\bself\.|\bcls\.|\bdef |^\s*)(_[A-Za-z]\w*)(?=\s*(?:[:=(,]|\[.*\] =))", re.MULTILINE

@@ -37,6 +37,11 @@ WITHOUT_A_BOUND = {
         "while left or model.asked or model.converting",
     ): "no wait: all that it lacks it does itself",
     ("client/entered_amid.py", "thread.join"): "an outcome that is not there is told by name behind it",
+    (
+        "client/typing/programs.py",
+        "typed.send('orders', Order(5)).result",
+    ): "is read by mypy, and never run",
+    ("testing/clock/test_clock.py", "while True"): "turns until it is cancelled",
     ("client/test_append_twins.py", "gate.wait"): "what is tested: it returns at once or raises",
     ("cluster_network.py", "self._healed.wait"): "a cut that lasts until a test heals it",
     ("cluster_network.py", "under_way.get"): "bytes that may come as long as the connection lasts",

@@ -11,7 +11,7 @@ from odradek.client import Consumer, Producer
 from odradek.client.errors import PurgedError, PurgedInFlightError
 from odradek.testing import Broker
 from odradek.wire.api import ApiKey
-from waiting import WITHIN_S, until
+from waiting import happened, until
 
 from .consuming import drain, metric
 from .proxy import Proxy
@@ -54,7 +54,7 @@ def test_what_is_on_its_way_is_given_up_and_may_be_written(face: str) -> None:
     def hold(key: int, frame: bytes) -> bool:
         if key == ApiKey.PRODUCE and not let_go.is_set():
             held.set()
-            let_go.wait(WITHIN_S)
+            happened(let_go, "the word to let the answer go")
         return True
 
     with Proxy() as proxy, Broker(advertised_listeners=f"PLAINTEXT://{proxy.address}") as broker:

@@ -9,6 +9,7 @@ import pytest
 
 from odradek.client import AsyncConsumer, Consumer, TopicPartition
 from odradek.client.errors import IllegalStateError, WakeupError
+from waiting import until
 
 from .consuming import fill
 from .twins import FACES, Twin, twin
@@ -55,9 +56,13 @@ def test_getmany_sorts_by_partition(face: str, servers: str, topic: str) -> None
         some = consumer.getmany(tps[2], timeout_ms=60_000, max_records=4)
         assert {tp: values(records) for tp, records in some.items()} == {tps[2]: [2, 5, 8, 11]}
         rest: dict[TopicPartition, list[int]] = {}
-        while sum(map(len, rest.values())) < 26:
-            for tp, records in consumer.getmany(timeout_ms=60_000).items():
+
+        def take() -> int:
+            for tp, records in consumer.getmany(timeout_ms=100).items():
                 rest.setdefault(tp, []).extend(values(records))
+            return sum(map(len, rest.values()))
+
+        until(take, "the rest of the records", holds=lambda count: count >= 26)
         assert rest == {tps[n]: list(range(n if n < 2 else 14, 30, 3)) for n in range(3)}
         with pytest.raises(IllegalStateError, match="is not assigned"):
             consumer.getmany((topic, 7))

@@ -26,7 +26,7 @@ def test_mypy_finds_what_is_wrong_and_nothing_else() -> None:
     pytest.importorskip("mypy")
     # The project's configs, and so what it has cached of our modules.
     command = [sys.executable, "-m", "mypy", "--follow-imports=silent", str(PROGRAMS)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     found = [match for line in ran.stdout.splitlines() if (match := _ERROR.match(line))]
     assert found, ran.stdout + ran.stderr
     assert {int(match["line"]): match["code"] for match in found} == expected(), ran.stdout

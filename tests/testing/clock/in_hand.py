@@ -82,7 +82,7 @@ class Member:
         self.member_id, self.generation = answer.member_id, answer.generation_id
         return int(answer.error_code)
 
-    def join(self) -> int:
+    def join_group(self) -> int:
         self.ask_to_join()
         return self.joined()
 
@@ -110,6 +110,6 @@ class Member:
 def stable(broker: Broker, **times: int) -> Member:
     """The only member of a group that is stable."""
     member = Member(broker, "alone", **times)
-    until(lambda: member.join() == 0, "a place in the group")
+    until(lambda: member.join_group() == 0, "a place in the group")
     assert member.sync() == 0
     return member

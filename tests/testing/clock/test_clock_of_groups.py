@@ -77,7 +77,7 @@ def test_an_assignment_is_waited_for_as_long() -> None:
     """A member that has joined and never syncs is put out (KAFKA-12398)."""
     with broker_in_hand() as broker:
         member = Member(broker, "late", session_ms=300_000, rebalance_ms=60_000)
-        until(lambda: member.join() == ErrorCode.NONE, "a place in the group")
+        until(lambda: member.join_group() == ErrorCode.NONE, "a place in the group")
         broker.advance(milliseconds=59_999)
         assert members(broker) == ["late"]
         broker.advance(milliseconds=1)

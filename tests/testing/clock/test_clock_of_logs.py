@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from odradek import Admin, Consumer
 from odradek.testing import Broker
+from waiting import gathered
 
 from .in_hand import broker_in_hand, log, send, start
 
@@ -31,9 +31,9 @@ def values(broker: Broker, name: str) -> list[bytes | None]:
     with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([(name, 0)])
         end = log(broker, lambda partition_log: partition_log.log_end_offset, name)
-        records: list[Any] = []
-        while consumer.position((name, 0)) < end:
-            records += consumer.poll(1)
+        records = gathered(
+            lambda: consumer.poll(1), lambda: consumer.position((name, 0)) >= end, f"the end of {name}"
+        )
         return [record.value for record in records]
 
 

@@ -9,7 +9,7 @@ import pytest
 from odradek import Consumer, Producer
 from odradek.errors import KafkaError, ProducerFencedError
 from odradek.testing import Broker
-from waiting import WITHIN_S
+from waiting import WITHIN_S, gathered
 
 from .in_hand import broker_in_hand, log
 
@@ -61,8 +61,10 @@ def test_transaction_timeout_ms() -> None:
             auto_offset_reset="earliest",
         ) as consumer:
             consumer.assign([("orders", 0)])
-            while consumer.position(("orders", 0)) < 2:
-                assert not consumer.poll(0.05)
+            polled = gathered(
+                lambda: consumer.poll(1), lambda: consumer.position(("orders", 0)) >= 2, "the end of the log"
+            )
+            assert not polled
 
 
 def test_a_transaction_ends_in_its_own_time() -> None:

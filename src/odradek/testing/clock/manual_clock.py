@@ -99,6 +99,11 @@ class ManualClock:
         """Milliseconds since the clock was made."""
         return float(self._passed_ms)
 
+    @property
+    def pending(self) -> int:
+        """Return how many timers it keeps, cancelled ones that are not dropped yet among them."""
+        return len(self._timers)
+
     def advance(
         self,
         by: timedelta | None = None,
