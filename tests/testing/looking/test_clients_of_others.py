@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 
 import pytest
 
@@ -59,25 +60,27 @@ def test_kafka_python(broker: Broker) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
     consumer = KafkaConsumer(
-        "orders",
         bootstrap_servers=broker.bootstrap_servers,
         group_id="billing",
         client_id="theirs",
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     )
-    gathered(
-        lambda: [record.value for records in consumer.poll(100).values() for record in records],
-        len(VALUES),
-        "the records",
-    )
-    consumer.commit()
-    broker.wait_for_commit("billing", "orders", offset=3, timeout_s=WITHIN_S)
-    assert broker.wait_for_group("billing", members=1, timeout_s=WITHIN_S).members[0].client_id == "theirs"
-    consumer.close()
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks="all")
-    producer.send("answers", b"kafka-python").get(WITHIN_S)
-    producer.close()
+    with closing(consumer):
+        # Else it may join before it has heard of the topic, and then assigns itself nothing, for good.
+        assert consumer.partitions_for_topic("orders") == {0, 1}
+        consumer.subscribe(["orders"])
+        gathered(
+            lambda: [record.value for records in consumer.poll(100).values() for record in records],
+            len(VALUES),
+            "the records",
+        )
+        consumer.commit()
+        broker.wait_for_commit("billing", "orders", offset=3, timeout_s=WITHIN_S)
+        group = broker.wait_for_group("billing", members=1, timeout_s=WITHIN_S)
+        assert group.members[0].client_id == "theirs"
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks="all")) as producer:
+        producer.send("answers", b"kafka-python").get(WITHIN_S)
     check(broker, "theirs", b"kafka-python")
 
 
