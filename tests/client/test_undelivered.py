@@ -18,7 +18,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
+from odradek.client import (
+    Admin,
+    AsyncConsumer,
+    AsyncProducer,
+    Consumer,
+    Producer,
+    ProducerInterceptor,
+    TopicPartition,
+)
 from odradek.client.core.delivery import BatchOutcome
 from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import DeliveryTimeoutError, UndeliveredError
@@ -104,6 +112,23 @@ def test_interceptors_are_not_the_application(dying: Broker) -> None:
         with connected(dying, interceptors=[Stamps()]) as producer:
             for _ in range(5):
                 producer.send("t", b"x")
+
+
+def test_what_interceptors_hear_the_application_has_not_heard(dying: Broker) -> None:
+    heard: list[Any] = []
+
+    class Counts(ProducerInterceptor):
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any = ()) -> None:
+            heard.append(error)
+
+    told: list[Any] = []
+    with pytest.raises(UndeliveredError, match=r"^5 record"):  # noqa: SIM117
+        with connected(dying, interceptors=[Counts()]) as producer:
+            for _ in range(5):
+                producer.send("t", b"x")
+            producer.send("t", b"x", on_delivery=lambda metadata, error: told.append(error))
+    assert [type(error) for error in told] == [DeliveryTimeoutError]
+    assert len(heard) == 6
 
 
 def test_an_interceptor_that_raises_keeps_nothing_from_the_application(dying: Broker) -> None:

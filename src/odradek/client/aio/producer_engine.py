@@ -39,12 +39,10 @@ from odradek.client.errors import (
 )
 from odradek.client.serialization import resolve, to_bytes
 from odradek.client.types import (
-    Headers,
     HeadersLike,
     MetricName,
     PartitionInfo,
     ProducerRecord,
-    RecordMetadata,
     TopicPartition,
 )
 from odradek.errors import KafkaError, OdradekError
@@ -228,7 +226,7 @@ class ProducerEngine:
             return topic, value, key, partition, timestamp_ms, headers, on_delivery
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, header_pairs(headers))
         record = ProducerRecord(*self._interceptors.changed("on_send", record))
-        return (*record, self._acknowledge(on_delivery, record.headers))
+        return (*record, self._interceptors.before(on_delivery, record.headers))
 
     def prepare(
         self,
@@ -282,17 +280,6 @@ class ProducerEngine:
         """
         if arguments is not None and self._interceptors:
             self._interceptors.acknowledged(None, problem, ProducerRecord(*arguments[:-1]).headers)
-
-    def _acknowledge(self, on_delivery: Callback | None, headers: Headers) -> Callback | None:
-        if not self._interceptors.have("on_acknowledgement"):
-            return on_delivery
-
-        def told(metadata: RecordMetadata | None, error: Exception | None) -> None:
-            self._interceptors.acknowledged(metadata, error, headers)
-            if on_delivery is not None:
-                on_delivery(metadata, error)
-
-        return told
 
     # Appending
 

@@ -76,6 +76,37 @@ def _takes_headers(method: Callable[..., Any]) -> bool:
     return True
 
 
+class Acknowledging:
+    """The delivery callback of a record of which interceptors are told.
+
+    Attributes:
+        on_delivery: the application's own, which is called after them; None: it has given none.
+    """
+
+    __slots__ = ("_headers", "_interceptors", "on_delivery")
+
+    def __init__(
+        self,
+        interceptors: Interceptors,
+        on_delivery: Callable[[RecordMetadata | None, Exception | None], object] | None,
+        headers: Headers,
+    ) -> None:
+        self._interceptors = interceptors
+        self._headers = headers
+        self.on_delivery = on_delivery
+
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """Tell of the record's fate."""
+        self._interceptors.acknowledged(metadata, error, self._headers)
+        if self.on_delivery is not None:
+            self.on_delivery(metadata, error)
+
+
+def reaches_application(callback: Any) -> bool:
+    """Return whether the application hears what a delivery callback is told, and not interceptors alone."""
+    return not isinstance(callback, Acknowledging) or callback.on_delivery is not None
+
+
 class Interceptors:
     """Those of one client, in their order. Each has some of the methods.
 
@@ -96,10 +127,6 @@ class Interceptors:
 
     def __bool__(self) -> bool:
         return bool(self._all)
-
-    def have(self, method: str) -> bool:
-        """Return whether any of them has the method."""
-        return any(hasattr(interceptor, method) for interceptor in self._all)
 
     def changed(self, method: str, value: Any) -> Any:
         """Return what they make of `value`, one after the other; None leaves it as it is."""
@@ -122,6 +149,16 @@ class Interceptors:
                 method(metadata, error, headers) if takes_headers else method(metadata, error)
             except Exception:
                 logger.warning("interceptor %r: on_acknowledgement failed", method, exc_info=True)
+
+    def before(
+        self,
+        on_delivery: Callable[[RecordMetadata | None, Exception | None], object] | None,
+        headers: Headers,
+    ) -> Callable[[RecordMetadata | None, Exception | None], object] | None:
+        """Return a delivery callback that tells them of a record's fate, and then calls the application's."""
+        if not self._acknowledged:
+            return on_delivery
+        return Acknowledging(self, on_delivery, headers)
 
     def tell(self, method: str, *args: Any) -> None:
         """Call the method of each."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.client.config import ProducerConfig
 from odradek.client.core.batches import ProducerBatch
+from odradek.client.core.interceptors import reaches_application
 from odradek.client.core.kernel import report
 from odradek.client.core.metadata import MetadataCache
 from odradek.client.core.produce import (
@@ -467,8 +468,9 @@ class SenderState:
         for future in batch.callbacks:
             # Where a batch was split into this and others, this has the future look into its part.
             future._final()
-            # Its callback will tell the application: the record does not count as unheard.
-            outcome.hear(future._index)
+            if reaches_application(future._callback):
+                # Its callback will tell the application: the record does not count as unheard.
+                outcome.hear(future._index)
         outcome.count = batch.count
         outcome.fail(error, per_record)
         if self._manager is None and not isinstance(error, PurgedError):
