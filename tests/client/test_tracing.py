@@ -10,6 +10,7 @@ import pytest
 
 from odradek.client import Consumer, ConsumerInterceptor, Producer, ProducerInterceptor, tracing
 from odradek.client.errors import ConfigError, SerializationError
+from waiting import until
 
 from .consuming import fill
 from .twins import FACES, twin
@@ -53,6 +54,23 @@ def test_kafkas_interface(face: str, servers: str, topic: str) -> None:
     assert refused == (None, SerializationError, ())
     assert acknowledged == (1, type(None), (("a", b"b"),)) and closed == "close"
     assert len(noting.told) == 5
+
+
+def test_interceptors_hear_of_every_commit(face: str, servers: str, topic: str, group: str) -> None:
+    fill(servers, topic, 3)
+    tp = (topic, 0)
+    noting = Noting()
+    configs = {"bootstrap_servers": servers, "group_id": group, "auto_offset_reset": "earliest"}
+    with twin(face, Consumer, interceptors=[noting], auto_commit_interval_ms=600_000, **configs) as consumer:
+        consumer.assign([tp])
+        assert consumer.getone().offset == 0
+        consumer.commit()
+        consumer.commit_async({tp: 2})
+        until(lambda: (consumer.turn(), consumer.committed([tp])[tp].offset == 2)[1], "the commit")
+        consumer.getone()
+        consumer.getone()
+    commits = [{tuple(tp): at.offset for tp, at in told.items()} for told in noting.told[1:-1]]
+    assert commits == [{tp: 1}, {tp: 2}, {tp: 3}]
 
 
 class Span:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
@@ -122,6 +123,8 @@ class ConsumerEngine:
             )
         self.resolver = PositionResolver(config, self.cluster, self.positions, self.group, self._resolved)
         self.interceptors = Interceptors(config.interceptors, config)
+        if self.group is not None:
+            self.group.commits.on_commit = partial(self.interceptors.tell, "on_commit")
         self._metrics = ClientMetrics("consumer", config.client_id)
         self._statistics = Statistics(
             "consumer",
@@ -379,15 +382,11 @@ class ConsumerEngine:
             return  # no member at present: Kafka's client does not commit without a generation, either
         self.group.commits.commit_in_background(offsets, self._committed)
 
-    def _committed(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None
-    ) -> None:
+    def _committed(self, _: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
         if error is not None:
             logger.warning("offsets could not be committed automatically: %s", error)
             # Soon again, as in Kafka's ConsumerCoordinator.autoCommitOffsetsAsync.
             self._next_commit_ms = self.cluster.now_ms() + self.config.retry_backoff_ms
-            return
-        self.interceptors.tell("on_commit", offsets)
 
     # Subscription and assignment
 
@@ -560,7 +559,6 @@ class ConsumerEngine:
         to_commit = self.offsets_to_commit(offsets)
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         await self.group_needed().commits.commit(to_commit, timeout)
-        self.interceptors.tell("on_commit", to_commit)
 
     async def _commit_at_the_end(self, *, failed: bool = False, tell: int = logging.INFO) -> None:
         assert self.group is not None

@@ -52,6 +52,8 @@ class GroupCommits:
         self._link = link
         self._positions = positions
         self._changed = changed
+        self.on_commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] | None = None
+        """Told of each commit that the coordinator has taken, whoever has asked for it."""
         self._background: set[asyncio.Task[Any]] = set()
         self._order = CommitOrder()
 
@@ -191,6 +193,8 @@ class GroupCommits:
             raise refusal or CommitFailedError(
                 f"group {self.group_id!r}: nothing was committed: a later commit was sent before"
             ) from None
+        if self.on_commit is not None:
+            self.on_commit(offsets)
 
     async def background_done(self) -> None:
         """Wait for commits under way."""
