@@ -170,6 +170,20 @@ def test_spans_of_what_is_sent_and_read(face: str, servers: str, topic: str, api
     assert polls[1].attributes["messaging.kafka.offset"] == 1
 
 
+def test_the_context_of_a_forwarded_record_hides_no_span(api: StandIn) -> None:
+    """Its headers have fields of the propagator's that the new context lacks."""
+    from odradek.client import ProducerRecord
+
+    api.propagate.get_global_textmap = lambda: SimpleNamespace(fields={"traceparent", "baggage"})
+    interceptor = tracing.TracingProducerInterceptor()
+    sent = interceptor.on_send(
+        ProducerRecord("t", b"x", headers=(("baggage", b"a=1"), ("traceparent", b"0")))
+    )
+    assert dict(sent.headers) == {"baggage": b"a=1", "traceparent": str(api.spans[0].id).encode()}
+    interceptor.on_acknowledgement(None, None, sent.headers)
+    assert api.spans[0].ended == 1
+
+
 def test_spans_that_nobody_acknowledges_are_ended(api: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     from odradek.client import ProducerRecord
 

@@ -93,13 +93,19 @@ class TracingProducerInterceptor:
         carrier: dict[str, str] = {}
         self._api.propagate.inject(carrier, context=trace.set_span_in_context(span))
         carried = [(name, text.encode()) for name, text in carrier.items()]
+        kept = [(name, value) for name, value in record.headers if name not in carrier]
+        record = record._replace(headers=(*kept, *carried))
         if carried:
-            self._open[frozenset(carried)] = span
+            self._open[self._context_in(record.headers)] = span
             self._bound()
         else:
             span.end()  # nothing propagates, so nothing would tell whose acknowledgement comes
-        kept = [(name, value) for name, value in record.headers if name not in carrier]
-        return record._replace(headers=(*kept, *carried))
+        return record
+
+    def _context_in(self, headers: Headers) -> frozenset[tuple[str, bytes]]:
+        """Return what headers carry of a context, be it that of the span alone or of a forwarded record."""
+        fields = self._api.propagate.get_global_textmap().fields
+        return frozenset((name, value) for name, value in headers if name in fields and value is not None)
 
     def _bound(self) -> None:
         while len(self._open) > _MOST_OPEN:
@@ -111,9 +117,7 @@ class TracingProducerInterceptor:
         self, metadata: RecordMetadata | None, error: Exception | None, headers: Headers = ()
     ) -> None:
         """End the record's span."""
-        fields = self._api.propagate.get_global_textmap().fields
-        carried = frozenset((name, value) for name, value in headers if name in fields and value is not None)
-        span = self._open.pop(carried, None)
+        span = self._open.pop(self._context_in(headers), None)
         if span is None:
             return
         if metadata is not None and metadata.partition >= 0:
