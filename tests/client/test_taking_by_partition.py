@@ -9,6 +9,7 @@ import pytest
 
 from odradek.client import AsyncConsumer, Consumer, TopicPartition
 from odradek.client.errors import IllegalStateError, WakeupError
+from odradek.client.sync.consumer_thread import ConsumerThread
 from waiting import until
 
 from .consuming import fill
@@ -67,6 +68,30 @@ def test_getmany_sorts_by_partition(face: str, servers: str, topic: str) -> None
         with pytest.raises(IllegalStateError, match="is not assigned"):
             consumer.getmany((topic, 7))
         assert consumer.getmany() == {}
+
+
+def test_ctrl_c_while_the_others_are_let_go_loses_nothing(
+    servers: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(servers, topic, 2, 2)
+    tps = [TopicPartition(topic, n) for n in range(2)]
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign(tps)
+        call = ConsumerThread.call
+
+        def interrupted(self: ConsumerThread, function: Any, *args: Any) -> Any:
+            if args == ((),):
+                raise KeyboardInterrupt
+            return call(self, function, *args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ConsumerThread, "call", interrupted)
+            try:
+                taken = consumer.getmany(tps[0], timeout_ms=60_000)
+            except KeyboardInterrupt:
+                pytest.fail("the records that were taken are not given")
+        assert {tp: values(records) for tp, records in taken.items()} == {tps[0]: [0]}
+        assert values([consumer.getone()]) == [1]
 
 
 def test_next_of_a_consumer(servers: str, topic: str) -> None:

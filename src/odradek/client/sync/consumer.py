@@ -9,7 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
@@ -26,7 +26,7 @@ from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.handled import Handled
-from odradek.client.errors import ClosedError, IllegalStateError
+from odradek.client.errors import IllegalStateError
 from odradek.client.serialization import LookupNeeded, after_lookups
 from odradek.client.sync.consumer_thread import ConsumerThread
 from odradek.client.sync.unclosed import Unclosed
@@ -259,9 +259,8 @@ class Consumer(Generic[K_co, V_co]):
             try:
                 return self._poll_entered(timeout_ms, lambda: engine.take(limit))
             finally:
-                # Not where the consumer was closed meanwhile.
-                with suppress(ClosedError):
-                    thread.call(engine.take_only, ())
+                # Not waited for: an interrupt amid the wait would cost the records that were taken.
+                thread.loop_thread.call_soon(engine.take_only, ())
 
     def _poll(self, name: str, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
         """Take in this thread: an interrupt (Ctrl-C) while waiting leaves all records where they are."""
