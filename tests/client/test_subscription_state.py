@@ -30,7 +30,7 @@ from odradek.client.errors import (
     LogTruncationError,
     NoOffsetForPartitionError,
 )
-from odradek.client.types import TopicPartition
+from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import CorruptRecordError, ErrorCode
 from odradek.records.control import end_marker_batch
 from odradek.wire.messages.metadata import (
@@ -174,6 +174,30 @@ def test_policies() -> None:
     assert position.reset == EARLIEST
     with pytest.raises(NoOffsetForPartitionError):
         SubscriptionState("none").apply_policy(Position(TP))
+
+
+def test_what_was_stored_of_another_topic_is_not_committed() -> None:
+    positions = SubscriptionState("earliest", stores=True)
+    positions.assign([TP])
+    position = positions[TP]
+    positions.topic_seen(position, b"1" * 16)
+    position.seek(10)
+    position.stored = OffsetAndMetadata(9)
+    positions.topic_seen(position, b"2" * 16)
+    positions.begin_anew(position)
+    assert positions.consumed() == {}
+
+
+@pytest.mark.parametrize(("stored", "kept"), [(7, True), (8, False)])
+def test_what_was_stored_and_is_cut_off_is_not_committed(stored: int, kept: bool) -> None:
+    positions = SubscriptionState("earliest", stores=True)
+    positions.assign([TP])
+    position = positions[TP]
+    position.seek(10, epoch=3)
+    position.validate = True
+    position.stored = OffsetAndMetadata(stored)
+    positions.validated(position, 3, 7)
+    assert set(positions.consumed()) == ({TP} if kept else set())
 
 
 def test_a_new_leader_makes_a_position_doubtful() -> None:

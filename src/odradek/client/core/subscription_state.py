@@ -386,6 +386,7 @@ class SubscriptionState:
                 f"{reason}; auto.offset.reset is 'none': seek to go on", position.topic_id
             )
         logger.warning("%s; reading goes on at the beginning of the new one", reason)
+        position.stored = None
         position.want_reset(EARLIEST)
 
     def validated(self, position: Position, epoch: int, end_offset: int) -> None:
@@ -407,6 +408,9 @@ class SubscriptionState:
                 f"{position.offset}, and auto.offset.reset is 'none'; seek to go on"
             )
         logger.warning("%s: the log was cut below the position %d", position.tp, position.offset)
+        if position.stored is not None and position.stored.offset > end_offset:
+            # Other records may come to stand where these were: who begins behind them would not read those.
+            position.stored = None
         if epoch >= 0 and end_offset >= 0:
             position.seek(end_offset, epoch)
         else:
