@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
+from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, ProducerInterceptor
 from odradek.client.aio.lookups import Lookups, look_up
 from odradek.client.errors import SerializationError
 from odradek.client.serialization import LookupNeeded
@@ -121,6 +121,33 @@ def test_records_keep_their_order_and_the_loop_goes_on(
         assert dictionary.asked == [(other, "value"), (topic, "value")]
         assert values(servers, topic) == [b"0", b"1", b"2", b"3", b"4"]
         assert sorted(seen) == [b"0", b"1", b"2", b"3", b"4", b"x", b"y"]
+
+    asyncio.run(run())
+
+
+def test_interceptors_hear_of_a_send_that_is_cancelled(
+    servers: str, admin: Admin, dictionary: Dictionary
+) -> None:
+    told: list[Any] = []
+
+    class Interceptor(ProducerInterceptor):
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any = ()) -> None:
+            told.append((metadata, error, headers))
+
+    async def run() -> None:
+        topic = new_topic(admin, 1)
+        async with AsyncProducer(
+            bootstrap_servers=servers, value_serializer=dictionary, interceptors=[Interceptor()]
+        ) as producer:
+            dictionary.gate.clear()
+            send = asyncio.ensure_future(producer.send(topic, b"x", headers={"a": b"b"}))
+            await until_async(lambda: dictionary.asked, "the question")
+            send.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await send
+            dictionary.gate.set()
+        [(metadata, error, headers)] = told
+        assert metadata is None and isinstance(error, Exception) and headers == (("a", b"b"),)
 
     asyncio.run(run())
 

@@ -157,7 +157,7 @@ class AsyncProducer(Generic[K_contra, V_contra]):
                 deadline = deadline or engine.now_ms() + self._config.max_block_ms
                 await self._wait_to_append(engine, record, deadline)
             return future
-        except Exception as problem:
+        except (Exception, asyncio.CancelledError) as problem:
             if isinstance(problem, KafkaError):
                 engine.not_sent(problem)
             engine.refused(problem, arguments)

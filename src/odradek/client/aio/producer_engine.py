@@ -272,14 +272,15 @@ class ProducerEngine:
             f"the record for topic {topic!r} takes {size} bytes; buffer.memory is {self.config.buffer_memory}"
         )
 
-    def refused(self, problem: Exception, arguments: tuple[Any, ...] | None) -> None:
+    def refused(self, problem: Exception | asyncio.CancelledError, arguments: tuple[Any, ...] | None) -> None:
         """Tell interceptors that a record was not queued (Kafka's ProducerInterceptors.onSendError).
 
         Args:
             arguments: those of `prepare`; None where there are none.
         """
         if arguments is not None and self._interceptors:
-            self._interceptors.acknowledged(None, problem, ProducerRecord(*arguments[:-1]).headers)
+            error = problem if isinstance(problem, Exception) else KafkaError("the send was cancelled")
+            self._interceptors.acknowledged(None, error, ProducerRecord(*arguments[:-1]).headers)
 
     # Appending
 
