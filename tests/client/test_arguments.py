@@ -38,6 +38,8 @@ from odradek.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from .twins import FACES, twin
+
 NOWHERE = "127.0.0.1:1"
 
 
@@ -329,6 +331,15 @@ def test_a_record_that_cannot_be_is_told(servers: str, topic: str, more: dict[st
                 await producer.send(topic, b"x", **more)
 
     asyncio.run(sent())
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_list_is_no_topic_of_a_record(face: str) -> None:
+    with (
+        twin(face, Producer, bootstrap_servers=NOWHERE) as producer,
+        pytest.raises(ArgumentTypeError, match="a topic's name is text, not list: "),
+    ):
+        producer.send(["t"], b"x")
 
 
 MOMENT = datetime(2026, 3, 29, 12, 30, 0, 123_000, tzinfo=timezone(timedelta(hours=2)))

@@ -151,7 +151,8 @@ class AsyncProducer(Generic[K_contra, V_contra]):
         arguments = None
         try:
             arguments = engine.intercepted(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-            record = await self._lookups.done(arguments[0], lambda: engine.prepare(*arguments))
+            # `prepare` says of a topic what is wrong with it; here it need only be a key.
+            record = await self._lookups.done(str(arguments[0]), lambda: engine.prepare(*arguments))
             deadline = 0.0
             while (future := engine.try_append(record)) is None:
                 deadline = deadline or engine.now_ms() + self._config.max_block_ms
