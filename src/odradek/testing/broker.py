@@ -90,6 +90,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         data: the data folder.
         security: as given.
         clock: the time that is in the test's hand; None for that of the machine.
+        unready: what is not ready at once, with its seed; None for a broker that is ready.
         broker: the `odradek.broker.app.Broker`; it lives in another thread, see `call`.
     """
 
@@ -162,7 +163,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         self._killed = False
         self._disk = Disk()
         self._events = BrokerEvents()
-        self._unready = unready_of(unready, seed)
+        self.unready = unready_of(unready, seed)
         self._unready_handlers: UnreadyHandlers | None = None
         """Of the present life, or of the last one; None for a broker that is ready."""
         self._baseline: Baseline | None = None
@@ -171,7 +172,7 @@ class Broker(InBlock, FaultSentences, LookInside):
     def __repr__(self) -> str:
         """Its address, and the seed of what is not ready."""
         where = "not running" if self.broker is None else self.bootstrap_servers
-        return f"<Broker {where}{'' if self._unready is None else f', {self._unready}'}>"
+        return f"<Broker {where}{'' if self.unready is None else f', {self.unready}'}>"
 
     # ------------------------------------------------------------------ life
 
@@ -352,8 +353,8 @@ class Broker(InBlock, FaultSentences, LookInside):
         return self.clock.begin_life(self._loop)
 
     async def _live(self, broker: AppBroker, ready: threading.Event) -> None:
-        if self._unready is not None:
-            self._unready_handlers = self._unready.install(broker, broker.handlers)
+        if self.unready is not None:
+            self._unready_handlers = self.unready.install(broker, broker.handlers)
         self._injector = None
         for fault in self._faults:
             self._inject(broker, fault)

@@ -179,13 +179,13 @@ class Cluster(InBlock, FaultSentences, LookInside):
         """Pairs of brokers: the second refuses the first's connections."""
         self._config = cluster_defaults(brokers)
         self.security = Security.of(security)
-        self._unready = unready_of(unready, seed)
+        self.unready = unready_of(unready, seed)
         self._keywords = {
             **config,
             "security": self.security,
             "host": host,
             "clock": clock,
-            "unready": self._unready or False,
+            "unready": self.unready or False,
         }
         self._port = port
         self.brokers = [_Member(self, number) for number in range(brokers)]
@@ -195,7 +195,7 @@ class Cluster(InBlock, FaultSentences, LookInside):
 
     def __repr__(self) -> str:
         """Its size, and the seed of what is not ready."""
-        unready = "" if self._unready is None else f", {self._unready}"
+        unready = "" if self.unready is None else f", {self.unready}"
         return f"<Cluster of {len(self.brokers)}{unready}>"
 
     # ------------------------------------------------------------------ life

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from odradek import Consumer, Producer
+from odradek import Consumer
 from odradek.errors import KafkaError
 from odradek.testing import Broker, Cluster
-from odradek.testing.control.control_server import ControlServer
 from odradek.testing.control.routes import TABLE
-from odradek.util.http_routes import Request
-from waiting import WITHIN_S, gathered
+from waiting import gathered
 
-
-class Asked:
-    """A control port that is asked without HTTP."""
-
-    def __init__(self, kit: Broker | Cluster) -> None:
-        self.kit = kit
-        self.server = ControlServer(kit)
-
-    def __call__(self, method: str, target: str, body: Any = None) -> Any:
-        """Return the content of an answer; of a refusal (status, message, remedy)."""
-        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        status, content = self.server.handle(Request(method, target, data))
-        if status == 200:
-            return content
-        assert content["error_code"] == status
-        return status, content["message"], content.get("remedy", "")
+from .asked import FAIL, Asked, send
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +31,6 @@ def port(shared: Asked) -> Iterator[Asked]:
     shared("DELETE", "/faults")
     yield shared
     shared("DELETE", "/faults")
-
-
-def send(broker: Broker | Cluster, **config: Any) -> None:
-    with Producer(bootstrap_servers=broker.bootstrap_servers, **config) as producer:
-        producer.send("orders", b"tea").result(WITHIN_S)
-
-
-FAIL = {"effect": "fail", "apis": ["Produce"], "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
 
 
 def test_a_fault_from_its_setting_to_its_end(port: Asked) -> None:

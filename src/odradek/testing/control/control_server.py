@@ -7,10 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import KafkaError
+from odradek.testing.control.action import Action, Control
 from odradek.testing.control.controlled import Controlled
-from odradek.testing.control.routes import ROUTES, Action, Control
+from odradek.testing.control.routes import ROUTES
 from odradek.testing.control.set_faults import SetFaults
-from odradek.testing.control.words import ControlRefusedError, Word, read_object, read_words
+from odradek.testing.control.words import ControlRefusedError, read_object, read_words
+from odradek.testing.looking.waiting import WaitTimeoutError
 from odradek.util.http_routes import NoRouteError, Request, Response, Route
 from odradek.util.http_server import HttpServer
 
@@ -84,6 +86,9 @@ class ControlServer:
             # FaultRefusedError is one, and says itself what to do.
             said = f"{error}" if not isinstance(error, KeyError) else f"there is no {error}"
             return _refusal(400, said, 'send "anyway": true' if "anyway=True" in said else "")
+        except WaitTimeoutError as error:
+            # Not 408, after which some clients ask again by themselves.
+            return _refusal(409, f"{error}")
         except TimeoutError as error:
             return _refusal(504, f"{error}")
         except Exception as error:
@@ -99,7 +104,7 @@ class ControlServer:
             given = {"document": document, **read_words(words, action.words)}
         else:
             given = read_words({**document, **words}, action.words)
-        if request.method == "GET":
+        if request.method == "GET" or action.waits:
             return self._act(action, given)
         with self._changing:
             return self._act(action, given)
@@ -112,16 +117,11 @@ class ControlServer:
 
 def _path_and_query(route: Route[Action]) -> dict[str, Any]:
     """Return what path and query say, in the forms that the action has for it."""
+    words = route.action.words
     return {
-        name: _of_text(text, route.action.words.get(name))
+        name: words[name].form.of_text(text) if name in words else text
         for name, text in {**route.query, **route.words}.items()
     }
-
-
-def _of_text(text: str, word: Word | None) -> Any:
-    if word is not None and word.form is int and text.isascii() and text.isdigit() and len(text) < 12:
-        return int(text)
-    return text
 
 
 def _refusal(status: int, message: str, remedy: str = "", **more: Any) -> Response:

@@ -72,6 +72,16 @@ class Controlled:
             )
         return broker_id
 
+    def running_kit(self) -> Broker | Cluster:
+        """Return what is told what becomes of it; where it is one broker, it runs.
+
+        Raises:
+            ControlRefusedError: it does not.
+        """
+        if self.cluster is None:
+            self.running(0)
+        return self.kit
+
     def answering(self) -> None:
         """Check that no broker is paused: nothing can be asked of such a one.
 

@@ -2,68 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 from odradek import __version__
-from odradek.testing.control.words import NEEDED, ControlRefusedError, Word
-from odradek.testing.faults.fault import Fault
+from odradek.testing.control.action import Action, Control
+from odradek.testing.control.looking import LOOKING, MOST_PARTITIONS, REQUESTS
+from odradek.testing.control.words import (
+    FLAG,
+    NEEDED,
+    NUMBER,
+    TEXT,
+    TEXT_BY_NAME,
+    WHOLE,
+    ControlRefusedError,
+    Word,
+    check_range,
+)
+from odradek.testing.faults.set_fault import UnmetFaultError
 from odradek.util.http_routes import Routes
 
-if TYPE_CHECKING:
-    from odradek.testing.control.controlled import Controlled
-    from odradek.testing.control.set_faults import SetFaults
-
-
-class Control(NamedTuple):
-    """The things that a request is worked on with.
-
-    Attributes:
-        controlled: the broker or the cluster.
-        faults: those that were set over the port.
-    """
-
-    controlled: Controlled
-    faults: SetFaults
-
-
-class Action(NamedTuple):
-    """The action of a path.
-
-    Attributes:
-        function: called with the control and what the words say; what it returns is answered.
-        summary: a line about it.
-        words: what may be said, in the body, the query or the path.
-        whole: whether the function is given the body's object as it is (`document`), beside the words of path
-            and query.
-        asks: whether brokers have to answer, which those that are paused do not.
-    """
-
-    function: Callable[..., Any]
-    summary: str
-    words: Mapping[str, Word] = {}
-    whole: bool = False
-    asks: bool = True
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all that may be said."""
-        return [*self.words, *(_FAULT_WORDS if self.whole else ())]
-
-
-_FAULT_WORDS = (*(field.name for field in fields(Fault)), "broker")
-_BROKER = {"broker": Word(int)}
-_PARTITION = {"topic": Word(str, NEEDED), "partition": Word(int, 0)}
-_COORDINATED = {"group": Word(str), "transactional_id": Word(str)}
+_BROKER = {"broker": Word(WHOLE)}
+_PARTITION = {"topic": Word(TEXT, NEEDED), "partition": Word(WHOLE, 0)}
+_COORDINATED = {"group": Word(TEXT), "transactional_id": Word(TEXT)}
 
 
 def _about(control: Control) -> dict[str, Any]:
     controlled = control.controlled
+    unready, clock = controlled.kit.unready, controlled.kit.clock
     return {
         "odradek": __version__,
         "bootstrap_servers": controlled.bootstrap_servers,
         "brokers": controlled.state(),
+        "unready_seed": None if unready is None else unready.seed,
+        "clock_ms": None if clock is None else clock.now_ms(),
         "routes": [
             {
                 "route": f"{method} {path}",
@@ -81,30 +54,24 @@ def _about(control: Control) -> dict[str, Any]:
 def _verify(control: Control) -> dict[str, Any]:
     unmet = control.faults.unmet()
     if unmet:
-        raise ControlRefusedError(
-            409,
-            "; ".join(fault["unmet"].splitlines()[0] for fault in unmet),
-            "a test whose fault no request met has not tested what it was for; "
-            '"may_be_unmet": true says that it is no error',
-            unmet=unmet,
-        )
+        raise _refusal_of_unmet(unmet, [fault["unmet"] for fault in unmet])
     return {"unmet": []}
 
 
-def _requests(control: Control) -> dict[str, Any]:
-    total: dict[str, int] = {}
-    for broker in control.controlled.brokers:
-        for api, count in broker.requests_by_api().items():
-            if count:
-                total[api] = total.get(api, 0) + count
-    return {"counts": dict(sorted(total.items()))}
+def _refusal_of_unmet(unmet: list[dict[str, Any]], texts: list[str]) -> ControlRefusedError:
+    return ControlRefusedError(
+        409,
+        "; ".join(text.splitlines()[0] for text in texts),
+        "a test whose fault no request met has not tested what it was for; "
+        '"may_be_unmet": true says that it is no error',
+        unmet=unmet,
+    )
 
 
 def _create_topic(
     control: Control, name: str, partitions: int, configs: dict[str, str], replication_factor: int | None
 ) -> dict[str, Any]:
-    if not 1 <= partitions <= 10_000:
-        raise ControlRefusedError(400, f"partitions is {partitions}", "it is 1 to 10000")
+    check_range("partitions", partitions, 1, MOST_PARTITIONS)
     cluster = control.controlled.cluster
     if cluster is not None:
         cluster.create_topic(name, partitions, configs, replication_factor=replication_factor)
@@ -139,10 +106,7 @@ def _disk(method: str) -> Callable[..., Any]:
 
 def _on_the_kit(method: str) -> Callable[..., Any]:
     def act(control: Control, **words: Any) -> dict[str, Any]:
-        controlled = control.controlled
-        if controlled.cluster is None:
-            controlled.running(0)
-        getattr(controlled.kit, method)(**words)
+        getattr(control.controlled.running_kit(), method)(**words)
         return {}
 
     return act
@@ -168,8 +132,8 @@ def _on_the_cluster(method: str, *, answer: str | None = None) -> Callable[..., 
     return act
 
 
-_A_BROKER = {"broker": Word(int, NEEDED)}
-_TWO_BROKERS = {"broker": Word(int, NEEDED), "other": Word(int, NEEDED)}
+_A_BROKER = {"broker": Word(WHOLE, NEEDED)}
+_TWO_BROKERS = {"broker": Word(WHOLE, NEEDED), "other": Word(WHOLE, NEEDED)}
 _BY_HAND = {
     "pause": Action(_on_a_broker("pause"), "a broker stands still", _BROKER, asks=False),
     "resume": Action(_on_a_broker("resume"), "it goes on", _BROKER, asks=False),
@@ -180,12 +144,12 @@ _BY_HAND = {
     "expire_session": Action(
         _on_the_kit("expire_session"),
         "a group member's session runs out",
-        {"group": Word(str, NEEDED), "member": Word(str)},
+        {"group": Word(TEXT, NEEDED), "member": Word(TEXT)},
     ),
     "fence_producer": Action(
         _on_the_kit("fence_producer"),
         "another producer takes a transactional id over",
-        {"transactional_id": Word(str, NEEDED)},
+        {"transactional_id": Word(TEXT, NEEDED)},
     ),
     "stop": Action(_on_the_cluster("stop"), "a broker of a cluster stops in good order", _A_BROKER),
     "move_leader": Action(
@@ -201,7 +165,7 @@ _BY_HAND = {
     "cut": Action(
         _on_the_cluster("cut"),
         "nothing gets through between two brokers",
-        _TWO_BROKERS | {"one_way": Word(bool, False)},
+        _TWO_BROKERS | {"one_way": Word(FLAG, False)},
     ),
     "refuse": Action(_on_the_cluster("refuse"), "a broker refuses another one's connections", _TWO_BROKERS),
     "isolate": Action(_on_the_cluster("isolate"), "a broker is cut off from all others", _A_BROKER),
@@ -210,9 +174,42 @@ _BY_HAND = {
 }
 
 
+# ---------------------------------------------------------------------- time, and between two tests
+
+
+def _advance(control: Control, **words: float) -> dict[str, Any]:
+    kit = control.controlled.kit
+    if kit.clock is None:
+        raise ControlRefusedError(
+            409, "its time is the machine's", "odradek mock --clock has one that waits for this"
+        )
+    try:
+        by = timedelta(**words)
+    except OverflowError:
+        by = timedelta.max
+    check_range("the time in days", by / timedelta(days=1), 0, _MOST_DAYS)
+    kit.advance(by)
+    return {"now_ms": kit.clock.now_ms()}
+
+
+_UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
+_MOST_DAYS = 36_500
+"""A century at once."""
+
+
+def _clean_up(control: Control) -> dict[str, Any]:
+    try:
+        control.controlled.kit.clean_up()
+    except UnmetFaultError as error:
+        raise _refusal_of_unmet(control.faults.unmet(), [str(error)]) from None
+    finally:
+        control.faults.lift_all()
+    return {"bootstrap_servers": control.controlled.bootstrap_servers}
+
+
 # ---------------------------------------------------------------------- the table
 
-_FAULT = {"id": Word(int, NEEDED)}
+_FAULT = {"id": Word(WHOLE, NEEDED)}
 TABLE: tuple[tuple[str, str, Action], ...] = (
     ("GET", "/", Action(_about, "the brokers and these routes", asks=False)),
     ("GET", "/faults", Action(lambda c: c.faults.reports(), "the faults, with their counts", asks=False)),
@@ -236,11 +233,11 @@ TABLE: tuple[tuple[str, str, Action], ...] = (
         Action(
             lambda c, **words: c.faults.cut_client(**words),
             "a client's connections are closed; with lasts also later ones, until the fault is taken away",
-            {"client_id": Word(str, NEEDED), "lasts": Word(bool, False), "id": Word(int)},
+            {"client_id": Word(TEXT, NEEDED), "lasts": Word(FLAG, False), "id": Word(WHOLE)},
         ),
     ),
     ("GET", "/verify", Action(_verify, "whether each fault was met: else 409", asks=False)),
-    ("GET", "/requests", Action(_requests, "how many requests of each API have come")),
+    *LOOKING,
     (
         "POST",
         "/topics",
@@ -248,10 +245,10 @@ TABLE: tuple[tuple[str, str, Action], ...] = (
             _create_topic,
             "create a topic",
             {
-                "name": Word(str, NEEDED),
-                "partitions": Word(int, 1),
-                "configs": Word(dict, {}),
-                "replication_factor": Word(int),
+                "name": Word(TEXT, NEEDED),
+                "partitions": Word(WHOLE, 1),
+                "configs": Word(TEXT_BY_NAME, {}),
+                "replication_factor": Word(WHOLE),
             },
         ),
     ),
@@ -266,11 +263,21 @@ TABLE: tuple[tuple[str, str, Action], ...] = (
         Action(_on_the_cluster("coordinator", answer="broker"), "a coordinator", _COORDINATED),
     ),
     *(("POST", f"/{name}", action) for name, action in _BY_HAND.items()),
+    (
+        "POST",
+        "/clock/advance",
+        Action(
+            _advance, "let time pass, with --clock", {unit: Word(NUMBER, 0) for unit in _UNITS}, asks=False
+        ),
+    ),
+    (
+        "POST",
+        "/clean_up",
+        Action(_clean_up, "take away what a test has made: 409 if a fault was not met", asks=False),
+    ),
+    ("POST", "/keep", Action(_on_the_kit("keep"), "let what there is now stay in later clean-ups")),
 )
 ROUTES = Routes(TABLE)
-OF_A_PROCESS = Routes(
-    row
-    for row in TABLE
-    if row[1] not in ("/pause", "/resume", "/kill", "/restart", "/topics", "/fence_producer")
-)
-"""Those of a broker that is a process: how it lives is the matter of signals."""
+_OF_A_PROCESS = ("/", "/faults", "/faults/{id}", "/cut_client", "/fill_disk", "/free_disk", "/expire_session")
+OF_A_PROCESS = Routes(row for row in TABLE if row[1] in _OF_A_PROCESS or row == REQUESTS)
+"""Those of a broker that is a process: how it lives is the matter of signals, and of its cluster."""

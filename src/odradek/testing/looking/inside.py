@@ -452,10 +452,16 @@ class LookInside(ABC):
 
         return self._recorder().of(RequestFilter(apis, which))
 
+    @property
+    def recorder(self) -> RequestRecorder | None:
+        """The requests that were recorded; None where none were."""
+        return None if self._recorded is None else self._recorded.recorder
+
     def _recorder(self) -> RequestRecorder:
-        if self._recorded is None:
+        recorder = self.recorder
+        if recorder is None:
             raise RuntimeError("no requests are recorded: say record_requests() before they come")
-        return self._recorded.recorder
+        return recorder
 
     def wait_for_request(
         self,
