@@ -70,6 +70,27 @@ def test_a_story_of_another_language() -> None:
     assert (process.returncode, out, err) == (0, "", "")
 
 
+def test_what_is_between_two_tests_of_another_language() -> None:
+    with mock("--clock", "--unready", "--seed", "7") as (process, control, servers):
+        about = ask(control, "/")
+        assert (about["unready_seed"], about["bootstrap_servers"]) == (7, servers)
+        assert ask(control, "/seed", {"topic": "orders", "records": ["tea", ["alice", "milk"]]}) == {
+            "sent": 2
+        }
+        wanted = {"topic": "orders", "count": 2, "timeout_s": WITHIN_S}
+        records = ask(control, "/wait_for/records", wanted)["records"]
+        assert [(record["key"], record["value"]) for record in records] == [(None, "tea"), ("alice", "milk")]
+        assert ask(control, "/clock/advance", {"hours": 1})["now_ms"] == about["clock_ms"] + 3_600_000
+        # Who is left open finds it again, and so does who was told the address at the start.
+        assert ask(control, "/clean_up", {}) == {"bootstrap_servers": servers}
+        assert ask(control, "/topics") == {}
+        with Producer(bootstrap_servers=servers) as producer:
+            producer.send("orders", b"tea").result(WITHIN_S)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
 def test_its_end_tells_of_a_fault_that_was_not_met() -> None:
     with mock("--until-eof", "--brokers", "2") as (process, control, servers):
         assert len(servers.split(",")) == 2
@@ -89,10 +110,22 @@ def test_its_end_tells_of_a_fault_that_was_not_met() -> None:
         (("--set", "data=x"), "data"),
         (("--kafka-version", "1.9"), "1.9"),
         (("--brokers", "0"), "--brokers"),
+        (("--set", "clock=x"), "clock"),
+        (("--seed", "7"), "--seed: it is for --unready"),
     ],
 )
 def test_what_it_cannot_be_started_with_is_told(run: RunTool, words: tuple[str, ...], reason: str) -> None:
     result = run("mock", *words)
     assert result.exit_code == 1
     assert reason in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_seed_of_the_environment_that_is_none_is_told(
+    run: RunTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODRADEK_UNREADY_SEED", "x")
+    result = run("mock", "--unready")
+    assert result.exit_code == 1
+    assert "a seed is a whole number" in result.stderr
     assert "Traceback" not in result.stderr

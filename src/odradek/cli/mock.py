@@ -57,6 +57,15 @@ _ALL_HOSTS = ("0.0.0.0", "::")
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A config by Kafka's name; repeatable."
 )
+@click.option("--clock", is_flag=True, help="Its time stands until POST /clock/advance lets it pass.")
+@click.option(
+    "--unready", is_flag=True, help="Be as unready as a real Kafka: who asks early has to ask again."
+)
+@click.option(
+    "--seed",
+    type=int,
+    help="Of how many answers, with --unready. [default: ODRADEK_UNREADY_SEED, or 0]",
+)
 @click.option(
     "--until-eof", is_flag=True, help="Stop when standard input ends, as with the program that started it."
 )
@@ -74,16 +83,31 @@ def command(
     brokers: int,
     kafka_version: str | None,
     settings: tuple[str, ...],
+    clock: bool,
+    unready: bool,
+    seed: int | None,
     until_eof: bool,
     log_level: str,
 ) -> None:
     """Run a broker for tests of other languages, told by HTTP to fail."""
     # Imported here, so that `odradek --help` does not pay for a broker.
+    from odradek.testing import ManualClock
     from odradek.testing.control.control_server import ControlServer
     from odradek.testing.faults.set_fault import UnmetFaultError
+    from odradek.testing.ports import lasting_port
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    config: dict[str, Any] = {"host": host, "port": port, "kafka_version": kafka_version}
+    if seed is not None and not unready:
+        raise click.UsageError("--seed: it is for --unready")
+    config: dict[str, Any] = {
+        "host": host,
+        # One that is given stays, also when POST /clean_up has been there.
+        "port": port or (lasting_port() if brokers == 1 else 0),
+        "kafka_version": kafka_version,
+        "clock": ManualClock() if clock else None,
+        "unready": unready,
+        "seed": seed,
+    }
     if advertised_host is None and host in _ALL_HOSTS:
         advertised_host = "localhost"
     if advertised_host is not None:
@@ -110,6 +134,8 @@ def _kit(brokers: int, config: dict[str, Any], settings: dict[str, str]) -> Brok
         return Broker(**config) if brokers == 1 else Cluster(brokers, **config)
     except TypeError as error:
         raise click.UsageError(f"--set: {error}") from None
+    except ValueError as error:
+        raise click.UsageError(f"{error}") from None
 
 
 def _wait(until_eof: bool) -> None:
