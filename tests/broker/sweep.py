@@ -166,7 +166,13 @@ class Sweeper:
         listener, queue = self.broker.listeners[0], self.broker.controller.event_queue
 
         def is_waiting() -> bool:
-            busy = queue.is_busy or self.broker.slicer.is_busy or self.broker.unpacking.is_busy
+            broker = self.broker
+            busy = (
+                queue.is_busy
+                or broker.slicer.is_busy
+                or broker.unpacking.is_busy
+                or broker.log_starts.is_busy
+            )
             return listener.queued_bytes > 0 and not busy
 
         while not reading.done():
@@ -224,11 +230,13 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def sweeping(data: Path, **config: Any) -> AsyncIterator[Sweeper]:
-    """A broker to ask, its log watched."""
+async def sweeping(data: Path, least_interval_ms: float = 0, **config: Any) -> AsyncIterator[Sweeper]:
+    """A broker to ask, its log watched; for `least_interval_ms` see `ManualTimers`."""
     clock = ManualClock(SystemClock().now_ms())
-    timers = ManualTimers(clock)
-    async with live.running(data, clock=clock, timers=timers, **config) as broker:
+    timers = ManualTimers(clock, least_interval_ms)
+    # Months pass while an answer is waited for: what is in the logs stays there.
+    config = {"log_retention_ms": -1, **config}
+    async with live.running(data, clock=clock, timers=timers, pauses=timers, **config) as broker:
         sweeper = Sweeper(broker, clock, timers)
         logger = logging.getLogger("odradek")
         logger.addHandler(sweeper.complaints)

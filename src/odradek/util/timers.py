@@ -81,8 +81,14 @@ class _ManualHandle:
 class ManualTimers:
     """Timers that fire, in order, when a test lets time pass with `advance`."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: ManualClock, least_interval_ms: float = 0) -> None:
+        """
+        Args:
+            clock: the time that passes.
+            least_interval_ms: between calls of what is called again and again, however short its interval.
+        """
         self.clock = clock
+        self._least_interval_ms = least_interval_ms
         self._heap: list[tuple[float, int, _ManualHandle]] = []
         self._order = itertools.count()
 
@@ -94,7 +100,7 @@ class ManualTimers:
 
     def every(self, name: str, interval_ms: float, callback: Callable[[], object]) -> Periodic:
         """See `Timers.every`."""
-        return Periodic(self, name, interval_ms, callback)
+        return Periodic(self, name, max(interval_ms, self._least_interval_ms), callback)
 
     @property
     def pending(self) -> int:

@@ -46,9 +46,9 @@ _REFUSED = meaningful_refusals.KEYS | meaningful_admin.REFUSED_KEYS
 _UNKNOWN_CLOSES = {ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
 """Enumerations that say UNKNOWN are no request of these, as in Kafka."""
 
+_DAY_MS = 24 * 3_600_000
 _CONFIGS = ("retention.ms", "cleanup.policy", "max.message.bytes", "compression.type", "segment.bytes")
 _TOPIC_RESOURCE = 2
-_DAY_MS = 24 * 3_600_000
 
 
 def apis() -> list[Any]:
@@ -103,8 +103,8 @@ def test_golden_requests(key: int, tmp_path: Path) -> None:
             assert [path.name for path in tmp_path.iterdir()] == ["data"]
         assert sorted(asked) == list(SERVED[key].versions)
         assert ErrorCode.NONE in seen or key in _NEED_A_MEMBER | _NEED_A_PRODUCER | _REFUSED
-        # Every timer has its turn; the look for offsets that are too old 100 times, not 14,000.
-        async with sweeping(tmp_path / "data", offsets_retention_check_interval_ms=_DAY_MS) as sweeper:
+        # Every timer has its turn; what is looked for every few seconds 100 times, not a million times.
+        async with sweeping(tmp_path / "data", least_interval_ms=_DAY_MS) as sweeper:
             sweeper.timers.advance(2**33)
             await sweeper.is_alive()
             assert not sweeper.complaints.take()

@@ -32,6 +32,11 @@ class LogStarts:
         self._waiting: list[Callable[[Errors], None]] = []
         self._writing = False
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a thread writes."""
+        return self._writing
+
     def write(self, on_written: Callable[[Errors], None]) -> None:
         """Call `on_written` when the log starts as they are now are on the disk; at once if they are."""
         self._waiting.append(on_written)
