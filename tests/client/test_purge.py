@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from odradek.client import Consumer, Producer
+from odradek.client import Consumer, Producer, TopicPartition
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.errors import PurgedError, PurgedInFlightError
+from odradek.errors import ErrorCode, error_for
 from odradek.testing import Broker
 from odradek.wire.api import ApiKey
 from waiting import happened, until
 
 from .consuming import drain, metric
 from .proxy import Proxy
+from .sending import sender_state
 from .twins import FACES, twin
 
 
@@ -73,6 +77,35 @@ def test_what_is_on_its_way_is_given_up_and_may_be_written(face: str) -> None:
             producer.send("t", b"third", partition=0)
             producer.flush()
         assert of(proxy.address, "t", 2) == [b"first", b"third"]
+
+
+def test_what_a_callback_purges_amid_a_lost_request_is_not_sent_again() -> None:
+    tps = [TopicPartition("t", n) for n in range(2)]
+    accumulator = RecordAccumulator(
+        batch_size=300, linger_ms=0, buffer_memory=10**9, delivery_timeout_ms=10**9, backoff=Backoff(0, 0)
+    )
+    state = sender_state(accumulator, *tps, retries=1, delivery_timeout_ms=10**9)
+    lost = error_for(ErrorCode.NETWORK_EXCEPTION)
+
+    def send(tp: TopicPartition, callback: Any = None) -> Any:
+        appended = accumulator.append(tp, 0, None, b"x", (), callback, 40, 0.0)
+        assert appended is not None
+        return appended[0]
+
+    def requests() -> list[Any]:
+        state.look(0.0)
+        return list(state.requests_for(0, 0.0, lambda: True))
+
+    first = send(tps[0], lambda *_: state.purge(in_queue=True, in_flight=True))
+    [batches] = requests()
+    state.unanswered(batches, lost, 0.0)
+    second = send(tps[1])
+    [batches] = requests()
+    batches = sorted(batches, key=lambda batch: batch.tp)
+    assert [batch.tp for batch in batches] == tps
+    state.unanswered(batches, lost, 0.0)
+    assert first.exception(0) is lost and type(second.exception(0)) is PurgedInFlightError
+    assert requests() == []
 
 
 def test_a_transaction_that_was_purged_is_only_aborted(face: str, servers: str, topic: str) -> None:

@@ -353,6 +353,8 @@ class SenderState:
             # The leader may have gone, and another broker lead already.
             self._request_update()
         for batch in unsettled:
+            if batch.outcome.settled:
+                continue  # purged by a callback of one before it
             with self._lock:
                 again = self._requeue_unanswered(batch, problem, sent, now_ms)
             if again:
