@@ -77,6 +77,33 @@ def test_a_rate_goes_back_to_a_look_of_30_seconds_ago(monkeypatch: pytest.Monkey
     assert rate(200, 550) == 0, "since the look at 50 s"
 
 
+def test_threads_that_ask_at_once_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    amid: list[Any] = []
+
+    class Moment(float):
+        """Lets another thread go first, once, where the oldest looks are being left out."""
+
+        def __sub__(self, other: float) -> float:
+            if amid:
+                amid.pop()()
+            return float(self) - other
+
+    now = [Moment(1_000)]
+    monkeypatch.setattr("odradek.client.core.client_metrics.time.monotonic", lambda: now[0])
+    metrics = ClientMetrics("producer", "x")
+    total = metrics.name("record-send-total")
+
+    def rate(sent: float) -> float:
+        return metric(metrics.values({}, {total: sent}, Traffic()), "record-send-rate")
+
+    now[0] = Moment(1_010)
+    assert rate(100) == 10
+    now[0] = Moment(1_050)
+    others: list[float] = []
+    amid.append(lambda: others.append(rate(500)))
+    assert [rate(500), *others] == [10, 10]
+
+
 def test_a_producers_statistics(face: str, servers: str, topic: str) -> None:
     told: list[dict[str, Any]] = []
     configs = {"stats_cb": lambda text: told.append(json.loads(text)), "statistics_interval_ms": 5}

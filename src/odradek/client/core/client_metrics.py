@@ -7,7 +7,6 @@ look that is 30 s old or older, or since the client began: so nothing is counted
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping
 
 from odradek.client.core.traffic import Traffic
@@ -29,8 +28,8 @@ class ClientMetrics:
     def __init__(self, kind: str, client_id: str) -> None:
         self._kind = kind
         self._client_id = client_id
-        # Looks that rates may go back to, the oldest first.
-        self._looks: deque[tuple[float, dict[str, float]]] = deque([(time.monotonic(), {})])
+        # Looks that rates may go back to, the oldest first. Replaced as a whole: any thread may look.
+        self._looks: tuple[tuple[float, dict[str, float]], ...] = ((time.monotonic(), {}),)
 
     def name(self, name: str, group: str = "", **tags: str) -> MetricName:
         """Return a metric's name; without a group it is that of all such clients."""
@@ -47,9 +46,10 @@ class ClientMetrics:
         """
         all_totals = {**totals, **self._of_traffic(traffic)}
         now = time.monotonic()
-        while len(self._looks) > 1 and self._looks[1][0] <= now - _WINDOW_S:
-            self._looks.popleft()
-        since, before = self._looks[0]
+        looks = self._looks
+        while len(looks) > 1 and looks[1][0] <= now - _WINDOW_S:
+            looks = looks[1:]
+        since, before = looks[0]
         seconds = max(now - since, 0.001)
         counts = {name.name: value for name, value in all_totals.items()}
         rates = {
@@ -58,8 +58,7 @@ class ClientMetrics:
             )
             for name, value in all_totals.items()
         }
-        if now - self._looks[-1][0] >= 1.0:
-            self._looks.append((now, counts))
+        self._looks = (*looks, (now, counts)) if now - looks[-1][0] >= 1.0 else looks
         connections = traffic.connections_made - traffic.connections_closed
         return {**gauges, self.name("connection-count"): float(connections), **all_totals, **rates}
 
