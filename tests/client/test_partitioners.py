@@ -71,6 +71,18 @@ def test_a_partitioner_of_ones_own(face: str, servers: str, topic: str) -> None:
             producer.send(topic, b"to 9")
 
 
+def test_a_partitioner_that_gives_no_number_is_told(face: str, servers: str, topic: str) -> None:
+    answers: list[Any] = [[1], "1", 0.5, -1, 2.0]
+    configs = {"bootstrap_servers": servers, "partitioner": lambda *_: answers.pop(0)}
+    with twin(face, Producer, **configs) as producer:
+        for told in (r"is \[1\]", "is '1'", "is 0.5", "no partition -1"):
+            with pytest.raises(IllegalArgumentError, match=told):
+                producer.send(topic, b"x", key=b"k")
+        sent = producer.send(topic, b"x", key=b"k")
+        producer.flush()
+        assert sent.result(0).partition == 2
+
+
 def test_keys_are_ignored_if_that_is_asked_for(face: str, servers: str, topic: str) -> None:
     configs = {"bootstrap_servers": servers, "partitioner_ignore_keys": True, "linger_ms": 60_000}
     with twin(face, Producer, **configs) as producer:

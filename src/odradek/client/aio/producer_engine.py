@@ -16,7 +16,13 @@ from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
 from odradek.client.aio.statistics import Fields, Statistics
 from odradek.client.aio.transactions import Transactions, no_transactions
-from odradek.client.arguments import TOO_LATE_MS, header_pairs, partition_number, record_timestamp
+from odradek.client.arguments import (
+    TOO_LATE_MS,
+    header_pairs,
+    partition_number,
+    record_timestamp,
+    whole_number,
+)
 from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, SerializedRecord, record_size
@@ -324,6 +330,8 @@ class ProducerEngine:
                 partition = self._partitioner(
                     record.topic, record.key, record.value, known_topic.numbers, known_topic.available
                 )
+                if partition is not None and type(partition) is not int:
+                    partition = whole_number(partition, "what the partitioner gives")
             elif record.key is not None and not self.config.partitioner_ignore_keys:
                 partition = partition_for_key(record.key, len(known_topic.numbers))
             if partition is None:
