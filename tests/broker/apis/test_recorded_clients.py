@@ -111,6 +111,7 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
             data,
             clock=clock,
             timers=timers,
+            pauses=timers,
             broker_id=1,
             num_partitions=2,
             offsets_topic_num_partitions=3,
