@@ -44,9 +44,9 @@ _LONGEST_S = 600
 _ANY = "*"
 
 
-def _last(name: str, things: Sequence[T], shown: Callable[[T], Any], limit: int) -> dict[str, Any]:
-    """Return the last of some things, and how many there are in all."""
-    return {"matched": len(things), name: [shown(thing) for thing in things[-limit:]]}
+def _last(name: str, items: Sequence[T], shown: Callable[[T], Any], limit: int) -> dict[str, Any]:
+    """Return the last of some items, and how many there are in all."""
+    return {"matched": len(items), name: [shown(item) for item in items[-limit:]]}
 
 
 # ---------------------------------------------------------------------- requests
