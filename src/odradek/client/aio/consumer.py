@@ -17,8 +17,8 @@ from odradek.client.aio.consumer_engine import (
     CommitCallback,
     ConsumerEngine,
     at_least_one,
-    by_partition,
     listening,
+    records_by_partition,
 )
 from odradek.client.aio.lookups import look_up
 from odradek.client.aio.unclosed import Unclosed
@@ -249,7 +249,7 @@ class AsyncConsumer(Generic[K_co, V_co]):
             KafkaError: as `poll`.
         """
         limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
-        return by_partition(await self._taken("getmany", partitions, timeout_ms, limit))
+        return records_by_partition(await self._taken("getmany", partitions, timeout_ms, limit))
 
     async def _taken(
         self, name: str, partitions: Iterable[TopicPartitionLike], timeout_ms: float, limit: int

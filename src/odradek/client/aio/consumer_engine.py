@@ -740,7 +740,7 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         raise IllegalArgumentError(f"pattern {pattern!r}: {problem}") from None
 
 
-def by_partition(
+def records_by_partition(
     records: Iterable[ConsumerRecord[K_co, V_co]],
 ) -> dict[TopicPartition, list[ConsumerRecord[K_co, V_co]]]:
     """Return records by partition, in their order."""

@@ -19,7 +19,7 @@ from odradek.client.aio.consumer_engine import (
     CommitCallback,
     ConsumerEngine,
     at_least_one,
-    by_partition,
+    records_by_partition,
 )
 from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.config import ConsumerConfig, build, split_mapping
@@ -246,7 +246,7 @@ class Consumer(Generic[K_co, V_co]):
             KafkaError: as `poll`.
         """
         limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
-        return by_partition(self._taken("getmany", partitions, timeout_ms, limit))
+        return records_by_partition(self._taken("getmany", partitions, timeout_ms, limit))
 
     def _taken(
         self, name: str, partitions: Iterable[TopicPartitionLike], timeout_ms: float, limit: int
