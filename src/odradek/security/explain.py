@@ -30,6 +30,9 @@ def explain(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is not accepted: {error.verify_message or error.reason}"
     reason = str(getattr(error, "reason", None) or "")
+    if not reason and isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError):
+        # Not every release of Python has OpenSSL's word for it.
+        reason = "UNEXPECTED_EOF_WHILE_READING"
     explanation = _REASONS.get(reason)
     if explanation is not None:
         return f"{explanation} ({reason})"
