@@ -204,16 +204,19 @@ def test_a_person_sees_progress_on_the_terminal_and_a_script_does_not(servers: s
     assert plain.stderr == b""
 
 
-def test_a_full_disk_is_an_error(servers: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+def test_a_full_disk_is_an_error(servers: str, unbuffered: str) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         done = subprocess.run(
             [sys.executable, "-m", "odradek", "broker-api-versions", "--bootstrap-server", servers],
             stdout=full,
             stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             timeout=LIMIT_S,
         )
     assert done.returncode == 1
     assert b"No space left on device" in done.stderr
+    assert b"Exception ignored" not in done.stderr
 
 
 def test_a_measurement_that_is_ended_is_reported(

@@ -13,7 +13,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -66,7 +66,9 @@ class Tool(click.Command):
             with ends_by_sigterm(), warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 warnings.simplefilter("always", UserWarning)
-                return super().invoke(ctx)
+                result = super().invoke(ctx)
+                _flush_output()
+                return result
         except BrokenPipeError:
             # The reader of our output has gone, as `head` does. Nothing is wrong, and nobody can be told;
             # what is still in buffers must not be tried again when the interpreter ends.
@@ -78,7 +80,27 @@ class Tool(click.Command):
         except click.UsageError as error:
             raise _with_status_1(error) from error
         except (OdradekError, OSError) as error:
+            with suppress(OSError):
+                _flush_output()
             raise click.ClickException(str(error) or type(error).__name__) from error
+
+
+def _flush_output() -> None:
+    """Write what is left in the buffer of standard output.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk. It is given up, since the interpreter's end would
+            try again and fail with a code of its own.
+    """
+    if sys.stdout is None:  # closed by whoever started the program
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        raise
 
 
 class Terminated(KeyboardInterrupt):
