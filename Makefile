@@ -74,10 +74,12 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.spark
 	@$(BIN)/python -m odradek.demo $(DEMO)
 
-# The tests of a file share brokers and sessions, and stay with one worker. Half of the tests wait for a process, a
-# disk or Spark: three workers share two cores. tests/conftest.py has the longest files begin first.
-SHARED := -n 3 --dist loadfile
-IN_ORDER := --no-loadscope-reorder
+# The tests of a file share brokers and sessions, and stay with one worker. More than half of their time they wait for a
+# process, a disk or Spark: four workers share two cores. tests/conftest.py has the longest files begin first.
+IN_ORDER := --dist loadfile --no-loadscope-reorder
+SHARED := -n 4 $(IN_ORDER)
+# Beside other runs.
+BESIDE := -n 3 $(IN_ORDER)
 
 # Side by side: a part of the tests' time is spent waiting.
 test: $(VENV)/.dev
@@ -92,7 +94,7 @@ PARTS := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(KERNEL))))
 
 quick: $(VENV)/.quick
 	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true
-	$(BIN)/python tests/again.py $(patsubst %,tests/%,$(filter-out $(LESS),$(QUICK))) $(SHARED) $(IN_ORDER) $(PYTEST)
+	$(BIN)/python tests/again.py $(patsubst %,tests/%,$(filter-out $(LESS),$(QUICK))) $(BESIDE) $(PYTEST)
 
 # What reads the clock, the folder, the user, or the locale: a few seconds of each kind.
 ELSEWHERE := $(addprefix broker/,apis/test_recorded_clients.py process/test_watchdog.py process/test_logging.py \
@@ -110,7 +112,7 @@ $(VENV)/.elsewhere: $(VENV)/.dev
 
 elsewhere: $(VENV)/.elsewhere
 	$(BIN)/python tests/elsewhere.py $(if $(EACH),,--together) $(WORLDS:%=--worlds %) \
-		$(if $(EACH),$(QUICK:%=tests/%),$(ELSEWHERE:%=tests/%) -m 'not slow and not spark') $(SHARED) $(IN_ORDER) $(PYTEST)
+		$(if $(EACH),$(QUICK:%=tests/%),$(ELSEWHERE:%=tests/%) -m 'not slow and not spark') $(BESIDE) $(PYTEST)
 
 # Further releases of PySpark, the newest patch of each, and the tests that meet what changes between them: types, planning,
 # limits, writes, progress. Each has a venv of its own in front of all else that $(VENV) has.
@@ -146,7 +148,7 @@ contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	$(BIN)/python tests/again.py --ignore=tests/interop $(SHARED) $(IN_ORDER) $(PYTEST)
+	$(BIN)/python tests/again.py --ignore=tests/interop $(SHARED) $(PYTEST)
 
 fuzz: $(VENV)/.dev
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
@@ -168,7 +170,7 @@ faults: $(VENV)/.dev
 	mkdir -p build && rm -f build/fault_tests.jsonl
 	ODRADEK_FAULT_ROWS=build/fault_tests.jsonl \
 		ODRADEK_FAULT_MINUTES=$(FAULT_MINUTES) ODRADEK_FAULT_SEED=$(or $(SEED),0) \
-		$(BIN)/pytest -m '' tests/scenarios/faults -n 2 --dist loadfile $(IN_ORDER) $(PYTEST)
+		$(BIN)/pytest -m '' tests/scenarios/faults -n 2 $(IN_ORDER) $(PYTEST)
 	PYTHONPATH=tests $(BIN)/python -m scenarios.faults.page build/fault_tests.jsonl docs/fault_tests.md '$(NOTE)'
 
 simulate: $(VENV)/.dev
@@ -190,11 +192,10 @@ spark-cluster: $(VENV)/.spark
 	@$(BIN)/python tests/spark_cluster.py $(PORT)
 
 # The package for Kerberos is compiled here: without libkrb5's headers its tests are skipped, by name.
-# One worker more: two thirds of its time are waited for, with what others' brokers and clients take to start.
 interop: $(VENV)/.dev
 	$(PIP) gssapi || true
 	rm -f build/compatibility.json
-	$(BIN)/python tests/again.py tests/interop -n 4 --dist loadfile $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
+	$(BIN)/python tests/again.py tests/interop $(SHARED) --compatibility build/compatibility.md $(PYTEST)
 
 # With the suites that take minutes, and those while brokers are killed.
 compatibility: PYTEST += -m interop

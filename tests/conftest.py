@@ -59,6 +59,9 @@ LONGEST = (
     "tests/spark/reading/test_stream_restart.py",
     "tests/docs/test_pages.py",
     "tests/demo/test_demo.py",
+    "tests/test_interpreted.py",
+    "tests/cli/test_wheel.py",
+    "tests/simulation/test_simulation.py",
     # Of `make interop`: some begin with a build, each by a tool of its own.
     "tests/interop/test_program_clients.py",
     "tests/interop/test_librdkafka_suite.py",
