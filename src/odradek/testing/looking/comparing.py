@@ -57,13 +57,17 @@ def parts_of(given: RecordLike, allowed: frozenset[str] = _PARTS) -> dict[str, A
 
 
 def differences(
-    stored: Sequence[StoredRecord], expected: Sequence[RecordLike], *, in_any_order: bool
+    stored: Sequence[StoredRecord], wanted: Sequence[Mapping[str, Any]], *, in_any_order: bool
 ) -> str | None:
     """Return what differs, in lines; None where nothing does.
 
-    A record is compared by what is expected of it alone: of a value the key does not matter.
+    A record is compared by the parts that are expected of it alone: of a value the key does not matter.
+
+    Args:
+        stored: the records that are there.
+        wanted: the parts of each that is expected, as `parts_of` returns them.
+        in_any_order: whatever their order.
     """
-    wanted = [parts_of(given) for given in expected]
     if in_any_order:
         stored = _ordered(stored, wanted)
     shapes = [tuple(parts) for parts in wanted]

@@ -16,7 +16,7 @@ from odradek.errors import (
     UnknownTopicOrPartitionError,
 )
 from odradek.testing.looking.aio import in_thread
-from odradek.testing.looking.comparing import RecordLike, differences, lines_of
+from odradek.testing.looking.comparing import RecordLike, differences, lines_of, parts_of
 from odradek.testing.looking.waiting import TIMEOUT_S, Told, WaitTimeoutError, wait_until
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class LookInside(ABC):
             AssertionError: there are others; the message has the differences.
             TypeError: what is expected is no record.
         """
-        wanted = list(expected)
+        wanted = [parts_of(record) for record in expected]
         stored: list[StoredRecord] = []
 
         def look() -> list[StoredRecord]:
