@@ -125,7 +125,7 @@ def test_manual_assignments(pair: Pair) -> None:
                     for index, replicas in assignment
                 ],
             )
-            request = CreateTopicsRequest(topics=[topic], timeout_ms=1000, validate_only=looking)
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=3000, validate_only=looking)
             pair.same(request, 3, words=pair.release.kraft)
 
 
