@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from odradek.client import Admin, Producer
+
 PROGRAM = """
 import asyncio
 from odradek.client import AsyncAdmin, AsyncConsumer, AsyncProducer
@@ -75,6 +77,54 @@ call = {client}
 call()
 """
     assert stderr_of(program, servers, topic, "-W", "always::ResourceWarning") == ""
+
+
+NO_LOOP_RUNS = """
+import asyncio, atexit, sys, threading
+
+def look():
+    inside = [
+        threading._active[ident].name
+        for ident, frame in sys._current_frames().items()
+        if frame.f_code.co_name != "stand" and threading._active[ident].name.startswith("odradek")
+    ]
+    sys.stderr.write(f"{threads} {inside}")
+
+atexit.register(look)  # called last
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from odradek.client import Admin\nclient = Admin(bootstrap_servers=AT); client.list_topics()",
+        "from odradek.client import Producer, Consumer, Admin\n"
+        "client = [Admin(bootstrap_servers=AT), Consumer(bootstrap_servers=AT)]\n"
+        "Producer(bootstrap_servers=AT).partitions_for(TOPIC)",
+        "from odradek.testing import Broker\nbroker = Broker(); broker.start()",
+    ],
+)
+def test_no_event_loop_runs_when_the_interpreter_is_taken_down(
+    servers: str, topic: str, program: str
+) -> None:
+    told = stderr_of(NO_LOOP_RUNS + program + "\nthreads = threading.active_count() > 1", servers, topic)
+    assert told.endswith("True []")
+
+
+def test_an_early_exit_hook_still_closes_a_consumer(servers: str, topic: str, admin: Admin) -> None:
+    program = """
+import atexit
+atexit.register(lambda: consumer.close())
+from odradek.client import Consumer
+consumer = Consumer(TOPIC, bootstrap_servers=AT, group_id="early " + TOPIC, auto_offset_reset="earliest")
+assert consumer.poll(30_000)
+"""
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send(topic, b"record").result(30)
+    assert stderr_of(program, servers, topic) == ""
+    committed = admin.list_group_offsets("early " + topic)
+    assert sum(offset.offset for offset in committed.values()) == 1
+    assert admin.describe_groups(["early " + topic])["early " + topic].members == ()
 
 
 def stderr_of(program: str, servers: str, topic: str, *options: str) -> str:

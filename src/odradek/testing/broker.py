@@ -32,6 +32,7 @@ from odradek.testing.ports import lasting_port
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
 from odradek.util.hosts import host_and_port
+from odradek.util.stand_still import StandStill
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -158,7 +159,8 @@ class Broker(InBlock, FaultSentences, LookInside):
         self._injector: FaultInjector | None = None
         """Of the present life, or of the last one; None while there was no fault in it."""
         self._handlers: Handlers | None = None
-        self._paused: threading.Event | None = None
+        self._stands: StandStill | None = None
+        self._paused = False
         """Set by `resume`; None while the loop runs."""
         self._killed = False
         self._disk = Disk()
@@ -249,35 +251,28 @@ class Broker(InBlock, FaultSentences, LookInside):
 
     def pause(self) -> None:
         """Stand still, as on SIGSTOP: connections are taken and stay silent. Nothing else can be asked."""
-        if self._paused is None:
-            assert self._loop is not None, "the broker does not run"
-            paused = self._paused = threading.Event()
+        if not self._paused:
+            assert self._stands is not None, "the broker does not run"
+            self._paused = True
             # Waited for, so that nothing is done any more when `pause` has returned.
-            begun = threading.Event()
-
-            def stand_still() -> None:
-                begun.set()
-                paused.wait()
-
-            self._loop.call_soon_threadsafe(stand_still)
-            begun.wait(_START_TIMEOUT_S)
+            self._stands.begin().wait(_START_TIMEOUT_S)
             if self._life is not None:
                 self._life.is_paused = True
 
     @property
     def is_paused(self) -> bool:
         """True while it stands still, by `pause`."""
-        return self._paused is not None
+        return self._paused
 
     def resume(self) -> None:
         """Go on after `pause`; harmless otherwise."""
-        paused, self._paused = self._paused, None
-        if paused is not None:
-            paused.set()
-            if self._life is not None and self.clock is not None:
-                self._life.is_paused = False
-                # As a process does that was stopped for so long.
-                self.clock.advance()
+        if self._stands is not None:
+            self._stands.end()
+        paused, self._paused = self._paused, False
+        if paused and self._life is not None and self.clock is not None:
+            self._life.is_paused = False
+            # As a process does that was stopped for so long.
+            self.clock.advance()
 
     def close(self) -> None:
         """Stop, and remove the data unless it was named.
@@ -326,6 +321,7 @@ class Broker(InBlock, FaultSentences, LookInside):
 
     async def _main(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
+        self._stands = StandStill(self._loop)
         self._finished = asyncio.Event()
         given = properties_from_keywords(self._config)
         properties = {

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from odradek.client.errors import ClosedError, IllegalStateError
 from odradek.client.sync.call import Call
 from odradek.util.interruptible import wait_until
+from odradek.util.stand_still import StandStill
 
 T = TypeVar("T")
 
@@ -57,6 +58,7 @@ class LoopThread:
         self.on_left: weakref.WeakMethod[Callable[[], None]] | None = None
         _threads.add(self)
         self.loop = new_event_loop()
+        self._stands = StandStill(self.loop)
         self._calls: dict[Call[Any], Coroutine[Any, Any, Any]] = {}
         self._ends = self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -129,6 +131,7 @@ class LoopThread:
             self._calls.pop(call, None)
             coroutine.close()
             raise ClosedError("the client is closed") from None
+        self._stands.end_for_exit_hook()
         if self._ended:
             # Nobody may have looked at what was handed over last.
             self._settle(call, None, ClosedError("the client is closed"))
@@ -199,6 +202,7 @@ class LoopThread:
                 self.loop.call_soon_threadsafe(function, *args)
             except RuntimeError:  # closed between the two lines
                 return
+            self._stands.end_for_exit_hook()
 
     def stop(self) -> None:
         """End the loop and the thread, which is waited for, for a bounded time."""
