@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.controller.topic_manager import NewTopic
 from odradek.cluster.store.embedded import EmbeddedStore
+from odradek.errors import BrokerNotAvailableError
 from odradek.testing.between_tests import Baseline, clean_up
 from odradek.testing.by_hand import abort_connections, expire_session, fence_producer
 from odradek.testing.disk import Disk
@@ -32,6 +34,7 @@ from odradek.testing.ports import lasting_port
 from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
 from odradek.util.hosts import host_and_port
+from odradek.util.interruptible import wait_until
 from odradek.util.stand_still import StandStill
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ T = TypeVar("T")
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
+_PAUSED = "the broker is paused: nothing can be asked of it until `resume`"
 
 TEST_DEFAULTS = {
     # Nobody in a test wants to wait three seconds for a second consumer that may come.
@@ -430,9 +434,16 @@ class Broker(InBlock, FaultSentences, LookInside):
         return configs_of_client(self.bootstrap_servers, self.security, user, mechanism)
 
     def call(self, function: Callable[[AppBroker], T]) -> T:
-        """Run `function` with the broker in the broker's thread; what it, or its future, comes to."""
+        """Run `function` with the broker in the broker's thread; what it, or its future, comes to.
+
+        Raises:
+            BrokerNotAvailableError: it does not run, or is paused, or is killed or paused meanwhile.
+        """
         loop, broker = self._loop, self.broker
-        assert loop is not None and broker is not None, "the broker does not run"
+        if loop is None or broker is None:
+            raise BrokerNotAvailableError("the broker does not run")
+        if self._paused:
+            raise BrokerNotAvailableError(_PAUSED)
         done = threading.Event()
         outcome: list[Any] = [None, None]
 
@@ -451,13 +462,24 @@ class Broker(InBlock, FaultSentences, LookInside):
             else:
                 done.set()
 
-        loop.call_soon_threadsafe(run)
-        if not done.wait(_START_TIMEOUT_S):
-            raise TimeoutError("the broker's loop did not answer in time")
+        self._run_in(loop, run, done)
         if outcome[1] is not None:
             raise outcome[1]
         result: T = outcome[0]
         return result
+
+    def _run_in(
+        self, loop: asyncio.AbstractEventLoop, run: Callable[[], None], done: threading.Event
+    ) -> None:
+        def is_over(slice_s: float) -> bool:
+            return done.wait(slice_s) or self._paused or self.broker is None or loop.is_closed()
+
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(run)
+        if not wait_until(is_over, _START_TIMEOUT_S):
+            raise TimeoutError("the broker's loop did not answer in time")
+        if not done.is_set():
+            raise BrokerNotAvailableError(_PAUSED if self._paused else "the broker does not run any more")
 
     def create_topic(self, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> None:
         """Create a topic without a client.
@@ -568,10 +590,19 @@ class Broker(InBlock, FaultSentences, LookInside):
     leave_requests = leave
 
     def _change_events(self, change: Callable[[BrokerEvents], None]) -> None:
-        if self.broker is None:
-            change(self._events)
-        else:
-            self.call(lambda _: change(self._events))
+        done = threading.Event()
+
+        def run() -> None:
+            if not done.is_set():
+                change(self._events)
+                done.set()
+
+        if self.broker is not None and self._loop is not None:
+            with suppress(BrokerNotAvailableError):
+                self._run_in(self._loop, run, done)
+            if self._paused:
+                return  # it is done when the broker goes on
+        run()
 
     def _looked_at(self) -> list[Broker]:
         return [self]

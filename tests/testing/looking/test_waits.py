@@ -8,8 +8,9 @@ import threading
 import pytest
 
 from odradek import Producer
+from odradek.errors import BrokerNotAvailableError
 from odradek.testing import Broker, Cluster, WaitTimeoutError
-from odradek.testing.looking.waiting import Events
+from odradek.testing.looking.waiting import Events, wait_until
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.sync_group import SyncGroupRequest
@@ -41,6 +42,48 @@ def test_for_records_of_a_topic_that_is_not_there_yet(broker: Broker) -> None:
     assert [record.value for record in records][:2] == [b"a", b"b"]
     broker.assert_records("orders", ["a", "b", "c"], timeout_s=WITHIN_S)
     joined(thread)
+
+
+def test_a_paused_broker_answers_no_look_and_holds_no_wait_up(broker: Broker) -> None:
+    broker.seed("orders", ["a"])
+    broker.pause()
+    with pytest.raises(BrokerNotAvailableError, match="the broker is paused"):
+        broker.records("orders")
+    with pytest.raises(WaitTimeoutError, match="the broker is paused"):
+        broker.wait_for_records("orders", 2, timeout_s=0)
+    broker.resume()
+    assert len(broker.wait_for_records("orders", 1, timeout_s=WITHIN_S)) == 1
+
+
+def test_a_wait_goes_on_when_a_broker_does(broker: Broker) -> None:
+    broker.seed("orders", ["a"])
+    broker.pause()
+    looks = iter([broker.resume])
+
+    def look() -> int:
+        try:
+            return len(broker.records("orders"))
+        finally:
+            for resume in looks:
+                resume()
+
+    count = wait_until(
+        [broker], look, holds=bool, awaited="records", instead=lambda *_: "", timeout_s=WITHIN_S
+    )
+    assert count == 1
+
+
+def test_a_broker_that_is_killed_while_it_is_looked_at(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.kill()
+    monkeypatch.setattr(Broker, "is_up", True)  # as it was when it was asked
+    with pytest.raises(BrokerNotAvailableError, match="the broker does not run"):
+        broker.records("orders")
+    with pytest.raises(WaitTimeoutError, match="the broker does not run"):
+        broker.wait_for_records("orders", timeout_s=0)
+    monkeypatch.undo()
+    broker.restart()
 
 
 def test_for_a_group_and_what_it_commits(broker: Broker) -> None:

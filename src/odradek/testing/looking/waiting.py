@@ -9,12 +9,15 @@ from threading import Condition
 from time import monotonic
 from typing import Protocol, TypeVar
 
-from odradek.errors import KafkaError
+from odradek.errors import BrokerNotAvailableError, KafkaError
 
 T = TypeVar("T")
 
 TIMEOUT_S = 10.0
 """How long a wait lasts where nothing else is said."""
+
+
+_LOOK_AGAIN_S = 0.1
 
 
 class WaitTimeoutError(AssertionError, TimeoutError):
@@ -117,7 +120,12 @@ def wait_until(
                     return value
             except KafkaError as error:
                 problem = error
-            if not events.more_than(count, deadline - monotonic()):
+            left_s = deadline - monotonic()
+            # A broker that has just gone, or stands still, may tell of nothing more.
+            looks_again = isinstance(problem, BrokerNotAvailableError) and left_s > _LOOK_AGAIN_S
+            if looks_again:
+                left_s = _LOOK_AGAIN_S
+            if not events.more_than(count, left_s) and (events.is_given_up or not looks_again):
                 break
     raise WaitTimeoutError(f"waited {timeout_s:g} s in vain for {awaited}\n{instead(value, problem)}")
 
