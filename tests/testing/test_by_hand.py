@@ -67,6 +67,13 @@ def test_a_paused_broker_takes_connections_and_is_silent(broker: Broker) -> None
     broker.pause()  # its end lets it go on
 
 
+def test_a_broker_goes_on_when_a_block_of_its_pause_fails(broker: Broker) -> None:
+    with pytest.raises(ZeroDivisionError), broker.pause():
+        assert broker.is_paused
+        1 / 0  # noqa: B018
+    assert not broker.is_paused
+
+
 # ---------------------------------------------------------------------- cut
 
 

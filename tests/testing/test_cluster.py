@@ -202,10 +202,9 @@ def test_a_paused_leader_is_replaced_when_its_session_ends(cluster: Cluster) -> 
     cluster.create_topic("clicks")
     produce(cluster, "clicks", [b"before"])
     paused = cluster.leader("clicks")
-    cluster.pause(paused)
-    cluster.expire(paused)
-    produce(cluster, "clicks", [b"meanwhile"])
-    cluster.resume(paused)
+    with cluster.pause(paused):
+        cluster.expire(paused)
+        produce(cluster, "clicks", [b"meanwhile"])
     cluster.wait_for_isr("clicks", ALL)
     assert read(cluster, "clicks", 2) == [b"before", b"meanwhile"]
     logs_agree(cluster, "clicks")

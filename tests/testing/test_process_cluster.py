@@ -80,10 +80,9 @@ def test_a_paused_leader_is_replaced_after_its_session_and_comes_back(cluster: P
         bootstrap_servers=cluster.bootstrap_servers, acks="all", request_timeout_ms=600_000
     ) as producer:
         producer.send("pauses", value=b"before").result(60)
-        cluster.pause(leader)
-        assert leader in cluster.live
-        producer.send("pauses", value=b"meanwhile").result(60)
-    cluster.resume(leader)
+        with cluster.pause(leader):
+            assert leader in cluster.live
+            producer.send("pauses", value=b"meanwhile").result(60)
 
     def is_back() -> bool:
         # Whoever was paused says at first what it knew before.

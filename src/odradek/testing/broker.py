@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -253,8 +253,12 @@ class Broker(InBlock, FaultSentences, LookInside):
         finally:
             self._killed = False
 
-    def pause(self) -> None:
-        """Stand still, as on SIGSTOP: connections are taken and stay silent. Nothing else can be asked."""
+    def pause(self) -> ExitStack:
+        """Stand still, as on SIGSTOP: connections are taken and stay silent. Nothing else can be asked.
+
+        Returns:
+            What a `with` block resumes it by, so that a test that fails does not leave its clients waiting.
+        """
         if not self._paused:
             assert self._stands is not None, "the broker does not run"
             self._paused = True
@@ -262,6 +266,9 @@ class Broker(InBlock, FaultSentences, LookInside):
             self._stands.begin().wait(_START_TIMEOUT_S)
             if self._life is not None:
                 self._life.is_paused = True
+        at_end = ExitStack()
+        at_end.callback(self.resume)
+        return at_end
 
     @property
     def is_paused(self) -> bool:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -579,9 +580,13 @@ class Cluster(InBlock, FaultSentences, LookInside):
         """Start a broker that was killed or stopped, with the same data on the same port."""
         self.brokers[broker_id].start_again()
 
-    def pause(self, broker_id: int) -> None:
-        """Pause a broker, as SIGSTOP does: connections to it are taken and stay silent."""
-        self.brokers[broker_id].pause()
+    def pause(self, broker_id: int) -> ExitStack:
+        """Pause a broker, as SIGSTOP does: connections to it are taken and stay silent.
+
+        Returns:
+            What a `with` block resumes it by.
+        """
+        return self.brokers[broker_id].pause()
 
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on."""

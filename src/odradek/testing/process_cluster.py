@@ -457,9 +457,16 @@ class ProcessCluster(InBlock, FaultSentences):
         self._begin(member)
         member.await_ready()
 
-    def pause(self, broker_id: int) -> None:
-        """Pause a broker (SIGSTOP): connections to it are taken and stay silent."""
+    def pause(self, broker_id: int) -> contextlib.ExitStack:
+        """Pause a broker (SIGSTOP): connections to it are taken and stay silent.
+
+        Returns:
+            What a `with` block resumes it by.
+        """
         self._members[broker_id].pause()
+        at_end = contextlib.ExitStack()
+        at_end.callback(self.resume, broker_id)
+        return at_end
 
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on (SIGCONT)."""
