@@ -110,14 +110,13 @@ def living(folder: Path) -> list[int]:
 def install() -> None:
     """Put the steps into what this process has of `odradek`."""
     from odradek.client import TransactionalWriter
-    from odradek.spark.writing import transactional_sink
-    from odradek.spark.writing.coordinators import Coordinators
+    from odradek.spark.writing import coordinators
     from odradek.spark.writing.task_transaction import TaskTransaction
 
-    if issubclass(vars(transactional_sink)["Coordinators"], Stepping):
+    if issubclass(coordinators.Coordinators, Stepping):
         return
 
-    class Ledger(Stepping, Coordinators):
+    class Ledger(Stepping, coordinators.Coordinators):
         pass
 
     prepare, commit = TaskTransaction.prepare, TransactionalWriter.commit_transaction
@@ -132,7 +131,7 @@ def install() -> None:
         reached("decision is sent")
         commit(self)
 
-    vars(transactional_sink)["Coordinators"] = Ledger
+    vars(coordinators)["Coordinators"] = Ledger
     TaskTransaction.prepare = stepping_prepare  # type: ignore[method-assign]
     TransactionalWriter.commit_transaction = stepping_commit  # type: ignore[method-assign]
 

@@ -1,4 +1,4 @@
-"""The modules that a stream's process loads: Spark starts one for each stream; it plans and never reads."""
+"""The modules that Spark's processes load: who plans a stream never reads, who ends a write never writes."""
 
 import json
 import subprocess
@@ -36,12 +36,33 @@ rows = sum(batch.num_rows for task in tasks for batch in reader.read(task))
 print(json.dumps([planning, loaded(), rows]))
 """
 
+WRITE_PROGRAM = """
+import json, pickle, sys
+import pyspark.sql.worker.write_into_data_source
+from pyspark.sql.types import BinaryType, StructType
+from odradek.spark.source import OdradekDataSource
+from odradek.spark.writing.writer import Written
+
+options = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+source = OdradekDataSource(options)
+writer = source.writer(StructType().add("value", BinaryType()), False)
+writer = pickle.loads(pickle.dumps(writer))
+writer.commit([Written(3, 30)])
+writer.abort([None])
+print(json.dumps(list(sys.modules)))
+"""
+
 ONLY_WHERE_RECORDS_ARE = (
     "odradek.records.batch",
     "odradek.records.compression",
     "odradek.records._kernel",
     "lz4",
     "cramjam",
+)
+ONLY_WHERE_ROWS_ARE_WRITTEN = (
+    "odradek.client.blocking_produce",
+    "odradek.client.transactional",
+    "odradek.spark.writing.coordinators",
 )
 ONLY_WHERE_ASKED_FOR = (
     "ssl",
@@ -70,3 +91,12 @@ def test_a_planner_loads_nothing_of_records_and_a_task_nothing_that_it_does_not_
     assert "odradek.client.raw_fetching" in reading
     assert set(planning).isdisjoint((*ONLY_WHERE_RECORDS_ARE, *ONLY_WHERE_ASKED_FOR))
     assert set(reading).isdisjoint(ONLY_WHERE_ASKED_FOR)
+
+
+def test_the_driver_of_a_write_loads_nothing_that_writes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE_PROGRAM], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = json.loads(done.stdout)
+    assert "odradek.spark.writing.writer" in loaded
+    assert set(loaded).isdisjoint((*ONLY_WHERE_ROWS_ARE_WRITTEN, *ONLY_WHERE_RECORDS_ARE, "pyarrow"))

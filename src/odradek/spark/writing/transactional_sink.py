@@ -16,13 +16,15 @@ from odradek.errors import OdradekError
 from odradek.spark.errors import WriteError
 from odradek.spark.garbage import freeze_what_stays
 from odradek.spark.options import SinkOptions
-from odradek.spark.writing.coordinators import Coordinators
 from odradek.spark.writing.decisions import Report
 from odradek.spark.writing.exactly_once import Batch, abort_batch, commit_batch, write_task
-from odradek.spark.writing.task_transaction import begin
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    # Imported by who begins or ends a transaction: each writer comes by this module, to at-least-once's
+    # driver and tasks too.
+    from odradek.spark.writing.coordinators import Coordinators
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ BATCH_ID = "streaming.sql.batchId"
 _RUN_ID = "spark.jobGroup.id"
 
 _Key = tuple[int, frozenset[tuple[str, str]]]
-_open: dict[_Key, Coordinators] = {}
+_open: dict[_Key, "Coordinators"] = {}
 
 
 @dataclass
@@ -44,8 +46,10 @@ class TransactionCommitMessage(WriterCommitMessage):
 
 
 @contextmanager
-def coordinators_of(options: SinkOptions) -> Iterator[Coordinators]:
+def coordinators_of(options: SinkOptions) -> Iterator["Coordinators"]:
     """Those of the sink's cluster, kept open for the next task or batch unless something fails."""
+    from odradek.spark.writing.coordinators import Coordinators
+
     freeze_what_stays()
     key = (os.getpid(), frozenset(options.client.items()))
     coordinators = _open.pop(key, None) or Coordinators(options.client)
@@ -98,6 +102,8 @@ def write_in_transaction(
         KafkaError: the brokers refuse, or do not answer.
         WriteError: the batch comes too late, or a row cannot be written.
     """
+    from odradek.spark.writing.task_transaction import begin
+
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     with coordinators_of(options) as ledger:
