@@ -47,7 +47,8 @@ HEAD = """\
 
 This page says which clients of Kafka work with an odradek broker, in which releases, and what each was seen
 to do. Find your client in the table of its language. Each client was installed from its registry and ran
-against one broker. The test run writes this page (`make compatibility`), nobody edits it.
+against one broker, or three where a cell says so. The test run writes this page (`make compatibility`);
+nobody edits it.
 
 A cell says what was done and worked. "–" means that the client does not have the function, or that another
 row of the same client shows it. `produce` names the codecs that were written and read back. `login` names

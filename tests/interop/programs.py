@@ -45,6 +45,18 @@ class Program:
             env={**os.environ, **self.environment},
         )
 
+    def serve(self, *words: str, folder: Path) -> subprocess.Popen[bytes]:
+        """Start it in a folder, where all that it prints is added to `log`."""
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [*self.words, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                env={**os.environ, **self.environment},
+            )
+
     def run(self, *words: str, stdin: str = "", timeout: float = kafka_peer.TOOL_LIMIT_S) -> Any:
         """Run it to its end; return what it printed, from JSON, or None.
 
@@ -277,19 +289,23 @@ def python_program(name: str) -> Program:
     return Program((sys.executable, str(SOURCES / "python" / f"{name}.py")))
 
 
-def python_with(distribution: str, version: str) -> str:
+def python_with(distribution: str, version: str, extras: str = "") -> str:
     """The Python of an environment that has a release from PyPI, what that needs, and nothing else.
+
+    Args:
+        distribution, version: the release.
+        extras: of the distribution, with commas between them.
 
     Raises:
         RuntimeError: it cannot be had.
     """
-    folder = CACHE / f"{distribution}-{version}"
+    folder = CACHE / "-".join(filter(None, (distribution, version, *extras.split(","))))
     python, complete = folder / "bin" / "python", folder / "complete"
     with kafka_peer.building(folder.name):
         if not complete.exists():
             venv.create(folder, with_pip=True, clear=True)
             words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            _build([str(python), *words, f"{distribution}=={version}"], folder, distribution)
+            _build([str(python), *words, f"{distribution}[{extras}]=={version}"], folder, distribution)
             complete.touch()
     return str(python)
 
