@@ -310,6 +310,33 @@ def python_with(distribution: str, version: str, extras: str = "") -> str:
     return str(python)
 
 
+def debian_packages(*names: str) -> Path:
+    """A folder with what packages of Debian's hold, unpacked and not installed: some exclude each other.
+
+    Raises:
+        RuntimeError: they cannot be had.
+    """
+    folder = CACHE / "debian" / "-".join(names)
+    with kafka_peer.building(folder.name):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            try:
+                _build(["apt-get", "download", *names], folder, names[0])
+                for package in folder.glob("*.deb"):
+                    _build(["dpkg", "-x", str(package), "."], folder, package.name)
+            except FileNotFoundError as why:
+                raise RuntimeError(f"not on this machine: {why.filename}") from None
+            (folder / "complete").touch()
+    return folder
+
+
+def debian_release(folder: Path, name: str) -> str:
+    """The release of a package in such a folder, without Debian's own number."""
+    (package,) = folder.glob(f"{name}_*.deb")
+    return package.name.split("_")[1].partition("-")[0]
+
+
 class ProgramMember:
     """A running `consume`: its lines are gathered as they come."""
 
