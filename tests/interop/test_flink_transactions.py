@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from interop import compatibility, programs
+from interop.committed import committed
 from interop.conftest import OdradekServer
 from interop.flink import RELEASES, flink_job
 from interop.tap import OURS
 from interop.test_java_releases import needs_java
-from odradek import Admin, Consumer, NewTopic, Producer
+from odradek import Admin, NewTopic, Producer
 from waiting import WITHIN_S, until
 
 RECORDS = 240
@@ -27,27 +28,6 @@ def _last_checkpoint(directory: Path) -> str:
     """The newest complete checkpoint, as a URI."""
     complete = [path.parent for path in directory.glob("*/chk-*/_metadata")]
     return max(complete, key=lambda path: int(path.name.removeprefix("chk-"))).as_uri()
-
-
-class Eye:
-    """Sees what is committed so far."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._consumer = Consumer(
-            bootstrap_servers=bootstrap, client_id=OURS, isolation_level="read_committed"
-        )
-        self._consumer.assign([("to", 0), ("to", 1)])
-        self._consumer.seek_to_beginning()
-        self.values: list[str] = []
-
-    def count(self) -> int:
-        """The number of records."""
-        self.values += [(record.value or b"").decode() for record in self._consumer.poll(timeout_ms=100)]
-        return len(self.values)
-
-    def close(self) -> None:
-        """Look no more."""
-        self._consumer.close()
 
 
 def _until(what: str, condition: Callable[[], bool]) -> None:
@@ -98,20 +78,18 @@ def test_job_and_broker_are_killed(
                 producer.send("from", value=value.encode(), partition=i % 2)
             producer.commit_transaction() if outcome == "commit" else producer.abort_transaction()
     words = ("copy", at, "from", "to", (tmp_path / "checkpoints").as_uri())
-    eye = Eye(at)
-
-    with _running(job, tmp_path, *words, "-", "0"):
-        _until("the first job has committed some", lambda: eye.count() > 20)
-    # What it wrote since its last checkpoint is open in the log; what it prepared then may be, too.
-    tapped.restart(signal.SIGKILL)
-    with _running(job, tmp_path, *words, _last_checkpoint(tmp_path / "checkpoints"), "50"):
-        before = eye.count()
-        _until("the second job has committed some", lambda: eye.count() > before + 60)
+    with committed(at, "to", 2) as seen:
+        with _running(job, tmp_path, *words, "-", "0"):
+            _until("the first job has committed some", lambda: seen.count() > 20)
+        # What it wrote since its last checkpoint is open in the log; what it prepared then may be, too.
         tapped.restart(signal.SIGKILL)
-        _until("all is committed", lambda: eye.count() >= RECORDS)
-    eye.count()
-    eye.close()
-    assert sorted(eye.values) == wanted
+        with _running(job, tmp_path, *words, _last_checkpoint(tmp_path / "checkpoints"), "50"):
+            before = seen.count()
+            _until("the second job has committed some", lambda: seen.count() > before + 60)
+            tapped.restart(signal.SIGKILL)
+            _until("all is committed", lambda: seen.count() >= RECORDS)
+        seen.count()
+        assert sorted(seen.values) == wanted
 
     with _running(job, tmp_path, "read", at, "to") as read:
         out, _ = read.communicate(timeout=LIMIT_S)
