@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,9 @@ from interop import compatibility, kafka_peer
 from interop.tap import Tap
 from ports import free_port
 from waiting import WITHIN_S
+
+if TYPE_CHECKING:
+    from interop.one_or_three import Brokers
 
 
 class OdradekServer:
@@ -121,6 +124,20 @@ def tapped(tmp_path: Path) -> Iterator[OdradekServer]:
     """A fresh odradek server process behind a tap."""
     with _running(OdradekServer(tmp_path, Tap())) as running:
         yield running
+
+
+@pytest.fixture(params=["one broker", "three brokers"])
+def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Brokers]:
+    """A fresh broker behind a tap; then three, over a ZooKeeper."""
+    # These import this file.
+    from interop.cluster_of_processes import cluster_or_skip
+    from interop.one_or_three import One, Three
+
+    if request.param == "one broker":
+        yield One(request.getfixturevalue("tapped"))
+    else:
+        with cluster_or_skip(tmp_path) as cluster:
+            yield Three(cluster)
 
 
 @pytest.fixture

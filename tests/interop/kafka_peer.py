@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -74,6 +74,7 @@ TOOLS = {
     "features": ("org.apache.kafka.tools.FeatureCommand",) * 2,
     "client-metrics": ("org.apache.kafka.tools.ClientMetricsCommand",) * 2,
     "groups": ("org.apache.kafka.tools.GroupsCommand",) * 2,
+    "streams-application-reset": ("org.apache.kafka.tools.StreamsResetter",) * 2,
 }
 
 
@@ -197,9 +198,15 @@ def java_command(
     heap: str = "512m",
     collector: tuple[str, ...] = SMALL_COLLECTOR,
     server: bool = False,
+    also: Sequence[str] = (),
 ) -> list[str]:
-    """The words that start a class of that Kafka version; `server`: on the Java that its brokers need."""
-    library = resolve(f"kafka-{version}", dependencies(version))
+    """The words that start a class of that Kafka version.
+
+    `server`: on the Java that its brokers need. `also`: artifacts of that version, beside the broker's and
+    the tools'.
+    """
+    more = [("org.apache.kafka", artifact, version) for artifact in also]
+    library = resolve("-".join(["kafka", version, *also]), dependencies(version) + more)
     home = library.parent
     if version_tuple(version) >= (4,):
         logging = home / "log4j2.properties"

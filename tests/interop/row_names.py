@@ -51,6 +51,11 @@ def java(version: str) -> RowName:
     return "Java", "Kafka's Java clients", version, "Maven Central"
 
 
+def kafkas_own(program: str, version: str) -> RowName:
+    """A program that Kafka brings and that lives on a Kafka: Streams, Connect, MirrorMaker 2."""
+    return "Programs of Kafka's own house", program, version, "Maven Central"
+
+
 def spark(version: str, connector: str) -> RowName:
     """Spark with its own connector."""
     return "Engines", f"Spark {version}: spark-sql-kafka-0-10", connector, "Maven Central"
