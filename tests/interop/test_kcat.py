@@ -101,38 +101,38 @@ def test_on_one_broker(tapped: OdradekServer, compatibility_row: Callable[..., c
 
     transactional = ("-P", "-t", "lines", "-p", "1", "-X", "transactional.id=kcat")
     kcat.run(*transactional, stdin="committed\n")
-    aborted = kcat.start(*transactional)
+    child = kcat.start(*transactional)
     try:
-        assert aborted.stdin is not None
-        aborted.stdin.write("aborted\n" * 2_000)  # it reads by blocks
-        aborted.stdin.flush()
+        assert child.stdin is not None
+        child.stdin.write("aborted\n" * 2_000)  # it reads by blocks
+        child.stdin.flush()
         uncommitted = ("-p", "1", "-X", "isolation.level=read_uncommitted")
         members.until("the transaction's lines are there", lambda: "aborted" in kcat.read(*uncommitted))
-        aborted.send_signal(signal.SIGINT)
-        aborted.communicate(timeout=WITHIN_S)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=WITHIN_S)
     finally:
-        aborted.kill()
-        aborted.wait(WITHIN_S)
+        child.kill()
+        child.wait(WITHIN_S)
     assert kcat.read("-p", "1") == ["committed"]
     row.does("transactions", what="commit, abort")
 
 
 def written_while(kcat: Kcat, *events: Callable[[], Any]) -> None:
     """Write on with one kcat while each of the events happens; each line is there once."""
-    writing = kcat.start("-P", "-t", "lines", *PATIENTLY)
+    child = kcat.start("-P", "-t", "lines", *PATIENTLY)
     try:
-        assert writing.stdin is not None
+        assert child.stdin is not None
         words = ["first", *(f"after {event.__name__}" for event in events)]
         for word, event in zip(words, [*events, None], strict=True):
-            writing.stdin.write("".join(f"{line}\n" for line in lines(word)))
-            writing.stdin.flush()
+            child.stdin.write("".join(f"{line}\n" for line in lines(word)))
+            child.stdin.flush()
             if event is not None:
                 event()
-        _, told = writing.communicate(timeout=kafka_peer.TOOL_LIMIT_S)
+        _, told = child.communicate(timeout=kafka_peer.TOOL_LIMIT_S)
     finally:
-        writing.kill()
-        writing.wait(WITHIN_S)
-    assert writing.returncode == 0, told
+        child.kill()
+        child.wait(WITHIN_S)
+    assert child.returncode == 0, told
     wanted = [line for word in words for line in lines(word)]
     assert Counter(kcat.read()) == Counter(wanted)
 

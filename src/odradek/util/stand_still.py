@@ -40,7 +40,7 @@ class StandStill:
         _all.add(self)
 
     def begin(self) -> Bell:
-        """Have the loop stand still until `end`. Returns what rings once it does, or is closed."""
+        """Stop the loop until `end`. Returns what rings once it stands still, or is closed."""
         begun, goes_on = Bell(), queue.SimpleQueue[None]()
         if self._goes_on is not None:
             begun.ring()
