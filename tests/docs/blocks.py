@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LANGUAGES = ("python", "console")
+LANGUAGES = ("python", "console", "java", "go")
 
 _FENCE = re.compile(r" *(`{3,}|~{3,}) *([^\s`]*)")
 _MARK = re.compile(r" *<!-- (excerpt|prints): *(.*?) *-->$")

@@ -19,6 +19,7 @@ from odradek.client import RawReader
 
 from .blocks import ROOT, Block, as_printed, commands, every, fault
 from .running import LIMIT_S, run, script
+from .stories import is_story
 
 BLOCKS = every()
 PORT = re.compile(r"\b9092\b")
@@ -47,6 +48,7 @@ def _runs(language: str, *, spark: bool = False) -> list[Any]:
         and _in_spark(block) == spark
         # Those programs run in pairs: test_coming_from.py.
         and not block.page.startswith("docs/coming_from/")
+        and not is_story(block)  # test_stories.py
     ]
 
 

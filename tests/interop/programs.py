@@ -62,6 +62,14 @@ class Program:
 
         Raises `AssertionError` with its errors when it fails.
         """
+        out = self.printed(*words, stdin=stdin, timeout=timeout)
+        return json.loads(out) if out else None
+
+    def printed(self, *words: str, stdin: str = "", timeout: float = kafka_peer.TOOL_LIMIT_S) -> str:
+        """Run it to its end; return what it printed.
+
+        Raises `AssertionError` with its errors when it fails.
+        """
         child = self.start(*words)
         try:
             out, errors = child.communicate(stdin, timeout)
@@ -71,8 +79,8 @@ class Program:
             raise AssertionError(
                 f"{words}: not within {timeout:.0f} s\n{out[-1000:]}\n{errors[-3000:]}"
             ) from None
-        assert child.returncode == 0, f"{words}: {errors[-3000:]}"
-        return json.loads(out) if out else None
+        assert child.returncode == 0, f"{words}: {out[-3000:]}{errors[-3000:]}"
+        return out
 
 
 def _build(command: Sequence[str], where: Path, what: str, more: Mapping[str, str] | None = None) -> None:
@@ -125,23 +133,38 @@ def java_program(
     """
     wanted = [*artifacts] or [("org.apache.kafka", "kafka-clients", version)]
     wanted += logging
-    group = f"{name.lower()}-{version}"
+    source = for_release((SOURCES / "java" / f"{name}.java").read_text(encoding="utf-8"), version)
+    return java_classes(f"{name.lower()}-{version}", wanted, {f"{name}.java": source}, name)
+
+
+def java_classes(
+    group: str, wanted: Sequence[tuple[str, str, str]], sources: Mapping[str, str], *words: str
+) -> Program:
+    """Classes that are compiled with what they need.
+
+    Args:
+        group: the name of their folder in the cache.
+        wanted: the artifacts.
+        sources: each file's name, and what is in it.
+        words: what `java` is told: the class that is run, and its arguments.
+    """
     with kafka_peer.building(f"{group}-classes"):
-        library = kafka_peer.resolve(group, wanted)
-        source = for_release((SOURCES / "java" / f"{name}.java").read_text(encoding="utf-8"), version)
-        classes = library.parent / hashlib.sha256(source.encode()).hexdigest()[:16]
-        if not (classes / f"{name}.class").exists():
-            sources = library.parent / "source"
-            sources.mkdir(exist_ok=True)
-            (sources / f"{name}.java").write_text(source, encoding="utf-8")
+        library = kafka_peer.resolve(group, [*wanted])
+        digest = hashlib.sha256("".join(sources.values()).encode()).hexdigest()[:16]
+        classes = library.parent / digest
+        if not classes.exists():
+            folder = library.parent / "source"
+            folder.mkdir(exist_ok=True)
+            for file, source in sources.items():
+                (folder / file).write_text(source, encoding="utf-8")
             fresh = library.parent / "fresh"
             shutil.rmtree(fresh, ignore_errors=True)
-            command = ["javac", "-nowarn", "-cp", f"{library}/*", "-d", str(fresh), f"{name}.java"]
-            _build(command, sources, group)
+            command = ["javac", "-nowarn", "-cp", f"{library}/*", "-d", str(fresh), *sources]
+            _build(command, folder, group)
             fresh.rename(classes)
     options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
     level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return Program(("java", *options, level, "-cp", f"{classes}:{library}/*", name))
+    return Program(("java", *options, level, "-cp", f"{classes}:{library}/*", *words))
 
 
 def go_program(name: str, modules: str = "go.mod") -> Program:
@@ -154,6 +177,24 @@ def go_program(name: str, modules: str = "go.mod") -> Program:
     with kafka_peer.building(binary.name):
         _build(command, SOURCES / "go", name)
     return Program((str(binary),))
+
+
+def go_tests(name: str, sources: Mapping[str, str]) -> Program:
+    """The program that `go test -c` makes of a package, with the modules of the file of modules.
+
+    Args:
+        name: the name of its folder in the cache.
+        sources: each file's name, and what is in it.
+    """
+    home = CACHE / "go" / name
+    with kafka_peer.building(name):
+        home.mkdir(parents=True, exist_ok=True)
+        for file in ("go.mod", "go.sum"):
+            shutil.copy(SOURCES / "go" / file, home)
+        for file, source in sources.items():
+            (home / file).write_text(source, encoding="utf-8")
+        _build(["go", "test", "-c", "-o", "tests", "."], home, name)
+    return Program((str(home / "tests"),))
 
 
 class Change(NamedTuple):
