@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from odradek import Consumer, Producer
-from odradek.errors import KafkaError, ProducerFencedError
-from odradek.testing import Broker, Cluster, UnmetFaultError
+from odradek.errors import BrokerNotAvailableError, KafkaError, ProducerFencedError
+from odradek.testing import Broker, Cluster, ProcessCluster, UnmetFaultError
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.metadata import MetadataRequest
 from waiting import WITHIN_S, until
@@ -72,6 +72,24 @@ def test_a_broker_goes_on_when_a_block_of_its_pause_fails(broker: Broker) -> Non
         assert broker.is_paused
         1 / 0  # noqa: B018
     assert not broker.is_paused
+
+
+def test_a_broker_that_does_not_run_is_asked_nothing(broker: Broker) -> None:
+    broker.kill()
+    for ask in (Broker.pause, Broker.kill, lambda absent: absent.fence_producer("orders-1")):
+        with pytest.raises(BrokerNotAvailableError, match=r"the broker does not run: .*`restart`"):
+            ask(broker)
+    broker.start()
+    assert not broker.is_paused
+    send(broker)
+
+
+def test_a_process_that_does_not_run_is_not_paused() -> None:
+    cluster = ProcessCluster(1)
+    with pytest.raises(BrokerNotAvailableError, match="broker 0 does not run"):
+        cluster.pause(0)
+    with pytest.raises(BrokerNotAvailableError, match="the cluster does not run"):
+        cluster.hang("Fetch")
 
 
 # ---------------------------------------------------------------------- cut

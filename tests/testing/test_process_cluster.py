@@ -21,7 +21,7 @@ from odradek.client import (
     ResourceType,
 )
 from odradek.client.types import TopicPartition
-from odradek.errors import TopicAuthorizationError, TopicExistsError
+from odradek.errors import BrokerNotAvailableError, TopicAuthorizationError, TopicExistsError
 from odradek.testing import ProcessCluster, Security
 
 ALL = {0, 1, 2}
@@ -125,7 +125,7 @@ def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         pid = cluster.pid(0)
         assert list(tmp_path.iterdir())
     assert cluster.live == []
-    with pytest.raises(RuntimeError, match="does not run"):
+    with pytest.raises(BrokerNotAvailableError, match="does not run"):
         cluster.pid(0)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek import Consumer, Producer, TopicPartition
-from odradek.errors import KafkaError
+from odradek.errors import BrokerNotAvailableError, KafkaError
 from odradek.testing import FaultRefusedError, ProcessCluster, UnmetFaultError
 from waiting import gathered
 
@@ -94,7 +94,7 @@ def test_a_client_that_is_cut_off(cluster: ProcessCluster) -> None:
 def test_a_paused_process_is_asked_nothing(cluster: ProcessCluster) -> None:
     fault = cluster.hang("Heartbeat", may_be_unmet=True)
     cluster.pause(1)
-    with pytest.raises(RuntimeError, match="broker 1 is paused"):
+    with pytest.raises(BrokerNotAvailableError, match="broker 1 is paused"):
         cluster.hang("Fetch")
     fault.lift()
     cluster.resume(1)

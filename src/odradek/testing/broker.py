@@ -56,6 +56,7 @@ T = TypeVar("T")
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
 _PAUSED = "the broker is paused: nothing can be asked of it until `resume`"
+_ABSENT = "the broker does not run: nothing can be asked of it until `restart`"
 
 TEST_DEFAULTS = {
     # Nobody in a test wants to wait three seconds for a second consumer that may come.
@@ -244,7 +245,11 @@ class Broker(InBlock, FaultSentences, LookInside):
         self.start()
 
     def kill(self) -> None:
-        """End as `kill -9` does: nothing is flushed, nobody is told. `restart` starts it again."""
+        """End as `kill -9` does: nothing is flushed, nobody is told. `restart` starts it again.
+
+        Raises:
+            BrokerNotAvailableError: it does not run.
+        """
         self.resume()
         self._killed = True
         try:
@@ -258,9 +263,13 @@ class Broker(InBlock, FaultSentences, LookInside):
 
         Returns:
             What a `with` block resumes it by, so that a test that fails does not leave its clients waiting.
+
+        Raises:
+            BrokerNotAvailableError: it does not run.
         """
+        if self.broker is None or self._stands is None:
+            raise BrokerNotAvailableError(_ABSENT)
         if not self._paused:
-            assert self._stands is not None, "the broker does not run"
             self._paused = True
             # Waited for, so that nothing is done any more when `pause` has returned.
             self._stands.begin().wait(_START_TIMEOUT_S)
@@ -421,13 +430,22 @@ class Broker(InBlock, FaultSentences, LookInside):
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
-        assert self.broker is not None, "the broker does not run"
+        """The port it listens on.
+
+        Raises:
+            BrokerNotAvailableError: it does not run.
+        """
+        if self.broker is None:
+            raise BrokerNotAvailableError(_ABSENT)
         return self.broker.port
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, `host:port`."""
+        """The address for clients, `host:port`.
+
+        Raises:
+            BrokerNotAvailableError: it does not run.
+        """
         return host_and_port(self.host, self.port)
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
@@ -448,7 +466,7 @@ class Broker(InBlock, FaultSentences, LookInside):
         """
         loop, broker = self._loop, self.broker
         if loop is None or broker is None:
-            raise BrokerNotAvailableError("the broker does not run")
+            raise BrokerNotAvailableError(_ABSENT)
         if self._paused:
             raise BrokerNotAvailableError(_PAUSED)
         done = threading.Event()

@@ -569,7 +569,11 @@ class Cluster(InBlock, FaultSentences, LookInside):
         return self.client_configs(None if self.security is None else self.security.administrator)
 
     def kill(self, broker_id: int) -> None:
-        """End a broker as `kill -9` does: nothing is flushed, nobody is told."""
+        """End a broker as `kill -9` does: nothing is flushed, nobody is told.
+
+        Raises:
+            BrokerNotAvailableError: it does not run.
+        """
         self.brokers[broker_id].kill()
 
     def stop(self, broker_id: int) -> None:
@@ -585,6 +589,9 @@ class Cluster(InBlock, FaultSentences, LookInside):
 
         Returns:
             What a `with` block resumes it by.
+
+        Raises:
+            BrokerNotAvailableError: it does not run.
         """
         return self.brokers[broker_id].pause()
 

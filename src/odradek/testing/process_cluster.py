@@ -28,7 +28,7 @@ from odradek.client import Admin, NewTopic
 from odradek.cluster.store.embedded import EmbeddedStore
 from odradek.cluster.store.store_server import StoreServer
 from odradek.coordinators.partitioner import partition_for
-from odradek.errors import OdradekError
+from odradek.errors import BrokerNotAvailableError, OdradekError
 from odradek.testing.by_hand import coordinated, fence_producer, led_by, move_leader
 from odradek.testing.cluster import check_broker, check_size, cluster_defaults, wait_until
 from odradek.testing.control.of_process import CONTROL, tickets_of
@@ -120,7 +120,8 @@ class ProcessCluster(InBlock, FaultSentences):
     @property
     def _faults(self) -> Path:
         """The folder of what the processes count together, and of the faults with which they begin."""
-        assert self._folder is not None, "the cluster does not run"
+        if self._folder is None:
+            raise BrokerNotAvailableError("the cluster does not run: `start` it first")
         return self._folder / "faults"
 
     # ------------------------------------------------------------------ life
@@ -248,7 +249,7 @@ class ProcessCluster(InBlock, FaultSentences):
         """The process id of a broker.
 
         Raises:
-            RuntimeError: it does not run.
+            BrokerNotAvailableError: it does not run.
         """
         return self._members[broker_id].pid
 
@@ -462,6 +463,9 @@ class ProcessCluster(InBlock, FaultSentences):
 
         Returns:
             What a `with` block resumes it by.
+
+        Raises:
+            BrokerNotAvailableError: it does not run.
         """
         self._members[broker_id].pause()
         at_end = contextlib.ExitStack()
@@ -499,9 +503,13 @@ class _Process:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def _absent(self) -> str:
+        return f"broker {self.number} does not run: nothing can be asked of it until `restart`"
+
+    @property
     def pid(self) -> int:
         if self._process is None:
-            raise RuntimeError(f"broker {self.number} does not run")
+            raise BrokerNotAvailableError(self._absent)
         return self._process.pid
 
     def begin(self, command: Sequence[str], log: Path) -> None:
@@ -542,7 +550,9 @@ class _Process:
         self.port = int(address.rpartition(":")[2])
 
     def pause(self) -> None:
-        self.remote.is_paused = self.is_running
+        if not self.is_running:
+            raise BrokerNotAvailableError(self._absent)
+        self.remote.is_paused = True
         self.send(signal.SIGSTOP)
 
     def resume(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.apis.registry import Handlers
-from odradek.errors import ErrorCode, error_for
+from odradek.errors import BrokerNotAvailableError, ErrorCode, error_for
 from odradek.testing.control.of_process import faults_file
 from odradek.testing.faults.checks import FaultRefusedError
 from odradek.testing.faults.set_fault import Cut
@@ -69,12 +69,13 @@ class RemoteBroker:
         """Return what its control port answers.
 
         Raises:
+            BrokerNotAvailableError: it does not run, or is paused.
             KafkaError: the broker refuses it.
-            RuntimeError: it does not run, or is paused.
             ValueError: it cannot be.
         """
         if self.url is None or self.is_paused:
-            raise RuntimeError(f"broker {self.number} {'is paused' if self.is_paused else 'does not run'}")
+            how = "is paused" if self.is_paused else "does not run"
+            raise BrokerNotAvailableError(f"broker {self.number} {how}: nothing can be asked of it")
         connection = HTTPConnection(self.url.removeprefix("http://"), timeout=_TIMEOUT_S)
         try:
             connection.request(method, target, None if document is None else json.dumps(document))
@@ -94,8 +95,8 @@ class RemoteBroker:
         """See `Faulty.add_fault`.
 
         Raises:
+            BrokerNotAvailableError: it is paused.
             FaultRefusedError: the process refuses it.
-            RuntimeError: it is paused.
         """
         number = self._number_of(fault)
         if isinstance(fault, Cut):
