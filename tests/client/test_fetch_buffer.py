@@ -69,7 +69,7 @@ def test_the_position_moves_with_each_record() -> None:
     buffer = buffered((position, LETTERS))
     seen = [(record.value, position.offset, position.offset_epoch) for record in iterate(buffer)]
     assert seen == [(b"a", 1, 4), (b"b", 2, 4), (b"c", 3, 4), (b"d", 4, 5), (b"e", 5, 5)]
-    assert (buffer.empty, buffer.used, buffer.records_handed_out) == (True, 1, 5)
+    assert (buffer.empty, buffer.used, buffer.records_given_out) == (True, 1, 5)
 
 
 @pytest.mark.parametrize("handed_out", range(6))
@@ -101,7 +101,7 @@ def test_an_iteration_ends_when_something_else_takes_records() -> None:
     assert [r.value for r in buffer.take(2)] == [b"c", b"d"]
     assert next(second, None) is None
     assert [r.value for r in iterate(buffer)] == [b"e"]
-    assert buffer.records_handed_out == 3
+    assert buffer.records_given_out == 5
 
 
 def test_records_of_what_was_paused_or_revoked_are_not_handed_out() -> None:

@@ -49,6 +49,9 @@ def test_a_consumers_metrics(face: str, servers: str, topic: str) -> None:
         consumer.getmany(timeout_ms=60_000, max_records=4)
         metrics = consumer.metrics()
         assert metric(metrics, "records-consumed-total") == 4
+        assert consumer.poll_arrow(60_000, max_rows=2).num_rows == 2
+        consumer.getone()
+        assert metric(consumer.metrics(), "records-consumed-total") == 7
         assert metric(metrics, "records-lag", topic=topic, partition="1") == 6
         assert metric(metrics, "records-lag-max") == 6
         assert metric(metrics, "assigned-partitions") == 1

@@ -139,7 +139,6 @@ class ConsumerEngine:
         self._commit_later()
         # `FetchBuffer.used` when the fetcher was told last: while they differ there is room for more.
         self._used_seen = 0
-        self._records_polled = 0
         # The buffer's round that the last `something_to_take` began: an iteration of an older one ends.
         self._round = 0
         # Topics that have been logged as missing, and still are.
@@ -314,10 +313,8 @@ class ConsumerEngine:
     def take(self, limit: int) -> list[ConsumerRecord[Any, Any]]:
         """Take records that have been fetched."""
         records = self.buffer.take(limit)
-        if records:
-            self._records_polled += len(records)
-            if self.interceptors:
-                records = self.interceptors.changed("on_consume", records)
+        if records and self.interceptors:
+            records = self.interceptors.changed("on_consume", records)
         return records
 
     def hand_out(
@@ -654,20 +651,16 @@ class ConsumerEngine:
             tags = {"topic": tp.topic, "partition": str(tp.partition)}
             gauges[metrics.name("records-lag", fetches, **tags)] = float(lag)
         totals = {
-            metrics.name("records-consumed-total", fetches): float(self._records_consumed),
+            metrics.name("records-consumed-total", fetches): float(self.buffer.records_given_out),
             metrics.name("bytes-consumed-total", fetches): float(self.fetcher.bytes_fetched),
             metrics.name("fetch-total", fetches): float(self.fetcher.fetches),
             metrics.name("rebalance-total", group): float(self.group.rebalances if self.group else 0),
         }
         return metrics.values(gauges, totals, self.cluster.traffic())
 
-    @property
-    def _records_consumed(self) -> int:
-        return self._records_polled + self.buffer.records_handed_out
-
     def _statistics_fields(self) -> tuple[Fields, dict[TopicPartition, Fields]]:
         """Return a consumer's fields of librdkafka's statistics, and those of its partitions."""
-        own: Fields = {"rxmsgs": self._records_consumed, "rxmsg_bytes": self.fetcher.bytes_fetched}
+        own: Fields = {"rxmsgs": self.buffer.records_given_out, "rxmsg_bytes": self.fetcher.bytes_fetched}
         if self.group is not None:
             own["cgrp"] = {
                 "state": self.group.member.state.name.lower(),

@@ -55,9 +55,9 @@ class FetchBuffer:
         self._given: list[tuple[Position, int, OffsetAndMetadata]] = []
         # The position that an iteration moves at present; whoever comes back ends that.
         self._handed: tuple[Position, Handed] | None = None
-        # The records being handed out; `_handed_out` counts those of the parts before it.
+        # The records being handed out; `_given_out` counts those before it.
         self._part: list[ConsumerRecord] | None = None
-        self._handed_out = 0
+        self._given_out = 0
         self._seen_moving: ConsumerRecord | None = None
         # The record handed out last, if the application has committed an offset behind it.
         self._done_with: ConsumerRecord | None = None
@@ -138,6 +138,7 @@ class FetchBuffer:
             if not done:
                 break  # the limit; or damage, which nothing behind it may pass
             self._remove(chunk)
+        self._given_out += len(out)
         return out
 
     def _remove(self, chunk: Chunk) -> None:
@@ -246,14 +247,14 @@ class FetchBuffer:
             raise
 
     @property
-    def records_handed_out(self) -> int:
-        """The number of records that iterations have handed out in all."""
+    def records_given_out(self) -> int:
+        """The number of records that the application was given in all, as a list, columns or one by one."""
         if self._part is None or self._handed is None:
-            return self._handed_out
-        return self._handed_out + _progress(self._part, self._handed[1])
+            return self._given_out
+        return self._given_out + _progress(self._part, self._handed[1])
 
     def _count(self, part: list[ConsumerRecord], handed: Handed) -> None:
-        self._handed_out += _progress(part, handed)
+        self._given_out += _progress(part, handed)
         if self._part is part:
             self._part = None
 
@@ -341,4 +342,5 @@ class FetchBuffer:
             if not done:
                 break  # as in `take`
             self._remove(chunk)
+        self._given_out += rows
         return out
