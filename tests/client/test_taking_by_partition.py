@@ -49,6 +49,49 @@ def test_getone_of_some_partitions_leaves_the_others(face: str, servers: str, to
         assert values([consumer.getone() for _ in range(1_000)]) == list(range(0, 3_000, 3))
 
 
+class Twice:
+    """An interceptor that makes two records of those with even values, and none of the others."""
+
+    def on_consume(self, records: list[Any]) -> list[Any]:
+        return [copy for record in records if int(record.value) % 2 == 0 for copy in (record, record)]
+
+
+def test_getone_gives_all_that_interceptors_make_of_a_record(face: str, servers: str, topic: str) -> None:
+    fill(servers, topic, 16, 2)  # those of partition 0 are even
+    tps = [TopicPartition(topic, n) for n in range(2)]
+    settings = {"auto_offset_reset": "earliest", "interceptors": [Twice]}
+    with twin(face, Consumer, bootstrap_servers=servers, **settings) as consumer:
+        consumer.assign(tps)
+        assert values([consumer.getone() for _ in range(3)]) == [0, 0, 2]
+        consumer.pause(tps[0])
+        assert consumer.poll(0, 1) == []
+        consumer.resume(tps[0])
+        assert values(consumer.poll(60_000, 1)) == [2]
+        assert values([consumer.getone(), *consumer.poll(60_000, 500)]) == [4, 4]
+        consumer.getone()
+        consumer.seek(tps[0], 1)
+        assert values([consumer.getone() for _ in range(2)]) == [2, 2]
+        consumer.getone()
+        consumer.assign([tps[1]])
+        assert consumer.poll(0) == []
+        consumer.assign([tps[0]])
+        assert values([consumer.getone()]) == [0]
+
+
+def test_an_iteration_goes_on_with_what_getone_has_left_and_columns_do_not(servers: str, topic: str) -> None:
+    fill(servers, topic, 6)
+    settings = {"auto_offset_reset": "earliest", "interceptors": [Twice]}
+    with Consumer(bootstrap_servers=servers, **settings) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.getone()
+        records = iter(consumer)
+        assert values([next(records) for _ in range(4)]) == [0, 2, 2, 4]
+        consumer.seek((topic, 0), 4)
+        consumer.getone()
+        assert consumer.poll_arrow(60_000)["value"].to_pylist() == [b"5"]
+        assert consumer.poll(0) == []
+
+
 def test_getmany_sorts_by_partition(face: str, servers: str, topic: str) -> None:
     fill(servers, topic, 30, 3)
     tps = [TopicPartition(topic, n) for n in range(3)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
@@ -229,8 +229,9 @@ class AsyncConsumer(Generic[K_co, V_co]):
             IllegalStateError: a partition is not assigned.
             KafkaError: as `poll`.
         """
+        engine = await self._started()
         timeout_ms = self._config.request_timeout_ms
-        while not (records := await self._taken("getone", partitions, timeout_ms, 1)):
+        while not (records := await self._taken("getone", partitions, timeout_ms, engine.take_one)):
             pass
         return records[0]
 
@@ -248,11 +249,17 @@ class AsyncConsumer(Generic[K_co, V_co]):
             IllegalStateError: a partition is not assigned.
             KafkaError: as `poll`.
         """
+        engine = await self._started()
         limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
-        return records_by_partition(await self._taken("getmany", partitions, timeout_ms, limit))
+        taken = await self._taken("getmany", partitions, timeout_ms, lambda: engine.take(limit))
+        return records_by_partition(taken)
 
     async def _taken(
-        self, name: str, partitions: Iterable[TopicPartitionLike], timeout_ms: float, limit: int
+        self,
+        name: str,
+        partitions: Iterable[TopicPartitionLike],
+        timeout_ms: float,
+        take: Callable[[], list[ConsumerRecord[Any, Any]]],
     ) -> list[ConsumerRecord[K_co, V_co]]:
         engine = await self._started()
         with self._alone(name):
@@ -260,7 +267,7 @@ class AsyncConsumer(Generic[K_co, V_co]):
             if partitions:
                 engine.take_only(partitions_of(partitions))
             try:
-                return await engine.poll(timeout_ms, lambda: engine.take(limit))
+                return await engine.poll(timeout_ms, take)
             finally:
                 if partitions:
                     engine.take_only(())
@@ -282,7 +289,7 @@ class AsyncConsumer(Generic[K_co, V_co]):
         with self._alone("poll_arrow"):
             self._handled.note()
             parts: list[tuple[Position, Any]] = await engine.poll(
-                timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, options)
+                timeout_ms, lambda: engine.take_columns(limit, with_headers, options)
             )
         return to_table(parts) if parts else empty_table(with_headers, options)
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.consumer_coordinator import ConsumerCoordinator, Invoke
@@ -28,7 +28,8 @@ from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.client_metrics import ClientMetrics
 from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.interceptors import Interceptors
-from odradek.client.core.subscription_state import Subscribing, SubscriptionState
+from odradek.client.core.made_records import MadeRecords
+from odradek.client.core.subscription_state import Position, Subscribing, SubscriptionState
 from odradek.client.errors import (
     ClosedError,
     IllegalArgumentError,
@@ -50,6 +51,9 @@ from odradek.client.types import (
 )
 from odradek.errors import ErrorCode, OdradekError, error_for
 from odradek.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 logger = logging.getLogger("odradek.client.consumer")
 
@@ -100,6 +104,7 @@ class ConsumerEngine:
             resolve(config.key_deserializer, "deserialize", "key.deserializer"),
             resolve(config.value_deserializer, "deserialize", "value.deserializer"),
         )
+        self._made = MadeRecords(lambda tp: self.positions.assigned.get(tp))
         self.cluster = Cluster(
             config,
             allow_auto_create=config.allow_auto_create_topics,
@@ -245,7 +250,7 @@ class ConsumerEngine:
             self._auto_commit()
             self.resolver.start()
             # After the group, which may just have taken away what is buffered.
-            if self.buffer.takeable:
+            if self._takeable:
                 return True
             left = (deadline - self.cluster.now_ms()) / 1000
             if left <= 0:
@@ -312,10 +317,38 @@ class ConsumerEngine:
 
     def take(self, limit: int) -> list[ConsumerRecord[Any, Any]]:
         """Take records that have been fetched."""
+        if made := self._made.take(limit):
+            return made
         records = self.buffer.take(limit)
         if records and self.interceptors:
             records = self.interceptors.changed("on_consume", records)
         return records
+
+    def take_one(self) -> list[ConsumerRecord[Any, Any]]:
+        """Take the next record, if there is one. What interceptors make of it beside the first waits."""
+        if made := self._made.take(1):
+            return made
+        records = self.buffer.take(1)
+        if not records or not self.interceptors:
+            return records
+        tp = TopicPartition(records[0].topic, records[0].partition)
+        position = self.positions.assigned.get(tp)
+        turn = -1 if position is None else position.turn
+        made = list(self.interceptors.changed("on_consume", records))
+        if position is not None:
+            self._made.keep(position, turn, made[1:])
+        return made[:1]
+
+    def take_columns(
+        self, limit: int, with_headers: bool, options: dict[str, Any]
+    ) -> list[tuple[Position, pa.RecordBatch]]:
+        """Take records as columns, of which interceptors are not asked: what they have made is dropped."""
+        self._made.clear()
+        return self.buffer.take_columns(limit, with_headers, options)
+
+    @property
+    def _takeable(self) -> bool:
+        return self._made.takeable or self.buffer.takeable
 
     def hand_out(
         self,
@@ -334,7 +367,7 @@ class ConsumerEngine:
                 what this consumer keeps.
             guard: see `FetchBuffer.hand_out`.
         """
-        while self.buffer.takeable:
+        while self._takeable:
             if not looked:
                 # Before the look at `ready`, so that an interrupt after it ends this round.
                 self._round = self.buffer.come_back()
@@ -342,6 +375,8 @@ class ConsumerEngine:
                     return
             looked = False
             self.polled()
+            while made := self._made.take(1):
+                yield from made
             records = self.buffer.hand_out(self.config.max_poll_records, used, self._round, guard)
             if self.interceptors:
                 for record in records:

@@ -226,8 +226,9 @@ class Consumer(Generic[K_co, V_co]):
             IllegalStateError: a partition is not assigned.
             KafkaError: as `poll`.
         """
+        engine = self._engine
         timeout_ms = self._config.request_timeout_ms
-        while not (records := self._taken("getone", partitions, timeout_ms, 1)):
+        while not (records := self._taken("getone", partitions, timeout_ms, engine.take_one)):
             pass
         return records[0]
 
@@ -245,19 +246,25 @@ class Consumer(Generic[K_co, V_co]):
             IllegalStateError: a partition is not assigned.
             KafkaError: as `poll`.
         """
+        engine = self._engine
         limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
-        return records_by_partition(self._taken("getmany", partitions, timeout_ms, limit))
+        taken = self._taken("getmany", partitions, timeout_ms, lambda: engine.take(limit))
+        return records_by_partition(taken)
 
     def _taken(
-        self, name: str, partitions: Iterable[TopicPartitionLike], timeout_ms: float, limit: int
+        self,
+        name: str,
+        partitions: Iterable[TopicPartitionLike],
+        timeout_ms: float,
+        take: Callable[[], list[ConsumerRecord[Any, Any]]],
     ) -> list[ConsumerRecord[K_co, V_co]]:
         engine, thread = self._engine, self._thread
         if not partitions:
-            return self._poll(name, timeout_ms, lambda: engine.take(limit))
+            return self._poll(name, timeout_ms, take)
         with thread.entering(name, nested=False):
             thread.call(engine.take_only, partitions_of(partitions))
             try:
-                return self._poll_entered(timeout_ms, lambda: engine.take(limit))
+                return self._poll_entered(timeout_ms, take)
             finally:
                 # Not waited for: an interrupt amid the wait would cost the records that were taken.
                 thread.loop_thread.call_soon(engine.take_only, ())
@@ -315,7 +322,8 @@ class Consumer(Generic[K_co, V_co]):
 
         Columns and types are those of odradek's Spark source: key, value (binary), topic, partition (int32),
         offset (int64), timestamp (timestamp[us, UTC]), timestampType (int32) and headers (list of
-        struct<key, value>, null without). Deserializers and interceptors are not asked.
+        struct<key, value>, null without). Deserializers and interceptors are not asked; what these have made
+        of a record, and `getone` has not given out, is dropped.
 
         Args:
             timeout_ms: milliseconds to wait for the first rows.
@@ -330,7 +338,7 @@ class Consumer(Generic[K_co, V_co]):
         engine = self._engine
         limit = at_least_one(100_000 if max_rows is None else max_rows)
         parts = self._poll(
-            "poll_arrow", timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, options)
+            "poll_arrow", timeout_ms, lambda: engine.take_columns(limit, with_headers, options)
         )
         return to_table(parts) if parts else empty_table(with_headers, options)
 
