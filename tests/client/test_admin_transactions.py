@@ -90,10 +90,10 @@ class Scripted(ScriptedBroker):
         )
 
     def _find(self, message: Any, version: int) -> Any:
-        (key,) = message.coordinator_keys
-        self.coordinators_asked.append((message.key_type, key))
+        keys = message.coordinator_keys
+        self.coordinators_asked += [(message.key_type, key) for key in keys]
         return FindCoordinatorResponse(
-            coordinators=[Coordinator(key=key, node_id=0, host="127.0.0.1", port=self.port)]
+            coordinators=[Coordinator(key=key, node_id=0, host="127.0.0.1", port=self.port) for key in keys]
         )
 
 
@@ -149,7 +149,12 @@ def test_no_start_between_transactions_and_errors_of_each_id() -> None:
         "gone": description("gone", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
         "secret": description("secret", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     }
-    broker = Scripted(ApiKey.DESCRIBE_TRANSACTIONS, lambda r: answers[r.transactional_ids[0]])
+
+    def answer(request: Any) -> DescribeTransactionsResponse:
+        told = [answers[name].transaction_states[0] for name in request.transactional_ids]
+        return DescribeTransactionsResponse(transaction_states=told)
+
+    broker = Scripted(ApiKey.DESCRIBE_TRANSACTIONS, answer)
     with asking(broker) as admin:
         assert admin.describe_transactions(["quiet"])["quiet"].start_time_ms is None
         with pytest.raises(TransactionalIdNotFoundError, match="'gone'") as caught:
@@ -157,7 +162,7 @@ def test_no_start_between_transactions_and_errors_of_each_id() -> None:
     problems = caught.value.errors  # type: ignore[attr-defined]
     assert problems.keys() == {"gone", "secret"}
     assert isinstance(problems["secret"], TransactionalIdAuthorizationError)
-    assert broker.requests[-1].transactional_ids == ["quiet"]
+    assert [r.transactional_ids for r in broker.requests] == [["quiet"], ["gone", "secret", "quiet"]]
 
 
 def test_lists_with_filters() -> None:

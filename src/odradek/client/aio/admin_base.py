@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster, check_loop
+from odradek.client.aio.group_link import COORDINATOR, find_coordinators
 from odradek.client.aio.offsets import by_leader, retry
 from odradek.client.aio.unclosed import Unclosed
 from odradek.client.config import AdminConfig, build
-from odradek.client.core.partition_answers import PartitionAnswers
+from odradek.client.core.keyed_answers import KeyedAnswers
 from odradek.client.errors import ClientTimeoutError, ClosedError, left_out
-from odradek.client.types import TopicPartition
+from odradek.client.types import Node, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.errors.codes import to_code
 from odradek.wire.api import ApiKey
@@ -193,7 +194,7 @@ class AdminBase:
         Raises:
             KafkaError: the first; its `errors` has those of all partitions of which there is no answer.
         """
-        answered: PartitionAnswers[T] = PartitionAnswers(partitions)
+        answered: KeyedAnswers[TopicPartition, T] = KeyedAnswers(partitions)
 
         async def ask_one(node: int, part: list[TopicPartition]) -> None:
             try:
@@ -207,6 +208,56 @@ class AdminBase:
             await asyncio.gather(*(ask_one(node, part) for node, part in asks))
             answered.raise_passing()
 
+        return await self._all_of(answered, action, step)
+
+    async def _coordinators(
+        self,
+        action: str,
+        names: Iterable[str],
+        ask: Callable[[Node, Any, list[str]], Awaitable[Mapping[str, T | KafkaError]]],
+        key_type: int = 0,
+    ) -> dict[str, T]:
+        """Ask the coordinators of groups or transactional ids, each once; again about those whose error may
+        pass: a coordinator moves.
+
+        Args:
+            action: what is done, for messages.
+            ask: asks a coordinator, over a connection to it, about some of the names.
+            key_type: 0: they are group ids; 1: transactional ids.
+
+        Raises:
+            KafkaError: the first; its `errors` has those of all names of which there is no answer.
+        """
+        cluster = self._started()
+        answered: KeyedAnswers[str, T] = KeyedAnswers(names)
+
+        async def ask_one(node: Node, part: list[str]) -> None:
+            try:
+                connection = await cluster.connection(node.id, COORDINATOR)
+                answered.take(part, await ask(node, connection, part), may_pass=True)
+            except KafkaError as problem:
+                # Of this coordinator alone: the others are asked.
+                answered.take(part, dict.fromkeys(part, problem), may_pass=True)
+
+        async def step() -> None:
+            left = list(answered.left)
+            coordinators = await find_coordinators(cluster, left, key_type)
+            by_node: dict[Node, list[str]] = {}
+            for name in left:
+                node = coordinators.get(name)
+                if isinstance(node, Node):
+                    by_node.setdefault(node, []).append(name)
+                else:
+                    answered.take([name], {} if node is None else {name: node}, may_pass=True)
+            await asyncio.gather(*(ask_one(node, part) for node, part in by_node.items()))
+            answered.raise_passing()
+
+        return await self._all_of(answered, action, step)
+
+    async def _all_of(
+        self, answered: KeyedAnswers[K, T], action: str, step: Callable[[], Awaitable[None]]
+    ) -> dict[K, T]:
+        """Take `step` until nothing is left that may pass; see `_leaders`."""
         try:
             if answered.left:
                 await self._retry(action, step)
@@ -217,7 +268,7 @@ class AdminBase:
         return answered.answers
 
     def _by_leader(
-        self, answered: PartitionAnswers[Any], broker_id: int | None
+        self, answered: KeyedAnswers[TopicPartition, Any], broker_id: int | None
     ) -> dict[int, list[TopicPartition]]:
         """Sort what is left to ask about by the broker to ask; without a known leader it is not asked now."""
         if broker_id is not None:

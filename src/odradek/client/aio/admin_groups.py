@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, problems_in, problems_of, raise_first
-from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.admin_base import AdminBase, check, failure, listed, problems_in, raise_first
 from odradek.client.aio.group_link import COORDINATOR, fetch_committed, find_coordinator
 from odradek.client.arguments import name_of, names_of, offsets_of, partitions_of
 from odradek.client.core.group_offsets import commit_request, not_committed
 from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
-from odradek.client.errors import left_out
 from odradek.client.types import (
     GroupDescription,
     GroupListing,
     MemberDescription,
+    Node,
     OffsetAndMetadata,
     Offsets,
     TopicPartition,
@@ -44,7 +43,7 @@ class GroupAdmin(AdminBase):
 
         cluster = self._started()
         wanted_states, wanted_types = names_of(states, "states"), names_of(types, "types")
-        listed: dict[str, GroupListing] = {}
+        groups: dict[str, GroupListing] = {}
         if not cluster.metadata.brokers:
             await cluster.wait_update(self._config.default_api_timeout_ms)
 
@@ -64,8 +63,8 @@ class GroupAdmin(AdminBase):
             raise cluster.timeout_error("no broker answered", self._config.default_api_timeout_ms)
         for response in await asyncio.gather(*(ask(node) for node in sorted(cluster.metadata.brokers))):
             for g in response.groups:
-                listed[g.group_id] = GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type)
-        return [listed[name] for name in sorted(listed)]
+                groups[g.group_id] = GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type)
+        return [groups[name] for name in sorted(groups)]
 
     async def _coordinator(self, group_id: str, action: str, ask: Callable[[Any], Awaitable[T]]) -> T:
         """Find a group's coordinator and ask it; again if it moved.
@@ -87,34 +86,20 @@ class GroupAdmin(AdminBase):
         """State, members and their partitions. A group that does not exist has the state 'Dead'.
 
         Args:
-            group_ids: their ids; each is asked of its coordinator.
+            group_ids: their ids; each coordinator is asked once about all of its groups.
         """
         from odradek.wire.messages.describe_groups import DescribeGroupsRequest
 
-        described: dict[str, GroupDescription] = {}
-        cluster = self._started()
-        names = list(dict.fromkeys(names_of(group_ids, "group_ids")))
+        names = dict.fromkeys(names_of(group_ids, "group_ids"))
 
-        async def ask(group_id: str) -> dict[str, KafkaError]:
-            async def describe(connection: Any) -> GroupDescription:
-                version = connection.pick(ApiKey.DESCRIBE_GROUPS)
-                response = await connection.send(DescribeGroupsRequest(groups=[group_id]), version)
-                groups = {group.group_id: group for group in response.groups}
-                raise_first(left_out([group_id], groups))
-                group = groups[group_id]
-                check(group.error_code, f"group {group_id!r}", getattr(group, "error_message", None))
-                return _group(group, connection, cluster)
+        async def ask(
+            node: Node, connection: Any, part: list[str]
+        ) -> dict[str, GroupDescription | KafkaError]:
+            version = connection.pick(ApiKey.DESCRIBE_GROUPS)
+            response = await connection.send(DescribeGroupsRequest(groups=part), version)
+            return {group.group_id: _described(group, node) for group in response.groups}
 
-            try:
-                described[group_id] = await self._coordinator(group_id, "describe", describe)
-            except KafkaError as problem:
-                # Since version 6 brokers say so; before, they described the group as dead.
-                if problem.code != ErrorCode.GROUP_ID_NOT_FOUND:
-                    raise
-                described[group_id] = GroupDescription(group_id, "Dead", "", "", (), None)
-            return {}
-
-        raise_first(await problems_of(([name], ask(name)) for name in names))
+        described = await self._coordinators(f"describe groups {listed(names)}", names, ask)
         return {name: described[name] for name in names}
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
@@ -126,21 +111,17 @@ class GroupAdmin(AdminBase):
         """
         from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 
-        problems: dict[str, KafkaError] = {}
-        for group_id in names_of(group_ids, "group_ids"):
+        names = dict.fromkeys(names_of(group_ids, "group_ids"))
 
-            async def ask(connection: Any, group_id: str = group_id) -> None:
-                version = connection.pick(ApiKey.DELETE_GROUPS)
-                response = await connection.send(DeleteGroupsRequest(groups_names=[group_id]), version)
-                codes = {r.group_id: r.error_code for r in response.results}
-                raise_first(left_out([group_id], codes))
-                check(codes[group_id], f"group {group_id!r}")
+        async def ask(_: Node, connection: Any, part: list[str]) -> dict[str, KafkaError | None]:
+            version = connection.pick(ApiKey.DELETE_GROUPS)
+            response = await connection.send(DeleteGroupsRequest(groups_names=part), version)
+            return {
+                r.group_id: failure(f"group {r.group_id!r}", r.error_code) if r.error_code else None
+                for r in response.results
+            }
 
-            try:
-                await self._coordinator(group_id, "delete", ask)
-            except KafkaError as problem:
-                problems[group_id] = problem
-        raise_first(problems)
+        await self._coordinators(f"delete groups {listed(names)}", names, ask)
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartitionLike] | None = None
@@ -239,7 +220,16 @@ class GroupAdmin(AdminBase):
         await self._coordinator(group_id, "remove members", ask)
 
 
-def _group(group: Any, connection: Any, cluster: Cluster) -> GroupDescription:
+def _described(group: Any, node: Node) -> GroupDescription | KafkaError:
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        # Since version 6 brokers say so; before, they described the group as dead.
+        return GroupDescription(group.group_id, "Dead", "", "", (), None)
+    if group.error_code:
+        return failure(f"group {group.group_id!r}", group.error_code, getattr(group, "error_message", None))
+    return _group(group, node)
+
+
+def _group(group: Any, node: Node) -> GroupDescription:
     members = []
     for m in group.members:
         partitions: tuple[TopicPartition, ...] = ()
@@ -258,19 +248,11 @@ def _group(group: Any, connection: Any, cluster: Cluster) -> GroupDescription:
                 partitions,
             )
         )
-    coordinator = next(
-        (
-            node
-            for node in cluster.metadata.brokers.values()
-            if f"{node.host}:{node.port}" == connection.address
-        ),
-        None,
-    )
     return GroupDescription(
         group.group_id,
         group.group_state,
         group.protocol_type,
         group.protocol_data,
         tuple(members),
-        coordinator,
+        node,
     )

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
-from odradek.client.aio.group_link import COORDINATOR, find_coordinator
+from odradek.client.aio.admin_base import AdminBase, check, failure, listed, raise_first
 from odradek.client.aio.offsets import by_leader
 from odradek.client.arguments import names_of, partitions_of, topic_partition
 from odradek.client.types import (
@@ -27,6 +26,10 @@ T = TypeVar("T")
 
 _TRANSACTION = 1
 """The kind of coordinator, in FindCoordinator."""
+
+
+_FENCED_AT_ONCE = 100
+"""How many ids are fenced at the same time."""
 
 
 class TransactionAdmin(AdminBase):
@@ -92,21 +95,24 @@ class TransactionAdmin(AdminBase):
         """Describe transactional ids.
 
         Args:
-            transactional_ids: those; each is asked of its coordinator (KIP-664).
+            transactional_ids: those; each coordinator is asked once about all of its ids (KIP-664).
 
         Raises:
             KafkaError: `TransactionalIdNotFoundError` and the like.
         """
         from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 
-        async def ask(node: Node, connection: Any, name: str) -> TransactionDescription:
+        async def ask(
+            node: Node, connection: Any, part: list[str]
+        ) -> dict[str, TransactionDescription | KafkaError]:
             version = connection.pick(ApiKey.DESCRIBE_TRANSACTIONS)
-            response = await connection.send(DescribeTransactionsRequest(transactional_ids=[name]), version)
-            for state in response.transaction_states:
-                if state.transactional_id == name:
-                    check(state.error_code, f"transactional id {name!r}")
-                    return _description(node, state)
-            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"nothing was said of transactional id {name!r}")
+            response = await connection.send(DescribeTransactionsRequest(transactional_ids=part), version)
+            return {
+                state.transactional_id: _refusal(state.transactional_id, state.error_code)
+                if state.error_code
+                else _description(node, state)
+                for state in response.transaction_states
+            }
 
         return await self._by_coordinator("describe", transactional_ids, ask)
 
@@ -123,18 +129,39 @@ class TransactionAdmin(AdminBase):
         """
         from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 
-        async def ask(_: Node, connection: Any, name: str) -> ProducerIdAndEpoch:
+        async def ask_one(connection: Any, name: str) -> ProducerIdAndEpoch | KafkaError:
             request = InitProducerIdRequest(
                 transactional_id=name,
                 transaction_timeout_ms=self._config.request_timeout_ms if timeout_ms is None else timeout_ms,
             )
             version = connection.pick(ApiKey.INIT_PRODUCER_ID)
-            # Versions before 3 have no fields for what is left at its default here.
-            response = await connection.send(request, version)
-            check(response.error_code, f"transactional id {name!r}")
+            try:
+                # Versions before 3 have no fields for what is left at its default here.
+                response = await connection.send(request, version)
+            except KafkaError as problem:
+                return problem
+            if response.error_code:
+                return _refusal(name, response.error_code)
             return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
-        return await self._by_coordinator("fence", transactional_ids, ask)
+        async def ask(
+            _: Node, connection: Any, part: list[str]
+        ) -> dict[str, ProducerIdAndEpoch | KafkaError]:
+            answers = await asyncio.gather(*(ask_one(connection, name) for name in part))
+            return dict(zip(part, answers, strict=True))
+
+        names = list(dict.fromkeys(names_of(transactional_ids, "transactional_ids")))
+        fenced: dict[str, ProducerIdAndEpoch] = {}
+        problems: dict[str, KafkaError] = {}
+        # A request has one id, and waits for the end of its transaction: each slice has a call's whole time.
+        for begin in range(0, len(names), _FENCED_AT_ONCE):
+            part = names[begin : begin + _FENCED_AT_ONCE]
+            try:
+                fenced |= await self._by_coordinator("fence", part, ask)
+            except KafkaError as problem:
+                problems |= getattr(problem, "errors", {}) or dict.fromkeys(part, problem)
+        raise_first(problems)
+        return fenced
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
         """Abort the open transaction of an id, prepared or not, and fence its producer (KIP-939)."""
@@ -227,24 +254,20 @@ class TransactionAdmin(AdminBase):
         await self._started().check_partitions(partitions, self._config.default_api_timeout_ms)
 
     async def _by_coordinator(
-        self, action: str, transactional_ids: Iterable[str], ask: Callable[[Node, Any, str], Awaitable[T]]
+        self,
+        action: str,
+        transactional_ids: Iterable[str],
+        ask: Callable[[Node, Any, list[str]], Awaitable[Mapping[str, T | KafkaError]]],
     ) -> dict[str, T]:
-        """Ask the coordinator of each id, again if it moved; raise the first error after all were asked."""
-        cluster = self._started()
-        answers: dict[str, T] = {}
-        problems: dict[str, KafkaError] = {}
-        for name in dict.fromkeys(names_of(transactional_ids, "transactional_ids")):
+        """Ask the coordinators, see `_coordinators`; in the order of the ids."""
+        names = dict.fromkeys(names_of(transactional_ids, "transactional_ids"))
+        action = f"{action} transactional ids {listed(names)}"
+        answers = await self._coordinators(action, names, ask, _TRANSACTION)
+        return {name: answers[name] for name in names}
 
-            async def step(name: str = name) -> T:
-                node = await find_coordinator(cluster, name, _TRANSACTION)
-                return await ask(node, await cluster.connection(node.id, COORDINATOR), name)
 
-            try:
-                answers[name] = await self._retry(f"transactional id {name!r}: {action}", step)
-            except KafkaError as problem:
-                problems[name] = problem
-        raise_first(problems)
-        return answers
+def _refusal(name: str, code: int) -> KafkaError:
+    return failure(f"transactional id {name!r}", code)
 
 
 def _description(node: Node, transaction: Any) -> TransactionDescription:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
-from odradek.client.core.find_coordinator import find_coordinator_request, learn_coordinator
+from odradek.client.core.find_coordinator import (
+    coordinators_in,
+    find_coordinator_request,
+    find_coordinator_requests,
+    learn_answer,
+    learn_coordinator,
+)
 from odradek.client.core.group_offsets import committed_in, offset_fetch_request
 from odradek.client.errors import ConnectionFailedError
 from odradek.client.types import Node, OffsetAndMetadata, TopicPartition
+from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
 
 COORDINATOR = "coordinator"
@@ -26,6 +34,30 @@ async def find_coordinator(cluster: Cluster, group_id: str, key_type: int = 0) -
     version = connection.pick(ApiKey.FIND_COORDINATOR)
     answer = await connection.send(find_coordinator_request(group_id, key_type, version), version)
     return learn_coordinator(cluster.metadata, answer)
+
+
+async def find_coordinators(
+    cluster: Cluster, keys: Sequence[str], key_type: int = 0
+) -> dict[str, Node | KafkaError]:
+    """Ask any broker once who coordinates several groups, or transactional ids (`key_type` 1).
+
+    Returns: what it says of each; a key of which it says nothing is missing.
+
+    Raises:
+        KafkaError: no broker can be asked.
+    """
+    connection = await cluster.any_connection()
+    version = connection.pick(ApiKey.FIND_COORDINATOR)
+    requests = find_coordinator_requests(keys, key_type, version)
+    responses = await asyncio.gather(*(connection.send(request, version) for request in requests))
+    coordinators: dict[str, Node | KafkaError] = {}
+    for request, response in zip(requests, responses, strict=True):
+        for key, answer in coordinators_in(request, response).items():
+            try:
+                coordinators[key] = learn_answer(cluster.metadata, answer)
+            except KafkaError as problem:
+                coordinators[key] = problem
+    return coordinators
 
 
 async def fetch_committed(

@@ -1,7 +1,8 @@
-"""FindCoordinator for one key, in the versions that know one and in those that take many (KIP-699)."""
+"""FindCoordinator, in the versions that know one key and in those that take many (KIP-699)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.client.core.metadata import MetadataCache
@@ -18,6 +19,22 @@ def find_coordinator_request(key: str, key_type: int, version: int) -> FindCoord
     if version >= _MANY_FROM:
         return FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
     return FindCoordinatorRequest(key=key, key_type=key_type)
+
+
+def find_coordinator_requests(
+    keys: Sequence[str], key_type: int, version: int
+) -> list[FindCoordinatorRequest]:
+    """Ask for the coordinators of several keys, at once in versions that can."""
+    if version >= _MANY_FROM:
+        return [FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type)]
+    return [FindCoordinatorRequest(key=key, key_type=key_type) for key in keys]
+
+
+def coordinators_in(request: FindCoordinatorRequest, response: Any) -> dict[str, Any]:
+    """Return the answers by key, each as that of `coordinator_in`."""
+    if request.coordinator_keys:
+        return {answer.key: answer for answer in response.coordinators}
+    return {request.key: response}
 
 
 def coordinator_in(response: Any) -> Any:
@@ -37,7 +54,11 @@ def learn_coordinator(metadata: MetadataCache, response: Any) -> Node:
     Raises:
         KafkaError: the answer is an error.
     """
-    answer = coordinator_in(response)
+    return learn_answer(metadata, coordinator_in(response))
+
+
+def learn_answer(metadata: MetadataCache, answer: Any) -> Node:
+    """Return the coordinator that an answer for one key names; see `learn_coordinator`."""
     if code := refusal_in(answer):
         raise error_for(answer.error_code or code, answer.error_message or None)
     return metadata.learn(answer.node_id, answer.host, answer.port)
