@@ -15,7 +15,7 @@ from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from odradek.testing.faults.names import Names
-    from odradek.testing.unready.asked import Asked
+    from odradek.testing.unready.early_request import EarlyRequest
 
 PRODUCER_IDS = ("producer ids",)
 """The block of ids from which a broker gives them out: with KRaft it has to ask the controller for one."""
@@ -38,20 +38,20 @@ class NotReady(NamedTuple):
     kinds: tuple[str, ...]
 
 
-Check = Callable[["Asked", "Names"], NotReady | None]
+Check = Callable[["EarlyRequest", "Names"], NotReady | None]
 """Tells what is to be said of a part of a request; None where it is ready."""
 
 
 # ---------------------------------------------------------------------- topics
 
 
-def topic_is_known(asked: Asked, names: Names) -> NotReady | None:
+def topic_is_known(early: EarlyRequest, names: Names) -> NotReady | None:
     """`MetadataCache.contains`, before anything is asked of a partition."""
     name, index = names.get("topic"), names.get("partition")
-    there = None if name is None else asked.image.topic(name)
+    there = None if name is None else early.image.topic(name)
     if name is None or there is None:
         return None
-    told = asked.told.topic(name)
+    told = early.told.topic(name)
     if "topic_id" in names and (told is None or told.topic_id != there.topic_id):
         return NotReady(ErrorCode.UNKNOWN_TOPIC_ID, _PART)
     if told is None or (index in there.partitions and index not in told.partitions):
@@ -59,31 +59,31 @@ def topic_is_known(asked: Asked, names: Names) -> NotReady | None:
     return None
 
 
-def leader_leads(asked: Asked, names: Names) -> NotReady | None:
+def leader_leads(early: EarlyRequest, names: Names) -> NotReady | None:
     """`ReplicaManager.getPartitionOrError`: the cache has the partition before the replica leads it.
 
     A broker with ZooKeeper hears of its own leadership first, of others' later.
     """
-    if not asked.with_kraft and asked.state.broker.channels is None:
+    if not early.with_kraft and early.state.broker.channels is None:
         return None
-    if asked.left((LEADER, names.get("topic", ""), names.get("partition", 0))):
+    if early.left((LEADER, names.get("topic", ""), names.get("partition", 0))):
         return NotReady(ErrorCode.NOT_LEADER_OR_FOLLOWER, _PART)
     return None
 
 
-def end_offset_is_known(asked: Asked, names: Names) -> NotReady | None:
+def end_offset_is_known(early: EarlyRequest, names: Names) -> NotReady | None:
     """`Partition.fetchOffsetForTimestamp`: a new leader's high watermark is behind the start of its epoch
     (KIP-207)."""
     name, index = names.get("topic", ""), names.get("partition", 0)
-    if not asked.is_from("2.2") or not asks_for_end(asked.request, name, index):
+    if not early.is_from("2.2") or not asks_for_end(early.request, name, index):
         return None
-    partition = asked.image.partition(name, index)
-    replica = asked.state.broker.replicas.find(name, index)
+    partition = early.image.partition(name, index)
+    replica = early.state.broker.replicas.find(name, index)
     if partition is None or replica is None or len(partition.replicas) < 2 or not replica.log.log_end_offset:
         return None
-    if not asked.left((END_OFFSET, name, index)):
+    if not early.left((END_OFFSET, name, index)):
         return None
-    from_5 = asked.version >= 5
+    from_5 = early.version >= 5
     return NotReady(ErrorCode.OFFSET_NOT_AVAILABLE if from_5 else ErrorCode.LEADER_NOT_AVAILABLE, _PART)
 
 
@@ -97,9 +97,9 @@ def asks_for_end(request: Any, name: str, index: int) -> bool:
     )
 
 
-def name_is_free(asked: Asked, names: Names) -> NotReady | None:
+def name_is_free(early: EarlyRequest, names: Names) -> NotReady | None:
     """`AdminZkClient.validateTopicCreate`: with ZooKeeper a topic is marked for deletion for a while."""
-    if asked.with_kraft or not asked.left((DELETED, names.get("topic", ""))):
+    if early.with_kraft or not early.left((DELETED, names.get("topic", ""))):
         return None
     return NotReady(ErrorCode.TOPIC_ALREADY_EXISTS, ("topic",))
 
@@ -107,50 +107,50 @@ def name_is_free(asked: Asked, names: Names) -> NotReady | None:
 # ---------------------------------------------------------------------- coordinators
 
 
-def _coordinator(asked: Asked, names: Names, kind: str) -> ErrorCode | None:
+def _coordinator(early: EarlyRequest, names: Names, kind: str) -> ErrorCode | None:
     """Return what a coordinator says that is not elected, and then loads."""
-    key, topic = names.get(kind), asked.image.topic(TOPIC_OF[kind])
+    key, topic = names.get(kind), early.image.topic(TOPIC_OF[kind])
     if key is None or topic is None:
         return None
-    left = asked.left((COORDINATOR, topic.name, partition_for(key, len(topic.partitions))))
+    left = early.left((COORDINATOR, topic.name, partition_for(key, len(topic.partitions))))
     if not left:
         return None
     # With KRaft the cache of the broker knows its leadership before its coordinator does.
-    is_elected = left < _FIRST_OF_THREE or not asked.with_kraft
+    is_elected = left < _FIRST_OF_THREE or not early.with_kraft
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_elected else ErrorCode.NOT_COORDINATOR
 
 
-def group_is_loaded(asked: Asked, names: Names) -> NotReady | None:
+def group_is_loaded(early: EarlyRequest, names: Names) -> NotReady | None:
     """`GroupCoordinator.validateGroupStatus`, later `CoordinatorRuntime`."""
-    error = _coordinator(asked, names, "group")
+    error = _coordinator(early, names, "group")
     return None if error is None else NotReady(error, ("group",))
 
 
-def group_is_loaded_for_offsets(asked: Asked, names: Names) -> NotReady | None:
+def group_is_loaded_for_offsets(early: EarlyRequest, names: Names) -> NotReady | None:
     """The same for OffsetCommit and OffsetFetch, of which version 0 asks ZooKeeper and no coordinator."""
-    return None if asked.version == 0 else group_is_loaded(asked, names)
+    return None if early.version == 0 else group_is_loaded(early, names)
 
 
-def group_is_loaded_for_sync(asked: Asked, names: Names) -> NotReady | None:
+def group_is_loaded_for_sync(early: EarlyRequest, names: Names) -> NotReady | None:
     """`handleSyncGroup`: what was joined is lost; clients before 2.4 would not know the other error."""
-    error = _coordinator(asked, names, "group")
-    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not asked.is_from("4.0"):
+    error = _coordinator(early, names, "group")
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not early.is_from("4.0"):
         error = ErrorCode.REBALANCE_IN_PROGRESS
     return None if error is None else NotReady(error, ("group",))
 
 
-def group_is_loaded_for_heartbeat(asked: Asked, names: Names) -> NotReady | None:
+def group_is_loaded_for_heartbeat(early: EarlyRequest, names: Names) -> NotReady | None:
     """`handleHeartbeat`: while the group is being loaded it is answered blindly."""
-    error = _coordinator(asked, names, "group")
+    error = _coordinator(early, names, "group")
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.NONE
     return None if error is None else NotReady(error, ("group",))
 
 
-def group_is_loaded_for_transaction(asked: Asked, names: Names) -> NotReady | None:
+def group_is_loaded_for_transaction(early: EarlyRequest, names: Names) -> NotReady | None:
     """`handleTxnOffsetCommitRequest`: producers before 2.3 do not know that the group is being loaded."""
-    error = _coordinator(asked, names, "group")
-    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and asked.version < 2:
+    error = _coordinator(early, names, "group")
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and early.version < 2:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return None if error is None else NotReady(error, ("group",))
 
@@ -158,60 +158,60 @@ def group_is_loaded_for_transaction(asked: Asked, names: Names) -> NotReady | No
 def all_are_loaded(kind: str) -> Check:
     """`listGroups`, `listTransactions`: as long as one partition of theirs is being loaded."""
 
-    def check(asked: Asked, _: Names) -> NotReady | None:
-        loading = asked.state.unreadiness.of_kind(COORDINATOR, TOPIC_OF[kind])
+    def check(early: EarlyRequest, _: Names) -> NotReady | None:
+        loading = early.state.unreadiness.of_kind(COORDINATOR, TOPIC_OF[kind])
         for subject in loading:
-            asked.left(subject)
+            early.left(subject)
         return NotReady(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _ALL) if loading else None
 
     return check
 
 
-def producer_is_loaded(asked: Asked, names: Names) -> NotReady | None:
+def producer_is_loaded(early: EarlyRequest, names: Names) -> NotReady | None:
     """`TransactionStateManager.getTransactionState`."""
-    error = _coordinator(asked, names, "transactional_id")
+    error = _coordinator(early, names, "transactional_id")
     return None if error is None else NotReady(error, ("transactional_id",))
 
 
 # ---------------------------------------------------------------------- transactions
 
 
-def transaction_has_ended(asked: Asked, names: Names) -> NotReady | None:
+def transaction_has_ended(early: EarlyRequest, names: Names) -> NotReady | None:
     """`TransactionCoordinator`: in PrepareCommit and PrepareAbort the markers are still to be written."""
     transactional_id = names.get("transactional_id")
-    if transactional_id is None or not asked.is_ending(transactional_id):
+    if transactional_id is None or not early.is_ending(transactional_id):
         return None
     return NotReady(ErrorCode.CONCURRENT_TRANSACTIONS, ("transactional_id",))
 
 
-def transaction_has_ended_for_produce(asked: Asked, names: Names) -> NotReady | None:
+def transaction_has_ended_for_produce(early: EarlyRequest, names: Names) -> NotReady | None:
     """The partition is added to the transaction by its leader (KIP-890), which tries for a while."""
-    return transaction_has_ended(asked, names) if asked.version >= 12 and asked.is_from("4.0") else None
+    return transaction_has_ended(early, names) if early.version >= 12 and early.is_from("4.0") else None
 
 
-def partitions_can_be_added(asked: Asked, names: Names) -> NotReady | None:
+def partitions_can_be_added(early: EarlyRequest, names: Names) -> NotReady | None:
     """The questions to the coordinator come once all topics are known, which the handler looks at itself."""
-    if asked.version >= 4 or any(topic_is_known(asked, part) for part in asked.names):
+    if early.version >= 4 or any(topic_is_known(early, part) for part in early.names):
         return None
-    return producer_is_loaded(asked, names) or transaction_has_ended(asked, names)
+    return producer_is_loaded(early, names) or transaction_has_ended(early, names)
 
 
-def offset_is_stable(asked: Asked, names: Names) -> NotReady | None:
+def offset_is_stable(early: EarlyRequest, names: Names) -> NotReady | None:
     """A transaction has an offset that no marker has decided yet (KIP-447)."""
     kinds = ("group", *_PART)
-    if asked.version < 7 or not asked.request.require_stable or not all(kind in names for kind in kinds):
+    if early.version < 7 or not early.request.require_stable or not all(kind in names for kind in kinds):
         return None
     offset = names["group"], names["topic"], names["partition"]
     return (
         NotReady(ErrorCode.UNSTABLE_OFFSET_COMMIT, kinds)
-        if asked.state.transactions.is_unstable(offset)
+        if early.state.transactions.is_unstable(offset)
         else None
     )
 
 
-def producer_ids_are_there(asked: Asked, _: Names) -> NotReady | None:
+def producer_ids_are_there(early: EarlyRequest, _: Names) -> NotReady | None:
     """`RPCProducerIdManager.generateProducerId`, which waits for no block any more from 3.6 on."""
-    if asked.with_kraft and asked.is_from("3.6") and asked.left(PRODUCER_IDS):
+    if early.with_kraft and early.is_from("3.6") and early.left(PRODUCER_IDS):
         return NotReady(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _ALL)
     return None
 

@@ -18,8 +18,8 @@ from odradek.testing.faults.effects import Met, apply
 from odradek.testing.faults.errors import errors_of
 from odradek.testing.faults.fault import Fault
 from odradek.testing.own_client import is_own
-from odradek.testing.unready.asked import Asked, State, fetch_offsets
 from odradek.testing.unready.checks import CHECKS, NotReady, asks_for_end
+from odradek.testing.unready.early_request import EarlyRequest, State, fetch_offsets
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import response_class
 
@@ -81,11 +81,11 @@ class UnreadyHandlers:
             if purpose_of(client_id) is not None or is_own(client_id) or is_untold(broker):
                 return function(context, request)
             self._state.metadata.follow(broker.image, broker.broker_id)
-            asked = Asked(self._state, context, request)
+            early = EarlyRequest(self._state, context, request)
             if key in _BY_IMAGE:
-                context.broker = cast("BrokerServices", _Told(broker, asked.told))
-            handled = _refuse(handler, asked, context, request)
-            return handled if after is None else changed(handled, lambda response: after(asked, response))
+                context.broker = cast("BrokerServices", _Told(broker, early.told))
+            handled = _refuse(handler, early, context, request)
+            return handled if after is None else changed(handled, lambda response: after(early, response))
 
         return handle
 
@@ -117,32 +117,32 @@ class _Told:
 # ---------------------------------------------------------------------- refusals
 
 
-def _refuse(handler: Handler, asked: Asked, context: RequestContext, request: Any) -> Handled[Any]:
+def _refuse(handler: Handler, early: EarlyRequest, context: RequestContext, request: Any) -> Handled[Any]:
     """Do the work of those parts of a request that are ready, and say of the others that they are not."""
     function = handler.function
-    for fault in dict.fromkeys(_refusals(handler, asked)):
+    for fault in dict.fromkeys(_refusals(handler, early)):
         if fault is None:
             return response_class(handler.api_key)()
-        function = _failing(handler, fault, function, asked.names)
+        function = _failing(handler, fault, function, early.names)
     return function(context, request)
 
 
-def _refusals(handler: Handler, asked: Asked) -> Iterator[Fault | None]:
+def _refusals(handler: Handler, early: EarlyRequest) -> Iterator[Fault | None]:
     """Yield what is said of which parts; None where all is answered without being done."""
-    for names in asked.names:
+    for names in early.names:
         for check in CHECKS.get(handler.api_key, ()):
-            refusal = check(asked, names)
-            if refusal is not None and _is_said(handler, asked, refusal.error):
+            refusal = check(early, names)
+            if refusal is not None and _is_said(handler, early, refusal.error):
                 yield _fault(handler, refusal, names) if refusal.error else None
                 break
 
 
-def _is_said(handler: Handler, asked: Asked, error: ErrorCode) -> bool:
+def _is_said(handler: Handler, early: EarlyRequest, error: ErrorCode) -> bool:
     """Return whether Kafka's brokers say an error to that request, in the release that the broker is."""
-    errors, release = errors_of(handler.api_key), asked.state.broker.handlers.release
+    errors, release = errors_of(handler.api_key), early.state.broker.handlers.release
     if release is not None and error > release.last_error_code:
         return False
-    return not error or errors is None or (error in errors and asked.version in errors[error])
+    return not error or errors is None or (error in errors and early.version in errors[error])
 
 
 def _fault(handler: Handler, refusal: NotReady, names: Names) -> Fault:
@@ -172,90 +172,90 @@ _NO_REWRITING = _NoRewriting()
 # ---------------------------------------------------------------------- after the work
 
 
-def _after_metadata(asked: Asked, response: Any) -> Any:
+def _after_metadata(early: EarlyRequest, response: Any) -> Any:
     """With KRaft a topic that is being made is not known yet (`AutoTopicCreationManager`)."""
-    if asked.with_kraft:
+    if early.with_kraft:
         for topic in response.topics:
             if topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE:
                 topic.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return response
 
 
-def _after_change_of_topics(asked: Asked, response: Any) -> Any:
+def _after_change_of_topics(early: EarlyRequest, response: Any) -> Any:
     """With ZooKeeper the answer waits until the broker that gives it knows of the change
     (`DelayedCreatePartitions`, `DelayedDeleteTopics`)."""
-    if not asked.with_kraft:
-        changed_topics = [names["topic"] for names in asked.names if names.get("topic") is not None]
-        broker = asked.state.broker
-        asked.state.metadata.follow(broker.image, broker.broker_id, told_at_once=changed_topics)
+    if not early.with_kraft:
+        changed_topics = [names["topic"] for names in early.names if names.get("topic") is not None]
+        broker = early.state.broker
+        early.state.metadata.follow(broker.image, broker.broker_id, told_at_once=changed_topics)
     return response
 
 
-def _after_init_producer_id(asked: Asked, response: Any) -> Any:
-    if not response.error_code and asked.request.transactional_id is not None:
-        asked.state.transactions.forget(asked.request.transactional_id)
+def _after_init_producer_id(early: EarlyRequest, response: Any) -> Any:
+    if not response.error_code and early.request.transactional_id is not None:
+        early.state.transactions.forget(early.request.transactional_id)
     return response
 
 
-def _after_txn_offset_commit(asked: Asked, response: Any) -> Any:
-    request = asked.request
+def _after_txn_offset_commit(early: EarlyRequest, response: Any) -> Any:
+    request = early.request
     offsets = [
         (request.group_id, name, partition.partition_index)
         for topic in response.topics
-        if (name := asked.topic_name(topic.name, topic.topic_id)) is not None
+        if (name := early.topic_name(topic.name, topic.topic_id)) is not None
         for partition in topic.partitions
         if not partition.error_code
     ]
-    asked.state.transactions.commits(request.transactional_id, offsets)
+    early.state.transactions.commits(request.transactional_id, offsets)
     return response
 
 
-def _after_produce(asked: Asked, response: Any) -> Any:
-    transactional_id = asked.request.transactional_id
+def _after_produce(early: EarlyRequest, response: Any) -> Any:
+    transactional_id = early.request.transactional_id
     if response is None or transactional_id is None:
         return response
     for topic in response.responses:
-        name = asked.topic_name(topic.name, topic.topic_id)
+        name = early.topic_name(topic.name, topic.topic_id)
         for partition in topic.partition_responses:
             if not partition.error_code and name is not None:
-                asked.state.transactions.writes(
+                early.state.transactions.writes(
                     transactional_id, (name, partition.index), partition.base_offset
                 )
     return response
 
 
-def _after_fetch(asked: Asked, response: Any) -> Any:
+def _after_fetch(early: EarlyRequest, response: Any) -> Any:
     """Hold back what a transaction has written whose marker is still to come."""
-    if response is None or asked.request.isolation_level != _READ_COMMITTED:
+    if response is None or early.request.isolation_level != _READ_COMMITTED:
         return response
-    begin = fetch_offsets(asked, response.session_id)
+    begin = fetch_offsets(early, response.session_id)
     for topic in response.responses:
-        name = asked.topic_name(topic.topic, topic.topic_id)
+        name = early.topic_name(topic.topic, topic.topic_id)
         for partition in topic.partitions:
             key = (name, partition.partition_index)
             if name is None or partition.error_code or key not in begin:
                 continue
-            told = asked.state.transactions.last_stable_offset((name, partition.partition_index), begin[key])
+            told = early.state.transactions.last_stable_offset((name, partition.partition_index), begin[key])
             if told is not None and told < partition.last_stable_offset:
                 partition.last_stable_offset = told
                 partition.records, partition.aborted_transactions = b"", []
     return response
 
 
-def _after_list_offsets(asked: Asked, response: Any) -> Any:
-    if asked.request.isolation_level != _READ_COMMITTED:
+def _after_list_offsets(early: EarlyRequest, response: Any) -> Any:
+    if early.request.isolation_level != _READ_COMMITTED:
         return response
     for topic in response.topics:
         for partition in topic.partitions:
-            if partition.error_code or not asks_for_end(asked.request, topic.name, partition.partition_index):
+            if partition.error_code or not asks_for_end(early.request, topic.name, partition.partition_index):
                 continue
-            told = asked.state.transactions.last_stable_offset((topic.name, partition.partition_index))
+            told = early.state.transactions.last_stable_offset((topic.name, partition.partition_index))
             if told is not None:
                 partition.offset = min(told, partition.offset)
     return response
 
 
-_AFTER: dict[ApiKey, Callable[[Asked, Any], Any]] = {
+_AFTER: dict[ApiKey, Callable[[EarlyRequest, Any], Any]] = {
     ApiKey.PRODUCE: _after_produce,
     ApiKey.FETCH: _after_fetch,
     ApiKey.LIST_OFFSETS: _after_list_offsets,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.testing.unready.asked import State
 from odradek.testing.unready.checks import PRODUCER_IDS
+from odradek.testing.unready.early_request import State
 from odradek.testing.unready.ended_transactions import EndedTransactions
 from odradek.testing.unready.handlers import UnreadyHandlers
 from odradek.testing.unready.lagging_metadata import LaggingMetadata

@@ -37,7 +37,7 @@ class State(NamedTuple):
     transactions: EndedTransactions
 
 
-class Asked:
+class EarlyRequest:
     """One request.
 
     Attributes:
@@ -113,19 +113,19 @@ class Asked:
         return bool(self._counted[subject])
 
 
-def fetch_offsets(asked: Asked, session_id: int) -> dict[tuple[str | None, int], int]:
+def fetch_offsets(early: EarlyRequest, session_id: int) -> dict[tuple[str | None, int], int]:
     """Return where a fetch begins in each partition.
 
     Args:
-        asked: the fetch.
+        early: the fetch.
         session_id: of its answer.
     """
     offsets = {
-        (asked.topic_name(topic.topic, topic.topic_id), partition.partition): partition.fetch_offset
-        for topic in asked.request.topics
+        (early.topic_name(topic.topic, topic.topic_id), partition.partition): partition.fetch_offset
+        for topic in early.request.topics
         for partition in topic.partitions
     }
-    session = asked.state.broker.fetch_sessions.find(session_id)
+    session = early.state.broker.fetch_sessions.find(session_id)
     for fetched in () if session is None else session.partitions.values():
         partition = fetched.fetch_partition
         offsets.setdefault((fetched.topic, partition.partition), partition.fetch_offset)
