@@ -11,7 +11,13 @@ import pytest
 from client.scripted import Answer, ScriptedBroker, Silence
 from odradek.client import Admin
 from odradek.client.errors import ClientTimeoutError
-from odradek.errors import ErrorCode, InvalidRequestError, KafkaError, UnknownServerError
+from odradek.errors import (
+    ClusterAuthorizationError,
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    UnknownServerError,
+)
 from odradek.util.acl import (
     AccessControlEntry,
     AclBinding,
@@ -30,6 +36,7 @@ from odradek.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from odradek.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from odradek.wire.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 from odradek.wire.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -158,6 +165,12 @@ def test_what_an_answer_leaves_out_is_not_done(call: Callable[[Admin], Any], abo
     assert list(errors) == about
 
 
+def test_a_broker_that_tells_of_no_data_folder_does_not_let_it_be_known() -> None:
+    """DescribeLogDirs has an error of its own since version 3 alone."""
+    with an_admin() as admin, pytest.raises(ClusterAuthorizationError, match="broker 1"):
+        admin.describe_log_dirs()
+
+
 def test_an_offset_that_an_answer_leaves_out_is_not_known() -> None:
     """Nor is it known that there is none."""
     with an_admin() as admin, pytest.raises(UnknownServerError, match="t-0"):
@@ -192,7 +205,9 @@ def test_a_leader_that_an_answer_leaves_out_is_not_elected() -> None:
 def test_a_broker_that_cannot_be_asked_does_not_keep_from_asking_others(
     call: Callable[[Admin], Any], about: list[Any]
 ) -> None:
-    with an_admin() as admin, pytest.raises(InvalidRequestError, match="no broker 9") as raised:
+    told = DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir="/d")])
+    answers: dict[ApiKey, Answer] = {ApiKey.DESCRIBE_LOG_DIRS: lambda *_: told}
+    with an_admin(answers) as admin, pytest.raises(InvalidRequestError, match="no broker 9") as raised:
         call(admin)
     errors: dict[Any, KafkaError] = raised.value.errors  # type: ignore[attr-defined]
     assert list(errors) == about

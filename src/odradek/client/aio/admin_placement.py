@@ -27,7 +27,7 @@ from odradek.client.types import (
     TopicPartitionLike,
     TopicPartitionReplica,
 )
-from odradek.errors import KafkaError
+from odradek.errors import ErrorCode, KafkaError
 from odradek.wire.api import ApiKey
 
 ELECTION_TYPES = {"preferred": 0, "unclean": 1}
@@ -46,6 +46,9 @@ class PlacementAdmin(AdminBase):
         """The data folders of brokers (None: of all), and the replicas in them.
 
         Returns: broker id → path → folder. A folder that has failed has an `error` and no replicas.
+
+        Raises:
+            ClusterAuthorizationError: they may not be described.
         """
         cluster = self._started()
         if not cluster.metadata.brokers:
@@ -100,7 +103,10 @@ class PlacementAdmin(AdminBase):
 
         subject = f"log directories of broker {node}"
         response = await self._retry(subject, step)
-        check(response.error_code, subject)
+        # Before version 3 the answer has no error on top: who may not know is told of no folder at all, and a
+        # broker that runs has one (Kafka's KafkaAdminClient.describeLogDirs).
+        code = response.error_code or (0 if response.results else ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        check(code, subject)
         return {result.log_dir: _folder(result) for result in response.results}
 
     async def alter_replica_log_dirs(self, assignment: ReplicaFolders) -> None:
