@@ -60,7 +60,8 @@ class TopicAdmin(AdminBase):
             leaders. The id is zeros on brokers before Kafka 2.8.
 
         Raises:
-            TopicExistsError: a topic is there already.
+            TopicExistsError: a topic is there already, maybe made by this very call, which asks again when an
+                answer is lost. `describe_topics` tells whether the topic is as it should be.
             KafkaError: the error that the controller says.
         """
         new_topics = new_topics_of(topics)
