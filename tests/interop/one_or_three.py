@@ -11,7 +11,15 @@ from interop.conftest import OdradekServer
 
 
 class Brokers(Protocol):
-    """What programs live on."""
+    """What programs live on.
+
+    Attributes:
+        survive: there is a leader while one is dead.
+        restart: what stands under `broker restart` of those that lived through it.
+    """
+
+    survive: bool
+    restart: str
 
     @property
     def bootstrap_servers(self) -> str:
@@ -30,6 +38,9 @@ class Brokers(Protocol):
 class One:
     """A broker alone."""
 
+    survive = False
+    restart = "yes"
+
     def __init__(self, server: OdradekServer) -> None:
         self._server = server
         self.bootstrap_servers = server.bootstrap_servers
@@ -42,7 +53,10 @@ class One:
 
 
 class Three:
-    """A cluster of three; there is a leader while one is dead."""
+    """A cluster of three."""
+
+    survive = True
+    restart = "one of three killed"
 
     def __init__(self, cluster: ClusterOfProcesses) -> None:
         self._cluster = cluster

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from interop import kafka_peer
 from interop.kafka_peer import CACHE
+from interop.served import Served
 from waiting import WITHIN_S, joined
 
 SOURCES = Path(__file__).parent
@@ -45,17 +46,9 @@ class Program:
             env={**os.environ, **self.environment},
         )
 
-    def serve(self, *words: str, folder: Path) -> subprocess.Popen[bytes]:
-        """Start it in a folder, where all that it prints is added to `log`."""
-        with (folder / "log").open("ab") as log:
-            return subprocess.Popen(
-                [*self.words, *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-                env={**os.environ, **self.environment},
-            )
+    def serve(self, *words: str, folder: Path) -> Served:
+        """Return it as one that runs in a folder until it is ended, and prints to `log` there."""
+        return Served([*self.words, *words], folder / "log", self.environment)
 
     def run(self, *words: str, stdin: str = "", timeout: float = kafka_peer.TOOL_LIMIT_S) -> Any:
         """Run it to its end; return what it printed, from JSON, or None.

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import pytest
 
-from interop import compatibility, kafka_peer, members, programs, row_names
-from interop.cluster_of_processes import cluster_or_skip
-from interop.conftest import OdradekServer
+import waiting
+from interop import programs, row_names
+from interop.committed import Committed, committed
+from interop.compatibility import Rows
+from interop.one_or_three import Brokers
 from interop.row_names import RowName
+from interop.served import LIMIT_S, Served
 from interop.tap import OURS
-from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
-from waiting import WITHIN_S
+from odradek import Admin, NewTopic, Producer, TopicPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.between, pytest.mark.timeout(900)]
 
@@ -86,127 +86,102 @@ FRAMEWORKS = [
 
 
 class PassingOn:
-    """A framework at work: what was sent to `in`, and what has come in `out`."""
+    """A framework at work.
 
-    def __init__(self, framework: Framework, bootstrap: str, folder: Path) -> None:
-        if absent := [tool for tool in framework.needs if shutil.which(tool) is None]:
-            pytest.skip(f"not on this machine: {', '.join(absent)}")
-        try:
-            self.program = framework.build()
-        except RuntimeError as why:
-            pytest.skip(str(why))
-        self.bootstrap = bootstrap
-        self.at: dict[str, Any] = {"bootstrap_servers": bootstrap, "client_id": OURS}
-        self.folder = folder
-        self.sent: list[bytes] = []
-        self.out: list[bytes] = []
-        self.child: subprocess.Popen[bytes] | None = None
-        with Admin(**self.at) as admin:
-            admin.create_topics([NewTopic("in", PARTITIONS), NewTopic("out", PARTITIONS)])
-        self.consumer = Consumer(
-            "out", **self.at, group_id="look", auto_offset_reset="earliest", isolation_level="read_committed"
-        )
+    Attributes:
+        program: the framework's.
+        sent: values that went to `in`.
+    """
 
-    def __enter__(self) -> PassingOn:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.child is not None:
-            self.child.kill()
-            self.child.wait(WITHIN_S)
-        self.consumer.close()
-        if error is not None:
-            error.add_note((self.folder / "log").read_text(encoding="utf-8", errors="replace")[-4000:])
-
-    def start(self) -> None:
-        """Start the program."""
-        self.child = self.program.serve(self.bootstrap, folder=self.folder)
-
-    def end(self) -> None:
-        """Have it end as a service is ended."""
-        assert self.child is not None
-        self.child.terminate()
-        self.child.wait(WITHIN_S)
+    def __init__(self, program: Served, producer: Producer, out: Committed) -> None:
+        self.program = program
+        self.sent: list[str] = []
+        self._producer = producer
+        self._sending: list[Any] = []
+        self._out = out
 
     def send(self, word: str) -> None:
-        """Send values that begin with the word."""
-        values = [f"{word}-{i}".encode() for i in range(COUNT)]
-        with Producer(**self.at, acks="all") as producer:
-            for i, value in enumerate(values):
-                producer.send("in", value=value, partition=i % PARTITIONS)
+        """Send values that begin with the word, and wait for nothing: there may be no broker."""
+        values = [f"{word}-{i}" for i in range(COUNT)]
+        self._sending += [
+            self._producer.send("in", value=value, partition=i % PARTITIONS) for i, value in enumerate(values)
+        ]
         self.sent += values
 
-    def _poll(self) -> Counter[bytes]:
-        self.out += [record.value or b"" for record in self.consumer.poll(timeout_ms=200)]
-        return Counter(self.out)
+    def acknowledged(self) -> None:
+        """Wait until all that was sent is written."""
+        for future in self._sending:
+            future.result(LIMIT_S)
+        self._sending.clear()
 
-    def all_in_capitals(self) -> Counter[bytes]:
+    def all_in_capitals(self) -> Counter[str]:
         """How often each value is there, when all are."""
+        self.acknowledged()
         wanted = {value.upper() for value in self.sent}
-        members.until(
-            "all is there in capitals", lambda: wanted <= set(self._poll()), kafka_peer.TOOL_LIMIT_S
-        )
-        assert set(self.out) == wanted
-        return Counter(self.out)
 
-    def committed(self) -> dict[TopicPartition, int]:
-        """What its group has committed."""
-        with Admin(**self.at) as admin:
-            offsets = admin.list_group_offsets(GROUP)
-        return {partition: committed.offset for partition, committed in offsets.items()}
+        def missing() -> set[str]:
+            self._out.count()
+            return wanted - set(self._out.values)
+
+        waiting.until(
+            missing, "nothing that is missing in `out`", holds=lambda rest: not rest, within_s=LIMIT_S
+        )
+        assert set(self._out.values) == wanted
+        return Counter(self._out.values)
+
+
+@contextmanager
+def passing_on(framework: Framework, bootstrap: str, folder: Path) -> Iterator[PassingOn]:
+    """The framework at work on these brokers; skips, by name, where it cannot be had."""
+    if absent := [tool for tool in framework.needs if shutil.which(tool) is None]:
+        pytest.skip(f"not on this machine: {', '.join(absent)}")
+    try:
+        program = framework.build()
+    except RuntimeError as why:
+        pytest.skip(str(why))
+    at = {"bootstrap_servers": bootstrap, "client_id": OURS}
+    with Admin(**at) as admin:
+        admin.create_topics([NewTopic("in", PARTITIONS), NewTopic("out", PARTITIONS)])
+    with (
+        Producer(**at, acks="all") as producer,
+        committed(bootstrap, "out", PARTITIONS) as out,
+        program.serve(bootstrap, folder=folder) as served,
+    ):
+        yield PassingOn(served, producer, out)
+
+
+def offsets_of_group(bootstrap: str) -> dict[TopicPartition, int]:
+    """What the group of the frameworks has committed."""
+    with Admin(bootstrap_servers=bootstrap, client_id=OURS) as admin:
+        offsets = admin.list_group_offsets(GROUP)
+    return {partition: offset.offset for partition, offset in offsets.items()}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.row[1].replace(" ", "-"))
-class TestFrameworks:
-    """Each on one broker and on three."""
-
-    def test_its_only_broker_is_killed(
-        self,
-        framework: Framework,
-        tapped: OdradekServer,
-        tmp_path: Path,
-        compatibility_row: Callable[..., compatibility.Row],
-    ) -> None:
-        row = compatibility_row(*framework.row)
-        with PassingOn(framework, tapped.bootstrap_servers, tmp_path) as passing:
-            passing.send("first")
+def test_passes_on_while_a_broker_is_killed(
+    framework: Framework, brokers: Brokers, tmp_path: Path, compatibility_row: Rows
+) -> None:
+    row = compatibility_row(*framework.row)
+    with passing_on(framework, brokers.bootstrap_servers, tmp_path) as passing:
+        passing.send("first")
+        passing.all_in_capitals()
+        row.does("produce", "consume")
+        passing.send("second")
+        passing.acknowledged()
+        brokers.kill_leader("in")
+        passing.send("third")
+        if brokers.survive:
             passing.all_in_capitals()
-            row.does("produce", "consume")
-            passing.send("second")
-            tapped.restart(signal.SIGKILL)
-            passing.send("third")
-            before = passing.all_in_capitals()
-            row.does("broker restart")
-            passing.end()
-            if framework.commits:
-                ends = {TopicPartition("in", i): 3 * COUNT // PARTITIONS for i in range(PARTITIONS)}
-                assert passing.committed() == ends
-            passing.send("fourth")
-            passing.start()
-            after = passing.all_in_capitals()
-            if framework.commits:
-                assert set((after - before).values()) == {1}
-                row.does("group", "commit, resume")
-
-    def test_one_of_three_brokers_is_killed(
-        self, framework: Framework, tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
-    ) -> None:
-        row = compatibility_row(*framework.row)
-        with (
-            cluster_or_skip(tmp_path) as cluster,
-            PassingOn(framework, cluster.bootstrap_servers, tmp_path) as passing,
-        ):
-            passing.send("first")
-            passing.all_in_capitals()
-            passing.send("second")
-            killed = cluster.leaders("in")[0]
-            cluster.kill(killed)
-            passing.send("third")
-            passing.all_in_capitals()
-            cluster.start(killed)
-            passing.send("fourth")
-            passing.all_in_capitals()
-            row.does("broker restart", what="one of three killed")
+        brokers.start_again()
+        before = passing.all_in_capitals()
+        row.does("broker restart", what=brokers.restart)
+        passing.program.end()
+        if framework.commits:
+            ends = {TopicPartition("in", i): 3 * COUNT // PARTITIONS for i in range(PARTITIONS)}
+            assert offsets_of_group(brokers.bootstrap_servers) == ends
+        passing.send("fourth")
+        passing.program.start()
+        after = passing.all_in_capitals()
+        if framework.commits:
+            assert set((after - before).values()) == {1}
+            row.does("group", "commit, resume")

@@ -16,8 +16,8 @@ import pytest
 from interop import kafka_peer, row_names
 from interop.committed import committed
 from interop.compatibility import Rows
-from interop.jvms import CONNECT, Jvm, until
 from interop.one_or_three import Brokers
+from interop.served import Served, until
 from interop.tap import OURS
 from odradek import Admin, NewTopic
 
@@ -63,7 +63,7 @@ BATCH = 10
 class Workers:
     """The workers, and what they are asked by REST."""
 
-    def __init__(self, ports: list[int], running: list[Jvm]) -> None:
+    def __init__(self, ports: list[int], running: list[Served]) -> None:
         self._ports = ports
         self._running = running
 
@@ -96,7 +96,7 @@ class Workers:
             error.add_note(said)
             raise
 
-    def with_task_of(self, connector: str) -> Jvm:
+    def with_task_of(self, connector: str) -> Served:
         """The worker that runs the task of a connector."""
 
         def running() -> list[str]:
@@ -118,8 +118,8 @@ def workers(version: str, bootstrap: str, directory: Path) -> Iterator[Workers]:
             file = directory / f"worker-{port}.properties"
             file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
             main = "org.apache.kafka.connect.cli.ConnectDistributed"
-            command = kafka_peer.java_command(version, main, heap="256m", also=CONNECT)
-            running.append(stack.enter_context(Jvm([*command, str(file)], file.with_suffix(".log"))))
+            command = kafka_peer.java_command(version, main, heap="256m", also=kafka_peer.CONNECT)
+            running.append(stack.enter_context(Served([*command, str(file)], file.with_suffix(".log"))))
         yield Workers(ports, running)
 
 
@@ -184,6 +184,7 @@ def test_file_to_file(version: str, brokers: Brokers, tmp_path: Path, compatibil
         renewed("source", "DELETE")
         until("the source has begun anew", lambda: seen.count() >= 2 * len(LINES) + 100)
         assert [json.loads(value) for value in seen.values] == [*LINES, *LINES[-100:], *LINES]
-    row.does("produce", "consume", "group", "commit, resume", "rebalance", "broker restart")
+    row.does("produce", "consume", "group", "commit, resume", "rebalance")
+    row.does("broker restart", what=brokers.restart)
     row.does("transactions", what="exactly-once source")
     row.does("admin", what="offsets altered, reset")

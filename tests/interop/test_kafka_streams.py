@@ -13,8 +13,8 @@ import pytest
 from interop import kafka_peer, programs, row_names
 from interop.committed import Committed, committed
 from interop.compatibility import Rows
-from interop.jvms import Jvm, until
 from interop.one_or_three import Brokers
+from interop.served import Served, until
 from interop.tap import OURS
 from interop.test_java_releases import needs_java
 from odradek import Admin, NewTopic, Producer
@@ -48,7 +48,7 @@ def wanted(times: int) -> dict[str, list[str]]:
     }
 
 
-def runs_with_standbys(instance: Jvm) -> bool:
+def runs_with_standbys(instance: Served) -> bool:
     """Does an instance have tasks, and copies of the other's?"""
     told = [json.loads(line) for line in instance.lines if line.startswith('{"state"')]
     return bool(told) and told[-1]["state"] == "RUNNING" and told[-1]["active"] and told[-1]["standby"]
@@ -61,8 +61,8 @@ def test_word_count(version: str, brokers: Brokers, tmp_path: Path, compatibilit
     program = programs.java_program("Streams", version, [("org.apache.kafka", "kafka-streams", version)])
     at = brokers.bootstrap_servers
 
-    def instance(name: str, *words: str) -> Jvm:
-        return Jvm([*program.words, at, str(tmp_path / name), *words], tmp_path / f"{name}.log")
+    def instance(name: str, *words: str) -> Served:
+        return Served([*program.words, at, str(tmp_path / name), *words], tmp_path / f"{name}.log")
 
     with Admin(bootstrap_servers=at, client_id=OURS) as admin:
         admin.create_topics(
@@ -100,6 +100,7 @@ def test_word_count(version: str, brokers: Brokers, tmp_path: Path, compatibilit
         with instance("one", "clean"):
             until("all are counted again", lambda: seen.count() >= 2 * len(WORDS))
         assert counts(seen) == wanted(2)
-    row.does("produce", "consume", "group", "commit, resume", "rebalance", "broker restart")
+    row.does("produce", "consume", "group", "commit, resume", "rebalance")
+    row.does("broker restart", what=brokers.restart)
     row.does("transactions", what="exactly_once_v2")
     row.does("admin", what="application reset tool")

@@ -13,7 +13,7 @@ from interop import kafka_peer, programs, row_names, topics_of_kafka
 from interop.committed import Committed, committed
 from interop.compatibility import Rows
 from interop.conftest import OdradekServer
-from interop.jvms import CONNECT, LIMIT_S, Jvm, until
+from interop.served import LIMIT_S, Served, until
 from interop.tap import OURS
 from interop.test_java_releases import needs_java
 from odradek import Admin, Consumer, NewTopic, Producer
@@ -150,7 +150,7 @@ def test_both_ways(
     file = tmp_path / "mm2.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
     main = "org.apache.kafka.connect.mirror.MirrorMaker"
-    command = kafka_peer.java_command(version, main, heap="256m", also=CONNECT)
+    command = kafka_peer.java_command(version, main, heap="256m", also=kafka_peer.CONNECT)
     ways = [
         Way(source, clusters[source], clusters[target])
         for source, target in (("ours", "kafka"), ("kafka", "ours"))
@@ -158,7 +158,7 @@ def test_both_ways(
     for way in ways:
         way.produce(FIRST)
         assert read(way.at, way.topic, len(FIRST)) == sorted(FIRST)
-    with Jvm([*command, str(file)], tmp_path / "mm2.log") as mirror, ExitStack() as stack:
+    with Served([*command, str(file)], tmp_path / "mm2.log") as mirror, ExitStack() as stack:
         for way in ways:
             until(f"{way.mirrored} is there", lambda way=way: way.retention() == "123456789")
         sights = [stack.enter_context(committed(way.to, way.mirrored, PARTITIONS)) for way in ways]

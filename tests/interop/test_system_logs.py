@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import pytest
 
-from interop import compatibility, kafka_peer, members, programs
-from interop.cluster_of_processes import cluster_or_skip
-from interop.conftest import OdradekServer
+import waiting
+from interop import programs
+from interop.committed import Committed, committed
+from interop.compatibility import Rows
+from interop.one_or_three import Brokers
+from interop.served import LIMIT_S, until
 from interop.tap import OURS
-from odradek import Admin, Consumer, NewTopic
-from waiting import WITHIN_S
+from odradek import Admin, NewTopic
 
 pytestmark = [pytest.mark.interop, pytest.mark.between, pytest.mark.timeout(900)]
 
 COUNT = 2_000
+PARTITIONS = 2
+KILLS = 3
 #: Where Debian's packages have their libraries.
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/syslog-ng")
 
@@ -101,108 +103,84 @@ LOGGERS = [
 
 
 class Logging:
-    """A logger at work."""
+    """A logger at work.
 
-    def __init__(self, logger: Logger, bootstrap: str, folder: Path) -> None:
-        try:
-            self.root = programs.debian_packages(*logger.packages)
-        except RuntimeError as why:
-            pytest.skip(str(why))
-        self.row = ("C", logger.name, programs.debian_release(self.root, logger.packages[0]), "Debian")
-        self.folder = folder
-        self.lines = folder / "lines"
-        self.lines.touch()
-        config = logger.config.format(folder=folder, brokers=bootstrap)
-        (folder / "config").write_text(config, encoding="utf-8")
-        words = [word.format(root=self.root, folder=folder) for word in logger.words.split()]
-        libraries = ":".join(str(self.root / library) for library in LIBRARIES)
-        self.program = programs.Program(tuple(words), {"LD_LIBRARY_PATH": libraries})
-        self.sent: list[bytes] = []
-        self.read: list[bytes] = []
-        at = {"bootstrap_servers": bootstrap, "client_id": OURS}
-        with Admin(**at) as admin:
-            admin.create_topics([NewTopic("lines", 2)])
-        self.consumer = Consumer(
-            "lines", **at, group_id="look", auto_offset_reset="earliest", isolation_level="read_committed"
-        )
-        self.child: subprocess.Popen[bytes] | None = None
+    Attributes:
+        sent: the lines that were added to its file.
+    """
 
-    def __enter__(self) -> Logging:
-        self.child = self.program.serve(folder=self.folder)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self.child is not None
-        self.child.kill()
-        self.child.wait(WITHIN_S)
-        self.consumer.close()
-        if error is not None:
-            told = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
-            error.add_note(f"{len(self.read)} of {len(self.sent)} lines; {told[-4000:]}")
+    def __init__(self, lines: Path, seen: Committed) -> None:
+        self.sent: list[str] = []
+        self._lines = lines
+        self._seen = seen
 
     def write(self, word: str) -> None:
         """Add lines that begin with the word."""
-        values = [f"{word}-{i}".encode() for i in range(COUNT)]
-        with self.lines.open("ab") as file:
-            file.write(b"".join(value + b"\n" for value in values))
-        self.sent += values
-
-    def _poll(self) -> int:
-        self.read += [record.value or b"" for record in self.consumer.poll(timeout_ms=200)]
-        return len(set(self.read))
+        lines = [f"{word}-{i}" for i in range(COUNT)]
+        with self._lines.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        self.sent += lines
 
     def some_are_there(self) -> None:
         """Wait until more are there than before."""
-        before = len(self.read)
-        members.until("more lines are there", lambda: self._poll() > before, kafka_peer.TOOL_LIMIT_S)
+        before = len(self._seen.records)
+        until("more lines are there", lambda: self._seen.count() > before)
 
     def each_is_there_once(self) -> None:
         """Wait until all are there."""
-        members.until("all lines are there", lambda: self._poll() == len(self.sent), kafka_peer.TOOL_LIMIT_S)
-        assert Counter(self.read) == Counter(self.sent)
+
+        def missing() -> set[str]:
+            self._seen.count()
+            return set(self.sent) - set(self._seen.values)
+
+        waiting.until(missing, "all lines to be there", holds=lambda rest: not rest, within_s=LIMIT_S)
+        assert Counter(self._seen.values) == Counter(self.sent)
+
+
+@contextmanager
+def logging(logger: Logger, root: Path, bootstrap: str, folder: Path) -> Iterator[Logging]:
+    """The logger at work on these brokers.
+
+    Args:
+        logger: which.
+        root: where its packages are.
+        bootstrap: the brokers' addresses.
+        folder: where it works.
+    """
+    lines = folder / "lines"
+    lines.touch()
+    config = logger.config.format(folder=folder, brokers=bootstrap)
+    (folder / "config").write_text(config, encoding="utf-8")
+    words = [word.format(root=root, folder=folder) for word in logger.words.split()]
+    libraries = ":".join(str(root / library) for library in LIBRARIES)
+    program = programs.Program(tuple(words), {"LD_LIBRARY_PATH": libraries})
+    with Admin(bootstrap_servers=bootstrap, client_id=OURS) as admin:
+        admin.create_topics([NewTopic("lines", PARTITIONS)])
+    with committed(bootstrap, "lines", PARTITIONS) as seen, program.serve(folder=folder):
+        yield Logging(lines, seen)
 
 
 @pytest.mark.parametrize("logger", LOGGERS, ids=lambda logger: logger.name.replace(", ", "-"))
-class TestLoggers:
-    """Each on one broker and on three."""
-
-    def test_its_only_broker_is_killed(
-        self,
-        logger: Logger,
-        tapped: OdradekServer,
-        tmp_path: Path,
-        compatibility_row: Callable[..., compatibility.Row],
-    ) -> None:
-        with Logging(logger, tapped.bootstrap_servers, tmp_path) as logging:
-            row = compatibility_row(*logging.row)
-            for n in range(3):
-                logging.write(f"before-{n}")
-                logging.some_are_there()
-                logging.write(f"while-{n}")
-                tapped.stop(signal.SIGKILL)
-                logging.write(f"after-{n}")
-                tapped.start()
-            logging.each_is_there_once()
-            row.does("produce", "broker restart")
-            if logger.does:
-                row.does("transactions", what=logger.does)
-
-    def test_one_of_three_brokers_is_killed(
-        self, logger: Logger, tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
-    ) -> None:
-        with (
-            cluster_or_skip(tmp_path) as cluster,
-            Logging(logger, cluster.bootstrap_servers, tmp_path) as logging,
-        ):
-            row = compatibility_row(*logging.row)
-            logging.write("before")
-            logging.some_are_there()
-            logging.write("while")
-            killed = cluster.leaders("lines")[0]
-            cluster.kill(killed)
-            logging.write("after")
-            logging.each_is_there_once()
-            cluster.start(killed)
-            row.does("broker restart", what="one of three killed")
+def test_each_line_is_there_once_though_brokers_are_killed(
+    logger: Logger, brokers: Brokers, tmp_path: Path, compatibility_row: Rows
+) -> None:
+    try:
+        root = programs.debian_packages(*logger.packages)
+    except RuntimeError as why:
+        pytest.skip(str(why))
+    row = compatibility_row("C", logger.name, programs.debian_release(root, logger.packages[0]), "Debian")
+    with logging(logger, root, brokers.bootstrap_servers, tmp_path) as log:
+        for n in range(KILLS):
+            log.write(f"before-{n}")
+            log.some_are_there()
+            log.write(f"while-{n}")
+            brokers.kill_leader("lines")
+            log.write(f"after-{n}")
+            if brokers.survive:
+                log.each_is_there_once()
+            brokers.start_again()
+        log.each_is_there_once()
+    row.does("produce")
+    row.does("broker restart", what=brokers.restart)
+    if logger.does:
+        row.does("transactions", what=logger.does)
