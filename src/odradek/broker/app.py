@@ -76,6 +76,7 @@ from odradek.replication.replica_selector import replica_selector
 from odradek.replication.replication_quota import replication_quotas
 from odradek.util import repeats
 from odradek.util.clock import Stopwatch, SystemClock
+from odradek.util.hosts import host_and_port
 from odradek.util.undo import Undo
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from odradek.broker.membership.state_changes import StateChanges
     from odradek.broker.metadata.topic_descriptions import TopicDescriptions
     from odradek.broker.metrics.telemetry import ClientTelemetry
+    from odradek.broker.monitoring.monitoring_server import MonitoringServer
     from odradek.broker.network.request_log import RequestLog
     from odradek.broker.requests.login_gate import GateKeeper
     from odradek.broker.sasl.token_keeper import TokenKeeper
@@ -110,6 +112,7 @@ class Broker:
         handlers: who answers which request.
         store: where the metadata is; of a cluster of several the session in which it was loaded.
         listeners: in the order of the configs.
+        monitoring: the port for metrics and health; None where there is none, or the broker does not run.
         housekeeping: the broker's work by the clock: retention, flushes, checkpoints.
         on_fatal: told why the broker cannot go on: all of its data folders have failed, or another broker has
             its id.
@@ -207,6 +210,7 @@ class Broker:
         self._undo = Undo()
         # Whether a stop has somebody to tell and something to finish: from the end of a start to its stop.
         self._started = False
+        self.monitoring: MonitoringServer | None = None
         self._telemetry: ClientTelemetry | None = None
         self._topic_descriptions: TopicDescriptions | None = None
 
@@ -339,6 +343,7 @@ class Broker:
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
         # First, because of all that stops a start a port in use is the commonest, and nothing is touched yet.
         self._bind(listening)
+        self._open_monitoring()
         log_configs = await self._open_folders()
         controller = self.controller
         self._metadata = MetadataCache(controller.cluster_id, controller.image.configs)
@@ -600,6 +605,30 @@ class Broker:
 
     def _bind(self, listening: Listening) -> None:
         listening.open(self._dispatcher, partial(self._start_logins, self._dispatcher))
+
+    def _open_monitoring(self) -> None:
+        """Serve metrics and health from here on, so that somebody who waits for the broker sees it start."""
+        port, host = self.config.odradek_metrics_port, self.config.odradek_metrics_host
+        if port < 0:
+            return
+        from odradek.broker.monitoring.monitoring_server import MonitoringServer
+
+        try:
+            monitoring = MonitoringServer(self, host, port, is_running=lambda: self._started)
+        except OSError as error:
+            raise StartError(
+                f"metrics cannot be served at {host_and_port(host, port)}: {error.strerror or error}. Choose "
+                "another port with --metrics-port (odradek.metrics.port); 0 takes a free one. Nothing was "
+                "started."
+            ) from error
+        self.monitoring = monitoring
+        self._undo.push("monitoring", self._close_monitoring)
+        logger.info("metrics served url=%s/metrics", monitoring.url)
+
+    def _close_monitoring(self) -> None:
+        monitoring, self.monitoring = self.monitoring, None
+        if monitoring is not None:
+            monitoring.close()
 
     def _open_request_log(self) -> None:
         if self._request_log_path is None:

@@ -64,6 +64,17 @@ if TYPE_CHECKING:
     help="A user who can log in from the start, unless it is there already; repeatable. Other users of the "
     "machine see the command line: change the password when the broker runs.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve metrics for Prometheus, /healthz and /readyz over HTTP; 0 takes a free port, which is logged "
+    "(odradek.metrics.port).",
+)
+@click.option(
+    "--metrics-host",
+    help="The address of that port; everybody who reaches it may read (odradek.metrics.host). "
+    "[default: 127.0.0.1]",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level",
@@ -112,6 +123,8 @@ def command(
     kafka_version: str | None,
     insecure: bool,
     scram_words: tuple[str, ...],
+    metrics_port: int | None,
+    metrics_host: str | None,
     log_format: str,
     log_level: str,
     request_log: Path | None,
@@ -147,6 +160,10 @@ def command(
     try:
         if kafka_version is not None:
             settings = (*settings, f"odradek.kafka.version={kafka_version}")
+        if metrics_port is not None:
+            settings = (*settings, f"odradek.metrics.port={metrics_port}")
+        if metrics_host is not None:
+            settings = (*settings, f"odradek.metrics.host={metrics_host}")
         if insecure:
             settings = (*settings, "odradek.insecure=true")
         config = _config(data, port, host, config_file, settings)

@@ -15,18 +15,33 @@ class Request(NamedTuple):
     Attributes:
         target: path and query, as they came.
         body: empty where there is none.
+        headers: as they came.
     """
 
     method: str
     target: str
     body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+    def header(self, name: str) -> str:
+        """Return a header's text, whatever the case of its name; empty where it is not there."""
+        wanted = name.lower()
+        return ", ".join(text for given, text in self.headers.items() if given.lower() == wanted)
 
 
 class Response(NamedTuple):
-    """An answer; `content` becomes JSON."""
+    """An answer.
+
+    Attributes:
+        content: becomes JSON, but for bytes, which are sent as they are.
+        content_type: that of the server without.
+        headers: further ones.
+    """
 
     status: int
     content: Any
+    content_type: str = ""
+    headers: Mapping[str, str] = {}
 
 
 class NoRouteError(LookupError):

@@ -146,7 +146,7 @@ def _handler(
             body = self._body()
             if body is None:
                 return
-            request = Request(self.command, self.path, body)
+            request = Request(self.command, self.path, body, dict(self.headers.items()))
             on_request(request)
             given = self.headers.get("Authorization", "").encode()
             if wanted is not None and not hmac.compare_digest(given, wanted):
@@ -170,11 +170,14 @@ def _handler(
             return self.rfile.read(int(length))
 
         def _send(self, response: Response) -> None:
-            data = compact(response.content).encode(errors="replace")
+            content = response.content
+            data = content if isinstance(content, bytes) else compact(content).encode(errors="replace")
             self.send_response(response.status)
             if response.status == 401:
                 self.send_header("WWW-Authenticate", 'Basic realm="odradek"')
-            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Type", response.content_type or content_type)
+            for name, text in response.headers.items():
+                self.send_header(name, text)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.fetch.sessions import FetchSessionCache
     from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
-    from odradek.broker.metrics.metrics import Metrics, ReplicationMetrics
+    from odradek.broker.metrics.metrics import Metrics, ReplicationMetrics, Samples
     from odradek.broker.network.server import Listener
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.upkeep.housekeeping import Housekeeping
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
+
+_PARTITIONS_A_STEP = 16
 
 
 def count_copied(
@@ -41,17 +43,8 @@ def register_replica_gauges(
     """Add gauges for the partitions on a broker, and for what they are copied with."""
     gauge, kind = metrics.gauge, "kafka.server:ReplicaManager"
     gauge(kind, "PartitionCount", lambda: len(replicas))
-    gauge(kind, "LeaderCount", lambda: replicas.leader_count)
     gauge(kind, "OfflineReplicaCount", lambda: len(replicas.offline))
-    gauge(kind, "ProducerIdCount", partial(_count_producer_ids, replicas))
-    gauge(
-        kind,
-        "PartitionsWithLateTransactionsCount",
-        lambda: _count_late_transactions(replicas, clock.now_ms(), config.transaction_max_timeout_ms),
-    )
-    gauge(kind, "UnderReplicatedPartitions", partial(_count_under_replicated, replicas))
-    gauge(kind, "UnderMinIsrPartitionCount", partial(_count_isr_below_minimum, replicas))
-    gauge(kind, "AtMinIsrPartitionCount", partial(_count_isr_at_minimum, replicas))
+    metrics.source(partial(_partition_samples, replicas, clock, config))
     counts = replicas.isr_counts
     gauge(kind, "IsrExpandsPerSec", lambda: counts.expands)
     gauge(kind, "IsrShrinksPerSec", lambda: counts.shrinks)
@@ -143,27 +136,44 @@ def _count_imbalanced(image: ClusterImage) -> int:
     return sum(partition.leader != partition.replicas[0] for partition in _kept_partitions(image))
 
 
-def _count_under_replicated(replicas: ReplicaManager) -> int:
-    return sum(replica.is_under_replicated for replica in replicas)
-
-
-def _count_isr_below_minimum(replicas: ReplicaManager) -> int:
-    return sum(replica.is_leader and len(replica.isr) < replica.effective_min_isr for replica in replicas)
-
-
-def _count_isr_at_minimum(replicas: ReplicaManager) -> int:
-    return sum(replica.is_leader and len(replica.isr) == replica.effective_min_isr for replica in replicas)
-
-
-def _count_producer_ids(replicas: ReplicaManager) -> int:
-    return sum(len(replica.log.producers.entries) for replica in replicas)
-
-
-def _count_late_transactions(replicas: ReplicaManager, now_ms: int, longest_ms: int) -> int:
-    return sum(
-        replica.is_leader and replica.log.producers.has_late_transaction(now_ms, longest_ms)
-        for replica in replicas
-    )
+def _partition_samples(replicas: ReplicaManager, clock: Clock, config: BrokerConfig) -> Samples:
+    """Yield what there is to say of each partition, and then the sums of it; one walk, with pauses."""
+    leaders = under_replicated = under_min_isr = at_min_isr = producer_ids = late = 0
+    now_ms, longest_ms = clock.now_ms(), config.transaction_max_timeout_ms
+    for position, replica in enumerate(list(replicas)):
+        if position % _PARTITIONS_A_STEP == 0:
+            yield None
+        tags = (("topic", replica.topic), ("partition", str(replica.index)))
+        log, producers = replica.log, replica.log.producers
+        yield ("kafka.log:Log", "Size", tags), log.size_bytes
+        yield ("kafka.log:Log", "LogStartOffset", tags), log.log_start_offset
+        yield ("kafka.log:Log", "LogEndOffset", tags), log.log_end_offset
+        yield ("kafka.log:Log", "NumLogSegments", tags), len(log.segments)
+        producer_ids += len(producers.entries)
+        # Kafka has 0 for the partitions that others lead.
+        is_leader, in_sync, copies, least = replica.is_leader, 0, 0, 1
+        if is_leader:
+            in_sync, copies, least = len(replica.isr), len(replica.replicas), replica.effective_min_isr
+            leaders += 1
+            under_replicated += in_sync < copies
+            under_min_isr += in_sync < least
+            at_min_isr += in_sync == least
+            late += producers.has_late_transaction(now_ms, longest_ms)
+        kind = "kafka.cluster:Partition"
+        yield (kind, "UnderReplicated", tags), int(in_sync < copies)
+        yield (kind, "UnderMinIsr", tags), int(is_leader and in_sync < least)
+        yield (kind, "AtMinIsr", tags), int(is_leader and in_sync == least)
+        yield (kind, "InSyncReplicasCount", tags), in_sync
+        yield (kind, "ReplicasCount", tags), copies
+    for name, count in (
+        ("LeaderCount", leaders),
+        ("UnderReplicatedPartitions", under_replicated),
+        ("UnderMinIsrPartitionCount", under_min_isr),
+        ("AtMinIsrPartitionCount", at_min_isr),
+        ("ProducerIdCount", producer_ids),
+        ("PartitionsWithLateTransactionsCount", late),
+    ):
+        yield ("kafka.server:ReplicaManager", name, ()), count
 
 
 def _is_offline(logs: LogManager, path: Path) -> float:

@@ -132,6 +132,8 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "odradek.insecure",
     "odradek.jaas.config.file",
     "odradek.kafka.version",
+    "odradek.metrics.host",
+    "odradek.metrics.port",
     "odradek.producer.id.creation.rate",
     "odradek.producer.ids.max",
     "odradek.producer.ids.per.partition.max",

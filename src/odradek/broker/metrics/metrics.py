@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]
+Tags = tuple[tuple[str, str], ...]
+MetricKey = tuple[str, str, Tags]
+Samples = Iterator[tuple[MetricKey, float] | None]
+"""Metrics and their values; None wherever whoever reads may pause."""
 
 
 class TopicMetrics:
@@ -207,7 +210,7 @@ class Metrics:
         self.topics = TopicMetricsTable()
         self.requests = RequestMetricsTable()
         self._gauges: dict[MetricKey, Callable[[], float]] = {}
-        self._sources: list[Callable[[], Iterator[tuple[MetricKey, float]]]] = []
+        self._sources: list[Callable[[], Samples]] = []
 
     def gauge(self, kind: str, name: str, read: Callable[[], float], **tags: str) -> None:
         """Register something that is read when somebody looks.
@@ -220,30 +223,52 @@ class Metrics:
         """
         self._gauges[(kind, name, tuple(sorted(tags.items())))] = read
 
-    def source(self, read: Callable[[], Iterator[tuple[MetricKey, float]]]) -> None:
-        """Register metrics of which nobody knows how many there are before somebody looks."""
+    def source(self, read: Callable[[], Samples]) -> None:
+        """Register metrics of which nobody knows how many there are before somebody looks.
+
+        A source that takes long yields None now and then, and what it goes through may change meanwhile.
+        """
         self._sources.append(read)
 
     def snapshot(self) -> dict[MetricKey, float]:
         """Every metric's value now."""
-        values: dict[MetricKey, float] = {}
+        return dict(sample for sample in self.samples() if sample is not None)
+
+    def samples(self) -> Samples:
+        """Yield every metric with its value, with pauses."""
         kind = "kafka.server:BrokerTopicMetrics"
-        for attribute, name in _TOPIC_NAMES.items():
-            values[(kind, name, ())] = getattr(self.topics.all, attribute)
-            for topic, metrics in self.topics.items():
-                values[(kind, name, (("topic", topic),))] = getattr(metrics, attribute)
+        yield from _of_topic(kind, (), self.topics.all)
+        for topic, metrics in list(self.topics.items()):
+            yield from _of_topic(kind, (("topic", topic),), metrics)
+            yield None
         for attribute, name in _REPLICATION_NAMES.items():
-            values[(kind, name, ())] = getattr(self.replication, attribute)
+            yield (kind, name, ()), getattr(self.replication, attribute)
         kind = "kafka.network:RequestMetrics"
-        for api, requests in self.requests.items():
-            tags = (("request", api),)
-            values[(kind, "RequestsPerSec", tags)] = requests.requests
-            values[(kind, "RequestBytes", tags)] = requests.request_bytes
-            values[(kind, "ResponseBytes", tags)] = requests.response_bytes
-            values[(kind, "TotalTimeMs", tags)] = requests.total_time_ms
-            values[(kind, "TotalTimeMsMax", tags)] = requests.max_time_ms
-        for key, read in self._gauges.items():
-            values[key] = read()
-        for read_all in self._sources:
-            values.update(read_all())
-        return values
+        for api, requests in list(self.requests.items()):
+            yield from _of_requests(kind, api, requests)
+            yield None
+        for key, read in list(self._gauges.items()):
+            yield key, read()
+            yield None
+        for read_all in list(self._sources):
+            yield from read_all()
+            yield None
+
+
+def _of_topic(kind: str, tags: Tags, metrics: TopicMetrics) -> Samples:
+    for attribute, name in _TOPIC_NAMES.items():
+        yield (kind, name, tags), getattr(metrics, attribute)
+
+
+def _of_requests(kind: str, api: str, requests: RequestMetrics) -> Samples:
+    tags = (("request", api),)
+    count, total = (*tags, ("suffix", "Count")), (*tags, ("suffix", "Sum"))
+    yield (kind, "RequestsPerSec", tags), requests.requests
+    yield (kind, "TotalTimeMsMax", tags), requests.max_time_ms
+    for name, number, value in (
+        ("RequestBytes", requests.requests, requests.request_bytes),
+        ("ResponseBytes", requests.responses, requests.response_bytes),
+        ("TotalTimeMs", requests.responses, requests.total_time_ms),
+    ):
+        yield (kind, name, count), number
+        yield (kind, name, total), value

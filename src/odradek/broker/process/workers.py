@@ -163,6 +163,8 @@ def worker_settings(
         )
     own["log.dirs"] = ",".join(str(folder / WORKERS / str(number)) for folder in config.data_dirs)
     own["odradek.store.socket"] = str(store)
+    if config.odradek_metrics_port > 0:
+        own["odradek.metrics.port"] = str(config.odradek_metrics_port + number)
     if not config.is_given("broker.rack"):
         own["broker.rack"] = socket.gethostname()
     for name, text in _DEFAULTS.items():

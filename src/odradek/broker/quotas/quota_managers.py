@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.quotas.client_quota_manager import (
@@ -23,7 +23,7 @@ from odradek.cluster.access import quotas
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.broker.metrics.metrics import MetricKey
+    from odradek.broker.metrics.metrics import Samples
     from odradek.cluster.image import EntityPath
     from odradek.util.clock import Clock
 
@@ -108,7 +108,7 @@ class QuotaManagers:
                         "quota changed entity=%s %s=%s", path, name, "none" if bound is None else f"{bound:g}"
                     )
 
-    def metrics(self) -> Iterator[tuple[MetricKey, float]]:
+    def metrics(self) -> Samples:
         """Yield what is counted now, under the names of Kafka's metrics."""
         for manager in self._of_clients.values():
             if not manager.is_enabled:

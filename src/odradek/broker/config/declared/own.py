@@ -132,6 +132,18 @@ class OwnConfigs(Declarations, section=OWN):
         doc="Release of Kafka that the broker is to be: its APIs and versions, its defaults, its "
         "answers; without it everything that there is.",
     )
+    odradek_metrics_host = string(
+        "127.0.0.1",
+        LOW,
+        doc="Address at which metrics are served; whoever reaches it reads all of them, without a login.",
+    )
+    odradek_metrics_port = integer(
+        "-1",
+        LOW,
+        between(-1, 65535),
+        doc="Port of HTTP with the broker's metrics and health; 0 for a free one, which is logged; -1 for "
+        "none. Workers count on from it.",
+    )
     odradek_producer_id_creation_rate = integer(
         "100",
         MEDIUM,
