@@ -71,6 +71,10 @@ def test_prometheus_reads_what_was_produced(tmp_path: Path) -> None:
             assert read["kafka_controller_kafkacontroller_activecontrollercount", ()] == 1
             assert read["kafka_server_replicamanager_leadercount", ()] == 2
             assert read["kafka_network_requestmetrics_totaltimems_count", (("request", "Produce"),)] == 1
+            p99 = (("quantile", "0.99"), ("request", "Produce"))
+            for phase in ("total", "local", "remote", "throttle"):
+                assert (f"kafka_network_requestmetrics_{phase}timems", p99) in read
+            assert read["kafka_network_requestmetrics_totaltimems", p99] > 0
             assert read["process_resident_memory_bytes", ()] > 1_000_000
 
             # The older text, and packed.

@@ -8,7 +8,10 @@ shows as a meter is a count here; a rate is the difference of two snapshots.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+
+from odradek.broker.metrics.histogram import Histogram, percentile
 
 Tags = tuple[tuple[str, str], ...]
 MetricKey = tuple[str, str, Tags]
@@ -84,26 +87,52 @@ class RequestMetrics:
     Attributes:
         requests: how many were taken up.
         request_bytes, response_bytes: their sizes without and with the size prefix.
-        total_time_ms, max_time_ms: from taking up to having the answer.
+        max_time_ms: the longest from taking up to having the answer.
+        times: these times.
+        waited_times, waits: of requests that waited for others (for replicas, for records), the time that
+            they took in all, and that for which they waited.
+        worked: the rest of these times.
+        throttles: for how long clients were throttled, of those that were.
     """
 
-    __slots__ = ("max_time_ms", "request_bytes", "requests", "response_bytes", "responses", "total_time_ms")
+    __slots__ = (
+        "max_time_ms",
+        "request_bytes",
+        "requests",
+        "response_bytes",
+        "responses",
+        "throttles",
+        "times",
+        "waited_times",
+        "waits",
+        "worked",
+    )
 
     def __init__(self) -> None:
         self.requests = 0
         self.responses = 0
         self.request_bytes = 0
         self.response_bytes = 0
-        self.total_time_ms = 0.0
         self.max_time_ms = 0.0
+        self.times = Histogram()
+        self.waited_times = Histogram()
+        self.waits = Histogram()
+        self.worked = Histogram()
+        self.throttles = Histogram()
 
     def observe(self, elapsed_ms: float, response_bytes: int) -> None:
         """An answer is ready."""
         self.responses += 1
         self.response_bytes += response_bytes
-        self.total_time_ms += elapsed_ms
+        self.times.observe(elapsed_ms)
         if elapsed_ms > self.max_time_ms:
             self.max_time_ms = elapsed_ms
+
+    def observe_wait(self, elapsed_ms: float, waited_ms: float) -> None:
+        """An answer is ready, for which others were waited for."""
+        self.waited_times.observe(elapsed_ms)
+        self.waits.observe(waited_ms)
+        self.worked.observe(max(0.0, elapsed_ms - waited_ms))
 
 
 class VerificationMetrics:
@@ -268,7 +297,42 @@ def _of_requests(kind: str, api: str, requests: RequestMetrics) -> Samples:
     for name, number, value in (
         ("RequestBytes", requests.requests, requests.request_bytes),
         ("ResponseBytes", requests.responses, requests.response_bytes),
-        ("TotalTimeMs", requests.responses, requests.total_time_ms),
     ):
         yield (kind, name, count), number
         yield (kind, name, total), value
+    now_s, responses = time.monotonic(), requests.responses
+    times, waits, throttles = requests.times, requests.waits, requests.throttles
+    all_recent, waits_recent, throttles_recent = (
+        times.recent(now_s),
+        waits.recent(now_s),
+        throttles.recent(now_s),
+    )
+    recent = sum(all_recent)
+    # Most requests wait for nobody, and only their whole time is counted: it is their local time, too.
+    waited, worked = requests.waited_times.recent(now_s), requests.worked.recent(now_s)
+    local = [
+        max(0, whole - of_waited + rest)
+        for whole, of_waited, rest in zip(all_recent, waited, worked, strict=True)
+    ]
+    for name, counts, total_ms in (
+        ("TotalTimeMs", all_recent, times.total_ms),
+        ("LocalTimeMs", local, times.total_ms - waits.total_ms),
+        ("RemoteTimeMs", waits_recent, waits.total_ms),
+        ("ThrottleTimeMs", throttles_recent, throttles.total_ms),
+    ):
+        zeros = max(0, recent - sum(counts))
+        for text, fraction in _PERCENTILES:
+            yield (kind, name, (*tags, ("quantile", text))), percentile(counts, fraction, zeros)
+        yield (kind, name, count), responses
+        yield (kind, name, total), total_ms
+
+
+_PERCENTILES = (
+    ("0.50", 0.5),
+    ("0.75", 0.75),
+    ("0.95", 0.95),
+    ("0.98", 0.98),
+    ("0.99", 0.99),
+    ("0.999", 0.999),
+)
+"""Those that Kafka's beans have, as the exporter writes them."""

@@ -93,6 +93,9 @@ _TABLE: dict[str, list[tuple[str, str, MetricType, str, str]]] = {
         ("RequestBytes", "request", _SUMMARY, "bytes", "Sizes of requests."),
         ("ResponseBytes", "request", _SUMMARY, "bytes", "Sizes of responses."),
         ("TotalTimeMs", "request", _SUMMARY, "ms", "From taking a request up to having its answer."),
+        ("LocalTimeMs", "request", _SUMMARY, "ms", "The part in which this broker worked on it."),
+        ("RemoteTimeMs", "request", _SUMMARY, "ms", "The part in which it waited for replicas or records."),
+        ("ThrottleTimeMs", "request", _SUMMARY, "ms", "How long its client was throttled."),
         ("TotalTimeMsMax", "request", _GAUGE, "ms", "The longest of these since the start."),
     ],
     "kafka.server:ReplicaManager": [

@@ -131,9 +131,19 @@ class _Exchange:
 
     Attributes:
         is_sliced: whether it, or what its handler does, may be much: the response is encoded in slices.
+        waited_ms: for how long it has waited for others; `waits_since_ms` is when it last began to.
     """
 
-    __slots__ = ("context", "is_sliced", "request", "request_bytes", "route", "started_ms")
+    __slots__ = (
+        "context",
+        "is_sliced",
+        "request",
+        "request_bytes",
+        "route",
+        "started_ms",
+        "waited_ms",
+        "waits_since_ms",
+    )
 
     def __init__(self, route: _Route, context: RequestContext, request_bytes: int, started_ms: float) -> None:
         self.route = route
@@ -142,6 +152,8 @@ class _Exchange:
         self.request_bytes = request_bytes
         self.started_ms = started_ms
         self.is_sliced = False
+        self.waited_ms = 0.0
+        self.waits_since_ms = 0.0
 
 
 class Dispatcher:
@@ -374,8 +386,10 @@ class Dispatcher:
         """Settle a request when its promise has ended."""
         later.context = context = exchange.context
         # Nothing is done for the request until others have done something: that is not its time (KIP-124).
+        now_ms = self._clock.monotonic_ms()
+        exchange.waits_since_ms = now_ms
         if self.throttle is not None:
-            context.pause(self._clock.monotonic_ms())
+            context.pause(now_ms)
         else:
             context.resumed_ms = -1.0
         promise.add_done_callback(lambda done: self._go_on(exchange, done, later))
@@ -384,6 +398,7 @@ class Dispatcher:
             context.on_disconnect()
 
     def _go_on(self, exchange: _Exchange, done: Promise[Any], later: Later) -> None:
+        exchange.waited_ms += self._clock.monotonic_ms() - exchange.waits_since_ms
         try:
             answer = self._settle(exchange, self._result_of(exchange, done), later)
         except Exception as error:
@@ -599,7 +614,12 @@ class Dispatcher:
         elapsed_ms = now_ms - exchange.started_ms
         if self.throttle is not None:
             self.throttle.count_network_time(context, now_ms - begun_ms)
-        exchange.route.metrics.observe(elapsed_ms, size)
+        metrics = exchange.route.metrics
+        metrics.observe(elapsed_ms, size)
+        if exchange.waited_ms > 0.0:
+            metrics.observe_wait(elapsed_ms, exchange.waited_ms)
+        if context.mute_ms:
+            metrics.throttles.observe(float(context.mute_ms))
         request_log = self._broker.request_log
         if request_log is not None:
             request_log.write(
