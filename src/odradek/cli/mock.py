@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.tool import Tool, key_values
+from odradek.util.stack_dumps import dumps_on_sigquit
 
 if TYPE_CHECKING:
     from odradek.testing import Broker, Cluster
@@ -75,6 +76,7 @@ _ALL_HOSTS = ("0.0.0.0", "::")
     default="warning",
     show_default=True,
 )
+@dumps_on_sigquit()
 def command(
     port: int,
     control_port: int,

@@ -13,6 +13,7 @@ from contextlib import closing
 import click
 
 from odradek.cli.tool import Tool, key_values, read_properties
+from odradek.util.stack_dumps import dumps_on_sigquit
 
 
 @click.command(cls=Tool, name="schema-registry")
@@ -50,6 +51,7 @@ from odradek.cli.tool import Tool, key_values, read_properties
     default="info",
     show_default=True,
 )
+@dumps_on_sigquit()
 def command(
     config_file: str | None,
     listeners: str | None,

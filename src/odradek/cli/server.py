@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from odradek.util.stack_dumps import dumps_on_sigquit
 from odradek.util.stale import OutdatedError
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     hidden=True,
     help="Be a broker of `odradek.testing.ProcessCluster`, whose faults are in this folder.",
 )
+@dumps_on_sigquit()
 def command(
     data: Path | None,
     port: int | None,

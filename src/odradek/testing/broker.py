@@ -35,6 +35,7 @@ from odradek.testing.security import Security, configs_of_client
 from odradek.util.futures import error_of
 from odradek.util.hosts import host_and_port
 from odradek.util.interruptible import wait_until
+from odradek.util.stack_dumps import tell_of
 from odradek.util.stand_still import StandStill
 
 if TYPE_CHECKING:
@@ -341,6 +342,7 @@ class Broker(InBlock, FaultSentences, LookInside):
 
     async def _main(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
+        tell_of(self._loop)
         self._stands = StandStill(self._loop)
         self._finished = asyncio.Event()
         given = properties_from_keywords(self._config)

@@ -174,6 +174,18 @@ def test_each_names_both(shared: Workers) -> None:
         names_all(shared, address)
 
 
+def test_sigquit_shows_the_stacks_of_the_process_that_gets_it(shared: Workers) -> None:
+    worker = shared.pids(1)[-1]
+    os.kill(worker, signal.SIGUSR2)
+    os.kill(worker, signal.SIGQUIT)
+    shared.process.send_signal(signal.SIGQUIT)
+    shared.says("stacks are told", times=2)
+    shown = [line for line in shared.lines if re.search(r"tasks count=\d+ names=", line)]
+    assert any(line.startswith("[worker 1] ") and "broker/process/main.py:" in line for line in shown)
+    assert any("broker/process/workers.py:" in line for line in shown)
+    assert len(shared.pids(1)) == 1
+
+
 def test_a_topic_is_spread_over_both_and_served_through_either(shared: Workers) -> None:
     create(shared, "spread", 4)
     partitions = partitions_of(shared.addresses[1], "spread")

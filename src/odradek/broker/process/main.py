@@ -19,7 +19,7 @@ from odradek.broker.process.logging import flood
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals, look_past_the_stop
 from odradek.broker.process.warm_up import WarmUp
 from odradek.broker.process.watchdog import Watchdog
-from odradek.util import repeats
+from odradek.util import repeats, stack_dumps
 
 if TYPE_CHECKING:
     from odradek.sasl.scram_words import NewUser
@@ -88,6 +88,7 @@ async def _main(
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    stack_dumps.tell_of(loop)
     main_task = asyncio.current_task()
     assert main_task is not None
     loop.set_exception_handler(partial(look_past_the_stop, stop=main_task.cancel))

@@ -32,6 +32,7 @@ from odradek.cluster.store.store import StoreError
 from odradek.cluster.store.store_server import StoreServer
 from odradek.util.clock import SystemClock
 from odradek.util.own_python import module_command
+from odradek.util.stack_dumps import tell_of
 
 logger = logging.getLogger(__name__)
 
@@ -302,6 +303,7 @@ async def _supervise(
 ) -> str | None:
     supervisor = Supervisor(commands, clock=SystemClock(), limits=limits)
     loop = asyncio.get_running_loop()
+    tell_of(loop)
     loop.add_signal_handler(signal.SIGUSR1, supervisor.restart_one_by_one)
     signals.call(loop, supervisor.stop)
     return await supervisor.run(on_ready)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from odradek.client.errors import ClosedError, IllegalStateError
 from odradek.client.sync.call import Call
 from odradek.util.interruptible import wait_until
+from odradek.util.stack_dumps import tell_of
 from odradek.util.stand_still import StandStill
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class LoopThread:
         self.on_left: weakref.WeakMethod[Callable[[], None]] | None = None
         _threads.add(self)
         self.loop = new_event_loop()
+        tell_of(self.loop)
         self._stands = StandStill(self.loop)
         self._calls: dict[Call[Any], Coroutine[Any, Any, Any]] = {}
         self._ends = self._ended = False
