@@ -42,17 +42,6 @@ RESOURCES: Mapping[str, tuple[int, int | None]] = {
     GROUPS: (32, 8),
 }
 DEFAULT_BROKER_SOURCE = 3
-#: Kafka: `DescribeConfigsResponse.ConfigSource` (KIP-226, KIP-412 for loggers, KIP-714 for metrics).
-SOURCES = {
-    1: "DYNAMIC_TOPIC_CONFIG",
-    2: "DYNAMIC_BROKER_CONFIG",
-    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
-    4: "STATIC_BROKER_CONFIG",
-    5: "DEFAULT_CONFIG",
-    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
-    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
-    8: "DYNAMIC_GROUP_CONFIG",
-}
 #: Entity type → its name in the protocol of quotas, and in what is printed.
 QUOTA_TYPES = {USERS: ("user", "user-principal"), CLIENTS: ("client-id", "client-id"), IPS: ("ip", "ip")}
 ENTITY_TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, LOGGERS, CLIENT_METRICS, GROUPS)
@@ -424,6 +413,9 @@ def _all_of(admin: Admin, kind: str) -> list[str]:
 
 
 def _resource_lines(admin: Admin, kind: str, name: str, *, shows_all: bool) -> Iterator[str]:
+    # Here, as the tool begins sooner without.
+    from odradek.client.types import CONFIG_SOURCES
+
     if not name:
         yield f"Default configs for {kind} in the cluster are:"
     else:
@@ -431,7 +423,7 @@ def _resource_lines(admin: Admin, kind: str, name: str, *, shows_all: bool) -> I
     entries = _configs(admin, kind, name) if shows_all else _own_configs(admin, kind, name)
     for entry in sorted(entries.values(), key=lambda entry: entry.name):
         synonyms = ", ".join(
-            f"{SOURCES.get(source, 'UNKNOWN')}:{other}={_text(value)}"
+            f"{CONFIG_SOURCES.get(source, 'UNKNOWN')}:{other}={_text(value)}"
             for other, value, source in entry.synonyms
         )
         sensitive = str(entry.sensitive).lower()

@@ -37,6 +37,7 @@ TOOLS = {
     "verifiable-consumer": "Read a topic in a group, and tell of everything that happens.",
     "transactional-message-copier": "Copy records to another topic exactly once, and tell how far it is.",
     "schema-registry": "Run a schema registry that speaks the REST interface of Confluent's.",
+    "console": "Run the web console: a cluster in a browser.",
     "mock": "Run a broker for tests of other languages, told by HTTP to fail.",
     "wire": "Decode, encode and check protocol messages.",
     "doctor": "Say what this installation has, lacks, and what that costs.",

@@ -244,6 +244,19 @@ class ClusterDescription:
     nodes: tuple[Node, ...]
 
 
+CONFIG_SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+"""Kafka: `DescribeConfigsResponse.ConfigSource` (KIP-226, KIP-412 for loggers, KIP-714 for metrics)."""
+
+
 @dataclass(frozen=True)
 class ConfigEntry:
     """One config of a topic or broker. `source` and `type` are Kafka's numbers (DescribeConfigs)."""

@@ -32,6 +32,7 @@ EXTRAS = {
     "protobuf": Extra("protobuf", "serializers of protobuf, and typed columns of it in Spark"),
     "registry": Extra("grpcio-tools", "protobuf's schemas as text, as in odradek schema-registry"),
     "metrics": Extra("prometheus-client", "metrics of Spark's queries for Prometheus"),
+    "console": Extra("starlette", "the web console, odradek console"),
     "otel": Extra("opentelemetry-api", "spans of what clients send and read, by odradek.client.tracing"),
     "tls": Extra(
         "cryptography", "PKCS12 stores, client certificates at a broker, passwords in dynamic configs"

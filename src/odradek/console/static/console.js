@@ -1,0 +1,40 @@
+// What pages do beyond HTML. Everything works without it, too.
+
+// The login line that the console prints has the token behind the #, which is never sent.
+const token = document.getElementById("token");
+if (token !== null && location.hash.length > 1) {
+  token.value = decodeURIComponent(location.hash.slice(1));
+  history.replaceState(null, "", location.pathname);
+  token.form.requestSubmit();
+}
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", async () => {
+    const line = button.parentElement.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(line.textContent);
+      button.textContent = "Copied";
+    } catch {
+      // No clipboard outside a secure context: select it for the person instead.
+      getSelection().selectAllChildren(line);
+      button.textContent = "Selected";
+    }
+  });
+}
+
+for (const input of document.querySelectorAll("[data-confirm]")) {
+  const button = input.form.querySelector("button.danger");
+  const check = () => { button.disabled = input.value.trim() !== input.dataset.confirm; };
+  input.addEventListener("input", check);
+  check();
+}
+
+// "/" goes to the filter, as on other sites with long lists.
+document.addEventListener("keydown", (event) => {
+  const filter = document.querySelector("[data-filter]");
+  const typing = event.target instanceof Element && event.target.closest("input, textarea, select");
+  if (event.key === "/" && filter !== null && !typing) {
+    event.preventDefault();
+    filter.focus();
+  }
+});

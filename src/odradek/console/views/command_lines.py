@@ -1,0 +1,86 @@
+"""The command line of odradek's tools that does what a page does."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CommandLines:
+    """Makes command lines for one cluster, quoted for a shell.
+
+    Args:
+        bootstrap_servers: the brokers to ask first.
+        config_file: a properties file of client configs.
+    """
+
+    bootstrap_servers: str
+    config_file: str | None = None
+
+    def topics(self) -> str:
+        """List the topics with partitions and configs."""
+        return self._line("topics", "--describe")
+
+    def topic(self, name: str) -> str:
+        """Describe a topic."""
+        return self._line("topics", "--describe", "--topic", _literal(name))
+
+    def create_topic(
+        self, name: str, partitions: int | None, replicas: int | None, configs: Mapping[str, str]
+    ) -> str:
+        """Create a topic; numbers that are None are the cluster's defaults."""
+        words = ["--create", "--topic", name]
+        if partitions is not None:
+            words += ["--partitions", str(partitions)]
+        if replicas is not None:
+            words += ["--replication-factor", str(replicas)]
+        for key, value in configs.items():
+            words += ["--config", f"{key}={value}"]
+        return self._line("topics", *words)
+
+    def add_partitions(self, name: str, partitions: int) -> str:
+        """Raise a topic to a number of partitions."""
+        return self._line("topics", "--alter", "--topic", _literal(name), "--partitions", str(partitions))
+
+    def delete_topic(self, name: str) -> str:
+        """Delete a topic."""
+        return self._line("topics", "--delete", "--topic", _literal(name))
+
+    def topic_configs(self, name: str) -> str:
+        """Show all configs of a topic."""
+        return self._line("configs", "--describe", "--all", "--topic", name)
+
+    def set_topic_config(self, name: str, key: str, value: str | None) -> str:
+        """Set a config of a topic; None takes it away."""
+        if value is None:
+            return self._line("configs", "--alter", "--topic", name, "--delete-config", key)
+        grouped = f"[{value}]" if "," in value else value
+        return self._line("configs", "--alter", "--topic", name, "--add-config", f"{key}={grouped}")
+
+    def offsets(self, name: str) -> str:
+        """Show the end offsets of a topic."""
+        return self._line("get-offsets", "--topic", _literal(name))
+
+    def brokers(self) -> str:
+        """Show the API versions of all brokers."""
+        return self._line("broker-api-versions")
+
+    def log_dirs(self, broker: int | None = None) -> str:
+        """Show the log dirs of a broker, or of all."""
+        words = [] if broker is None else ["--broker-list", str(broker)]
+        return self._line("log-dirs", "--describe", *words)
+
+    def broker_configs(self, broker: int) -> str:
+        """Show all configs of a broker."""
+        return self._line("configs", "--describe", "--all", "--broker", str(broker))
+
+    def _line(self, tool: str, *words: str) -> str:
+        config = [] if self.config_file is None else ["--command-config", self.config_file]
+        return shlex.join(["odradek", tool, "--bootstrap-server", self.bootstrap_servers, *config, *words])
+
+
+def _literal(name: str) -> str:
+    """Return the regular expression that means one topic: the tools take expressions, and `.` is any sign."""
+    return name.replace(".", r"\.")
