@@ -12,7 +12,8 @@ import sys
 from faststream import AckPolicy, FastStream
 
 client, bootstrap = sys.argv[1:]
-broker = importlib.import_module(f"faststream.{client}").KafkaBroker(bootstrap.split(","))
+# By itself it trusts the leader alone, whose last records go with it when it is killed.
+broker = importlib.import_module(f"faststream.{client}").KafkaBroker(bootstrap.split(","), acks="all")
 
 
 # What could not be passed on is read again.

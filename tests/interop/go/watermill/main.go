@@ -30,8 +30,11 @@ func main() {
 		Brokers: brokers, ConsumerGroup: "capitals", OverwriteSaramaConfig: config,
 		Unmarshaler: kafka.DefaultMarshaler{},
 	}, logger))
+	// By itself it trusts the leader alone, whose last records go with it when it is killed.
+	written := kafka.DefaultSaramaSyncPublisherConfig()
+	written.Producer.RequiredAcks = sarama.WaitForAll
 	publisher := must(kafka.NewPublisher(kafka.PublisherConfig{
-		Brokers: brokers, Marshaler: kafka.DefaultMarshaler{},
+		Brokers: brokers, Marshaler: kafka.DefaultMarshaler{}, OverwriteSaramaConfig: written,
 	}, logger))
 	router := must(message.NewRouter(message.RouterConfig{}, logger))
 	router.AddHandler("capitals", "in", subscriber, "out", publisher,
