@@ -477,7 +477,7 @@ class Broker:
         # Imported on first use, as a start would pay for it (docs/decisions/handlers-on-first-use.md).
         from odradek.broker.groups.runtime import GroupRuntime
 
-        return GroupRuntime(
+        groups = GroupRuntime(
             broker_id=self.broker_id,
             replicas=self.replicas,
             purgatory=self.purgatory,
@@ -487,6 +487,8 @@ class Broker:
             pauses=self.pauses,
             config=self.config,
         )
+        groups.register_metrics(self.metrics)
+        return groups
 
     def _make_transactions(self) -> TransactionRuntime:
         from odradek.broker.transactions.markers import MarkerWriter

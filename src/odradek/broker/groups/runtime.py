@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.coordination.shell import CoordinatorShell
+from odradek.broker.groups.group_metrics import group_samples
 from odradek.broker.groups.stored_offsets import StoredOffsets
 from odradek.coordinators.groups.config import GroupConfig
 from odradek.coordinators.groups.coordinator import GroupCoordinator
@@ -21,6 +22,7 @@ from odradek.wire.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.metrics.metrics import Metrics
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.controller.kafka_controller import KafkaController
     from odradek.cluster.image import ClusterDelta, ClusterImage
@@ -70,6 +72,10 @@ class GroupRuntime(CoordinatorShell):
             new_uuid=lambda: str(uuid.uuid4()),
             codec=Codec(config.offsets_topic_compression_codec),
         )
+
+    def register_metrics(self, metrics: Metrics) -> None:
+        """Show the groups among a broker's metrics."""
+        metrics.source(lambda: group_samples(self.coordinator, self._replicas))
 
     def follow(self, image: ClusterImage, delta: ClusterDelta | None = None) -> None:
         """Take up the groups of partitions that this broker leads now, give up the others.

@@ -223,6 +223,20 @@ _TABLE: dict[str, list[tuple[str, str, MetricType, str, str]]] = {
         ("GlobalTopicCount", "", _GAUGE, "", "Topics."),
         ("GlobalPartitionCount", "", _GAUGE, "", "Partitions."),
     ],
+    "kafka.coordinator.group:GroupMetadataManager": [
+        ("NumGroups", "", _GAUGE, "", "Groups that this broker coordinates."),
+        ("NumOffsets", "", _GAUGE, "", "Offsets that these have committed."),
+        ("NumGroupsEmpty", "", _GAUGE, "", "Groups without members."),
+        ("NumGroupsPreparingRebalance", "", _GAUGE, "", "Groups that wait for their members to join."),
+        ("NumGroupsCompletingRebalance", "", _GAUGE, "", "Groups that wait for their leader's assignment."),
+        ("NumGroupsStable", "", _GAUGE, "", "Groups whose members have their partitions."),
+        ("NumGroupsDead", "", _GAUGE, "", "Groups that are being removed."),
+    ],
+    "odradek.server:ConsumerGroup": [
+        ("Lag", "consumergroup topic partition", _GAUGE, "", "Records that the group has not committed yet."),
+        ("CurrentOffset", "consumergroup topic partition", _GAUGE, "", "The offset that it has committed."),
+        ("Members", "consumergroup", _GAUGE, "", "Members of the group."),
+    ],
     "kafka.server:transaction-coordinator-metrics": [
         ("partition-load-time-max", "", _GAUGE, "ms", "Longest loading of a coordinator's partition."),
         ("partition-load-time-avg", "", _GAUGE, "ms", "Average of these."),

@@ -43,7 +43,11 @@ class Family(NamedTuple):
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
 _QUOTAS = frozenset(f"kafka.server:{kind}" for kind in ("Produce", "Fetch", "Request", "ControllerMutation"))
-_PROCESS = {
+_AS_OTHERS_CALL_THEM = {
+    # As kafka_exporter has them: Kafka knows no lag.
+    "Lag": "kafka_consumergroup_lag",
+    "CurrentOffset": "kafka_consumergroup_current_offset",
+    "Members": "kafka_consumergroup_members",
     # As `process` collectors of all languages have them.
     "ResidentMemoryBytes": "process_resident_memory_bytes",
     "CpuSeconds": "process_cpu_seconds",
@@ -64,8 +68,8 @@ def family(declared: MetricDeclaration, naming: Naming = Naming.JMX) -> Family:
 def _name(declared: MetricDeclaration, naming: Naming) -> str:
     domain, _, bean_type = declared.kind.partition(":")
     name = declared.name
-    if declared.kind == "odradek.server:Process":
-        return _PROCESS[name]
+    if declared.kind in ("odradek.server:Process", "odradek.server:ConsumerGroup"):
+        return _AS_OTHERS_CALL_THEM[name]
     if declared.kind in _QUOTAS:
         return f"kafka_server_quota_{safe(name)}"
     if naming is Naming.JMX:
