@@ -72,6 +72,8 @@ TOOLS = {
         "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         "kafka.admin.ReassignPartitionsCommand",
     ),
+    "cluster": ("org.apache.kafka.tools.ClusterTool",) * 2,
+    "delete-records": ("org.apache.kafka.tools.DeleteRecordsCommand", "kafka.admin.DeleteRecordsCommand"),
     "transactions": ("org.apache.kafka.tools.TransactionsCommand",) * 2,
     "features": ("org.apache.kafka.tools.FeatureCommand",) * 2,
     "client-metrics": ("org.apache.kafka.tools.ClientMetricsCommand",) * 2,

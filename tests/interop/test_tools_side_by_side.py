@@ -485,3 +485,40 @@ def test_figures_have_the_same_form(sides: Sides) -> None:
     assert form(ours) == form(theirs)
     ours, theirs = sides.both("consumer-perf-test", *consume)
     assert form(ours) == form(theirs)
+
+
+# cluster, features, groups, delete-records
+
+
+@pytest.mark.parametrize(
+    "words", [["cluster-id"], ["list-endpoints"], ["list-endpoints", "--include-fenced-brokers"]]
+)
+def test_cluster(sides: Sides, words: list[str]) -> None:
+    at = ("--bootstrap-server", sides.servers)
+    same_text(sides.ours("cluster", *words, *at), sides.kafka.run("cluster", *words, *at))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["describe"],
+        ["upgrade", "--feature", "transaction.version=2", "--dry-run"],
+        ["upgrade", "--feature", "transaction.version=9"],
+        ["downgrade", "--feature", "x=1", "--dry-run"],
+        ["disable", "--feature", "x"],
+    ],
+)
+def test_features(sides: Sides, words: list[str]) -> None:
+    same_text(*sides.both("features", *words))
+
+
+@pytest.mark.parametrize("words", [[], ["--consumer"], ["--share"], ["--group-type", "classic"]])
+def test_groups_of_all_types(sides: Sides, active: None, words: list[str]) -> None:
+    same_lines(*sides.both("groups", "--list", *words))
+
+
+def test_delete_records(sides: Sides, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    # What is gone already: the second side is told the same as the first.
+    plan.write_text('{"partitions": [{"topic": "views", "partition": 0, "offset": 0}]}', encoding="utf-8")
+    same_text(*sides.both("delete-records", "--offset-json-file", str(plan)))

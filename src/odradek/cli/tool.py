@@ -6,6 +6,7 @@ Errors are one line on standard error; standard output has nothing but what was 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -337,6 +338,17 @@ def metric_lines(metrics: Mapping[MetricName, float]) -> list[str]:
     width = max(map(len, texts), default=0)
     lines = [f"{text:<{width}} : {value:.3f}" for text, value in sorted(texts.items())]
     return ["", f"{'Metric Name':<{width}}   Value", *lines]
+
+
+def json_option() -> Callable[[F], F]:
+    """`--json`: what is listed or described, as one JSON document for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document for programs.")
+
+
+def echo_json(document: object) -> None:
+    """One JSON document to standard output: on a terminal indented, else one line."""
+    indent = 2 if sys.stdout.isatty() else None
+    echo_lines([json.dumps(document, ensure_ascii=False, indent=indent)])
 
 
 def echo_lines(lines: Iterable[str]) -> None:

@@ -237,11 +237,16 @@ class TopicDescription:
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """A cluster; `controller` is None while there is none."""
+    """A cluster; `controller` is None while there is none.
+
+    Attributes:
+        fenced: ids of the brokers that are registered, but not serving, where they were asked for (KIP-1073).
+    """
 
     cluster_id: str | None
     controller: Node | None
     nodes: tuple[Node, ...]
+    fenced: frozenset[int] = frozenset()
 
 
 CONFIG_SOURCES = {

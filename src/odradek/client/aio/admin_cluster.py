@@ -26,15 +26,22 @@ _UPGRADE_TYPES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 class ClusterAdmin(AdminBase):
     """The calls about the cluster and its brokers."""
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Brokers, controller, cluster id."""
+    async def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
+        """Brokers, controller, cluster id.
+
+        Args:
+            include_fenced_brokers: also those that are registered, but not serving (KIP-1073).
+
+        Raises:
+            UnsupportedByBrokerError: fenced brokers are asked for, of a broker older than Kafka 4.0.
+        """
         from odradek.wire.messages.describe_cluster import DescribeClusterRequest
 
         cluster = self._started()
 
         async def step() -> ClusterDescription:
             connection = await cluster.any_connection()
-            if not connection.has_api(ApiKey.DESCRIBE_CLUSTER):
+            if not connection.has_api(ApiKey.DESCRIBE_CLUSTER) and not include_fenced_brokers:
                 from odradek.wire.messages.metadata import MetadataRequest
 
                 version = connection.pick(ApiKey.METADATA)
@@ -43,11 +50,15 @@ class ClusterAdmin(AdminBase):
                 )
                 nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in old.brokers}
                 return ClusterDescription(old.cluster_id, nodes.get(old.controller_id), _sorted(nodes))
-            version = connection.pick(ApiKey.DESCRIBE_CLUSTER)
-            response = await connection.send(DescribeClusterRequest(), version)
+            version = connection.pick(ApiKey.DESCRIBE_CLUSTER, at_least=2 if include_fenced_brokers else 0)
+            request = DescribeClusterRequest(include_fenced_brokers=include_fenced_brokers)
+            response = await connection.send(request, version)
             check(response.error_code, "cluster", response.error_message)
             nodes = {b.broker_id: Node(b.broker_id, b.host, b.port, b.rack) for b in response.brokers}
-            return ClusterDescription(response.cluster_id, nodes.get(response.controller_id), _sorted(nodes))
+            fenced = frozenset(b.broker_id for b in response.brokers if b.is_fenced)
+            return ClusterDescription(
+                response.cluster_id, nodes.get(response.controller_id), _sorted(nodes), fenced
+            )
 
         return await self._retry("describe cluster", step)
 
