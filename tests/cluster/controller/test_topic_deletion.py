@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from odradek.cluster import paths
+from odradek.cluster.controller import metadata_writer
 from odradek.cluster.controller.partition_reassignment import is_moving
 from odradek.cluster.nodes import (
     encode_reassignments,
 )
+from odradek.cluster.store.store import Delete
 from odradek.errors import (
     TopicExistsError,
 )
@@ -117,4 +119,61 @@ def test_what_a_new_controller_cannot_finish_at_once_it_finishes_later() -> None
     world.settle()
     assert is_moving(world.active.image.topics["t"].partitions[0])
     assert "u" not in world.active.image.topics
+    world.check()
+
+
+def marks_removed_by(store: Any) -> list[int]:
+    """Return a list that tells of each transaction from now on that ends deletions, how many it ends."""
+    removed: list[int] = []
+    multi = store.multi
+
+    def count(ops: Any) -> Any:
+        result = multi(ops)
+        if marks := sum(isinstance(op, Delete) and op.path.startswith(paths.DELETE_TOPICS) for op in ops):
+            removed.append(marks)
+        return result
+
+    store.multi = count
+    return removed
+
+
+def test_many_topics_go_in_one_transaction() -> None:
+    world = World()
+    names = [f"t{n:03}" for n in range(100)]
+    for name in names:
+        world.create(name, [1, 2])
+    removed = marks_removed_by(world.stores[1])
+    world.active.delete_topics(names)
+    world.settle()
+    assert world.active.image.topics == {}
+    assert world.reader.children(paths.TOPICS) == world.reader.children(paths.DELETE_TOPICS) == []
+    # The first broker's answer ends nothing, as the second has replicas, too.
+    assert removed == [83, 17], "6 nodes each, 500 in a transaction"
+
+
+def test_a_death_between_two_transactions_leaves_whole_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_writer, "WRITES_PER_TRANSACTION", 12)
+    world = World()
+    for name in ("s", "t", "u", "v", "w"):
+        world.create(name, [1, 2])
+    store = world.stores[1]
+    removed = marks_removed_by(store)
+    count = store.multi
+
+    def die_after_one(ops: Any) -> Any:
+        if removed:
+            store.away = True
+        return count(ops)
+
+    store.multi = die_after_one  # type: ignore[method-assign]
+    world.active.delete_topics(["s", "t", "u", "v", "w"])
+    world.settle()
+    assert removed == [2]
+    assert (
+        world.reader.children(paths.TOPICS) == world.reader.children(paths.DELETE_TOPICS) == ["u", "v", "w"]
+    )
+    world.kill(1)
+    world.begin(1)
+    assert world.active.broker_id == 2
+    assert world.active.image.topics == {}
     world.check()

@@ -2,17 +2,17 @@
 
 A marked topic's replicas are told to go (StopReplica). A broker that is not there is told when it comes back;
 until then the topic stays marked. Which replicas are gone a controller learns from answers alone, so that a
-new controller asks all of them again. Where topics may not be deleted, marks, which tools write as well, are
-taken back. Kafka: `TopicDeletionManager`.
+new controller asks all of them again. Many topics go in one transaction, each as a whole. Where topics may
+not be deleted, marks, which tools write as well, are taken back. Kafka: `TopicDeletionManager`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from odradek.cluster import paths
-from odradek.cluster.controller import decisions
+from odradek.cluster.controller import decisions, metadata_writer
 from odradek.cluster.controller.control_requests import Replica
 from odradek.cluster.controller.controller_context import ControllerContext
 from odradek.cluster.controller.decisions import Decision, Remove
@@ -76,16 +76,33 @@ class TopicDeletionManager:
         context = self._context
         if not context.is_active:
             return
-        for name in sorted(context.image.marked):
-            topic = context.image.topics[name]
-            replicas = {(b, name, i) for i, partition in topic.partitions.items() for b in partition.replicas}
-            if replicas <= self._deleted:
-                decision = decisions.finish_deletion(context.image, [name])
-                self._writer.commit_batched(decision, _TOPIC_AND_MARK)
-                self._deleted -= replicas
-                # A topic that is made anew under this name begins with replicas that can all be used.
-                offline = frozenset(replica for replica in context.offline_replicas if replica[1] != name)
-                context.offline_replicas = offline
+        gone = [name for name in sorted(context.image.marked) if self._replicas(name) <= self._deleted]
+        for names in self._together(gone):
+            replicas = {replica for name in names for replica in self._replicas(name)}
+            decision = decisions.finish_deletion(context.image, names)
+            self._writer.commit_batched(decision, _TOPIC_AND_MARK)
+            self._deleted -= replicas
+            # A topic that is made anew under this name begins with replicas that can all be used.
+            offline = frozenset(replica for replica in context.offline_replicas if replica[1] not in names)
+            context.offline_replicas = offline
+
+    def _replicas(self, name: str) -> set[Replica]:
+        partitions = self._context.image.topics[name].partitions
+        return {(b, name, index) for index, partition in partitions.items() for b in partition.replicas}
+
+    def _together(self, names: Iterable[str]) -> Iterator[list[str]]:
+        """Divide topics into those whose nodes go in one transaction. One that has too many is alone."""
+        together: list[str] = []
+        writes = 0
+        for name in names:
+            own = 2 * len(self._context.image.topics[name].partitions) + _TOPIC_AND_MARK
+            if together and writes + own > metadata_writer.WRITES_PER_TRANSACTION:
+                yield together
+                together, writes = [], 0
+            together.append(name)
+            writes += own
+        if together:
+            yield together
 
     def follow_marks(self) -> None:
         """Delete topics that tools have marked.
