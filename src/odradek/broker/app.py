@@ -76,6 +76,7 @@ from odradek.replication.replica_selector import replica_selector
 from odradek.replication.replication_quota import replication_quotas
 from odradek.util import repeats
 from odradek.util.clock import Stopwatch, SystemClock
+from odradek.util.futures import to_the_end
 from odradek.util.hosts import host_and_port
 from odradek.util.undo import Undo
 
@@ -732,7 +733,8 @@ class Broker:
             if self._cluster is None and self._controller_thread is not None:
                 # The metadata is in the data folder: whoever starts there next is not to meet a writer.
                 self._membership.let_go()
-                await self._controller_thread.give_up()
+                # To the end, however often this is cancelled: `_let_go` unlocks the folder.
+                await to_the_end(self._controller_thread.give_up())
         finally:
             self._let_go()
 

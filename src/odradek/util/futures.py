@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -73,6 +73,24 @@ def once_done(first: asyncio.Future[Any], function: Callable[[], Any]) -> asynci
 
     first.add_done_callback(go_on)
     return after
+
+
+async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait until `work` has ended, also where the wait is cancelled meanwhile, once or more often.
+
+    Raises:
+        CancelledError: the wait was cancelled; after the end.
+    """
+    ending = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not ending.done():
+        try:
+            await asyncio.wait([ending])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    ending.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 def error_of(done: Awaited[Any]) -> BaseException | None:

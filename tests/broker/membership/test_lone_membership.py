@@ -52,6 +52,26 @@ def test_a_stop_ends_a_start_that_waits_for_the_store(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_a_start_that_is_cancelled_twice_keeps_its_folder_while_its_thread_writes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = HeldUp()
+        config = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        starting = asyncio.ensure_future(Broker(BrokerConfig(config), store=store).start())
+        await until(store.is_asked.is_set)
+        for _ in range(3):
+            starting.cancel()
+            # Turns enough for an end that waits for nothing.
+            for _ in range(10):
+                await asyncio.sleep(0)
+        with pytest.raises(StartError, match="is held by"):
+            await Broker(BrokerConfig(config), store=MemoryStore(MemoryServer())).start()
+        store.goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    run(scenario())
+
+
 class SlowToWrite(MemoryStore):
     """Has the controller's thread wait with its writes until it is let go on."""
 
