@@ -58,8 +58,16 @@ def _faststream(client: str) -> Framework:
     return Framework(("Python", name, release[1], "PyPI"), build)
 
 
+def _java(program: str, name: str, *artifacts: tuple[str, str, str]) -> Framework:
+    """A class of the folder `java`, in the release of its first artifact."""
+    release = artifacts[0][2]
+    build = partial(programs.java_program, program, release, artifacts, SIMPLE_LOGGER)
+    return Framework(("Java", name, release, "Maven Central"), build, needs=("javac", "mvn"))
+
+
 BYTEWAX = ("bytewax", "0.21.1", "kafka")
 PATHWAY = ("pathway", "0.33.0")
+SIMPLE_LOGGER = (("org.slf4j", "slf4j-simple", "2.0.17"),)
 WATERMILL = ("go.mod", "github.com/ThreeDotsLabs/watermill-kafka/v3")
 NESTJS = ("package-lock.json", "@nestjs/microservices")
 
@@ -82,6 +90,8 @@ FRAMEWORKS = [
         partial(programs.go_program, "watermill"),
         needs=("go",),
     ),
+    _java("SpringCapitals", "Spring Kafka", ("org.springframework.kafka", "spring-kafka", "4.0.6")),
+    _java("VertxCapitals", "Vert.x Kafka client", ("io.vertx", "vertx-kafka-client", "5.0.7")),
 ]
 
 
