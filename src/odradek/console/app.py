@@ -19,7 +19,7 @@ from odradek.client.aio.admin import AsyncAdmin
 from odradek.client.errors import AuthenticationError, ClientTimeoutError, NoBrokersAvailableError
 from odradek.console.forms import Form, FormError, read_form
 from odradek.console.guards import Guard
-from odradek.console.pages import brokers, topics
+from odradek.console.pages import brokers, messages, topics
 from odradek.console.pages.login import Login, equal
 from odradek.console.sessions import LoginThrottle, Session, Sessions
 from odradek.console.settings import ConsoleSettings
@@ -37,6 +37,7 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/", topics.home),
     ("/topics", topics.topics_page),
     ("/topics/{name}", topics.topic_page),
+    ("/topics/{name}/messages", messages.messages_page),
     ("/create-topic", topics.create_page),
     ("/brokers", brokers.brokers_page),
     ("/brokers/{broker:int}", brokers.broker_page),

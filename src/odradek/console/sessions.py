@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin
@@ -28,6 +29,7 @@ class Session:
         admin: the client that asks the cluster for this session.
         notices: what the next page tells: (kind, text), kinds are 'done' and 'problem'.
         last_seen_ms: monotonic.
+        client_configs: for further clients of this session; a password may be in them.
     """
 
     session_id: str
@@ -36,6 +38,7 @@ class Session:
     admin: AsyncAdmin
     last_seen_ms: float
     notices: list[tuple[str, str]] = field(default_factory=list)
+    client_configs: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 class Sessions:
@@ -49,11 +52,14 @@ class Sessions:
         self._clock = clock
         self._by_id: dict[str, Session] = {}
 
-    def open(self, user: str | None, admin: AsyncAdmin) -> Session:
+    def open(
+        self, user: str | None, admin: AsyncAdmin, client_configs: Mapping[str, Any] | None = None
+    ) -> Session:
         """Begin a session for somebody whose login was right."""
         session = Session(
             secrets.token_urlsafe(32), secrets.token_urlsafe(32), user, admin, self._clock.monotonic_ms()
         )
+        session.client_configs = client_configs or {}
         self._by_id[session.session_id] = session
         return session
 

@@ -81,15 +81,17 @@ class Login:
         """
         if self.settings.token is not None and self.shared is not None:
             right = equal(form.text("token"), self.settings.token)
-            return self.sessions.open(None, self.shared) if right else None
+            configs = self.settings.client_configs
+            return self.sessions.open(None, self.shared, configs) if right else None
         user = form.text("user")
-        admin = AsyncAdmin(with_user(self.settings.client_configs, user, form.get("password", "")))
+        configs = with_user(self.settings.client_configs, user, form.get("password", ""))
+        admin = AsyncAdmin(configs)
         try:
             await admin.describe_cluster()
         except BaseException:
             await admin.close()
             raise
-        return self.sessions.open(user, admin)
+        return self.sessions.open(user, admin, configs)
 
     async def leave(self, request: Request, session: Session) -> Response:
         """End a session."""

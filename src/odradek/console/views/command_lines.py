@@ -63,6 +63,25 @@ class CommandLines:
         """Show the end offsets of a topic."""
         return self._line("get-offsets", "--topic", _literal(name))
 
+    def records(
+        self, name: str, partition: int | None, offset: int | None, isolation_level: str, most: int
+    ) -> str:
+        """Print records from an offset of a partition on, from the first without; '' where no tool can."""
+        if partition is None and offset is not None:
+            return ""
+        words = ["--topic", name, "--max-messages", str(most), "--isolation-level", isolation_level]
+        if partition is None:
+            words.append("--from-beginning")
+        else:
+            words += [
+                "--partition",
+                str(partition),
+                "--offset",
+                "earliest" if offset is None else str(offset),
+            ]
+        line = self._line("console-consumer", *words, "--property", "print.key=true")
+        return line.replace("--command-config", "--consumer.config")
+
     def brokers(self) -> str:
         """Show the API versions of all brokers."""
         return self._line("broker-api-versions")
