@@ -319,3 +319,12 @@ def test_servers_among_processes() -> None:
         "18 odradek server",
     ]
     assert list(server_stop.server_processes(processes, own_pid=18)) == [11, 12, 17]
+
+
+# server, by Kafka's words
+
+
+def test_the_server_takes_one_file(run: RunTool, tmp_path: Path) -> None:
+    config = properties(tmp_path, "broker.id=0")
+    refused = run("server", config, "--config", config)
+    assert "FILE and --config name the same thing" in refused.stderr

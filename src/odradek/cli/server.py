@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 
 @click.command("server")
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]"
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -43,7 +46,12 @@ if TYPE_CHECKING:
     help="A server.properties of Kafka's; options given here win.",
 )
 @click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A config by Kafka's name; repeatable."
+    "--set",
+    "--override",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A config by Kafka's name; repeatable.",
 )
 @click.option(
     "--kafka-version",
@@ -117,6 +125,7 @@ if TYPE_CHECKING:
 )
 @dumps_on_sigquit()
 def command(
+    file: Path | None,
     data: Path | None,
     port: int | None,
     host: str | None,
@@ -136,7 +145,13 @@ def command(
     worker: int | None,
     faults: Path | None,
 ) -> None:
-    """Run a broker."""
+    """Run a broker.
+
+    FILE is a server.properties, as Kafka's kafka-server-start takes it; --config names the same.
+    """
+    if file is not None and config_file is not None:
+        raise click.UsageError("FILE and --config name the same thing: give one of them")
+    config_file = file or config_file
     # Imported here, so that `odradek --help` does not pay for a broker.
     try:
         from odradek.broker.process.lifeline import hold
