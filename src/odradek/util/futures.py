@@ -79,7 +79,7 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
     """Wait until `work` has ended, also where the wait is cancelled meanwhile, once or more often.
 
     Raises:
-        CancelledError: the wait was cancelled; after the end.
+        asyncio.CancelledError: the wait was cancelled; after the end.
     """
     ending = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None

@@ -39,7 +39,7 @@ _loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
 
 def tell_of(loop: asyncio.AbstractEventLoop) -> None:
-    """Have dumps of this process show the tasks of an event loop, as long as it lives."""
+    """Show the tasks of an event loop in the dumps of this process, as long as the loop lives."""
     _loops.add(loop)
 
 

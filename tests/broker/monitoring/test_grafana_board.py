@@ -41,7 +41,7 @@ def test_every_query_finds_something() -> None:
         broker.create_topic("orders")
         servers = broker.bootstrap_servers
         with Producer(bootstrap_servers=servers) as producer:
-            producer.send("orders", value=b"1").result()
+            producer.send("orders", value=b"1").result(PATIENCE_S)
         earliest = {"group_id": "billing", "auto_offset_reset": "earliest"}
         with Consumer("orders", bootstrap_servers=servers, **earliest) as consumer:
             next(iter(consumer))

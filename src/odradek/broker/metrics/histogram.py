@@ -121,7 +121,7 @@ class Histogram:
 
     @property
     def counts(self) -> list[int]:
-        """How many times fell into each bucket."""
+        """The number of times that fell into each bucket."""
         return [
             self._n0,
             self._n1,

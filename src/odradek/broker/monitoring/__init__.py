@@ -1,1 +1,1 @@
-"""What an operator reads of a broker over HTTP: its metrics, and whether it is healthy and ready."""
+"""A broker as an operator reads it over HTTP: its metrics, and whether it is healthy and ready."""

@@ -49,7 +49,7 @@ class MetricDeclaration(NamedTuple):
 
     @property
     def is_attribute(self) -> bool:
-        """Whether the name is an attribute of the bean, as of `org.apache.kafka.common.metrics`."""
+        """True where the name is an attribute of the bean, as of `org.apache.kafka.common.metrics`."""
         return self.name == self.name.lower() and self.kind not in _NAMED_IN_SMALL_LETTERS
 
 

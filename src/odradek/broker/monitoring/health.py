@@ -1,4 +1,4 @@
-"""Whether a broker serves: `/readyz`. Pure."""
+"""The answer of `/readyz`: whether a broker serves. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Readiness(NamedTuple):
-    """Why a broker does not serve, and what is not as it should be though it does.
+    """The reasons why a broker does not serve, and what is not as it should be though it does.
 
     Attributes:
         reasons: each keeps clients from being served; none where it is ready.
