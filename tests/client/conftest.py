@@ -16,8 +16,9 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """A broker shared by the tests of this folder."""
-    with Broker(auto_create_topics_enable="false") as running:
+    """A broker shared by the tests of this folder; some write records of years ago, which retention would delete
+    in the middle of a test."""
+    with Broker(auto_create_topics_enable="false", log_retention_check_interval_ms=NEVER_MS) as running:
         yield running
 
 

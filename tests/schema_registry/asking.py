@@ -27,10 +27,15 @@ class Asked:
 
         self._service = Service(self.registry, store)
 
-    def __call__(self, method: str, target: str, body: Any = None) -> Any:
-        """Return the answer; of a refusal (status, code, message)."""
+    def __call__(self, method: str, target: str, body: Any = None, **headers: str) -> Any:
+        """Return the answer; of a refusal (status, code, message).
+
+        Headers have `_` for `-`, and small letters.
+        """
         data = b"" if body is None else json.dumps(body).encode()
-        status, content = self._service.handle(Request(method, target, data))
+        status, content = self._service.handle(
+            Request(method, target, data, {name.replace("_", "-"): value for name, value in headers.items()})
+        )
         return content if status == 200 else (status, content["error_code"], content["message"])
 
     def register(self, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -21,7 +22,13 @@ with warnings.catch_warnings():
             reason="needs pip install 'confluent-kafka[avro,json,protobuf]'",
         )
 
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    dual_schema_id_deserializer,
+    header_schema_id_serializer,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -70,6 +77,25 @@ def test_avro(client: SchemaRegistryClient) -> None:
     assert AvroDeserializer(client, R2)(data, value_of("t")) == {"a": 5, "b": 1}
     with pytest.raises(Exception, match="incompatible"):
         AvroSerializer(client, R3)({"c": ""}, value_of("t"))
+
+
+def test_a_guid_in_a_header(client: SchemaRegistryClient, registry: SchemaRegistry) -> None:
+    context = SerializationContext("t", MessageField.VALUE, [])
+    config = {"schema.id.serializer": header_schema_id_serializer}
+    value = {"c": "tea and milk"}  # the deserializer takes less than six bytes for no data of its own
+    data = AvroSerializer(client, R3, conf=config)(value, context)
+    assert data == b"\x18tea and milk"
+    [(name, header)] = context.headers
+    assert (name, header[:1]) == ("__value_schema_id", b"\x01")
+    with SchemaRegistryClient({"url": registry.url, "basic.auth.user.info": "me:secret"}) as other:
+        config = {"schema.id.deserializer": dual_schema_id_deserializer}
+        assert AvroDeserializer(other, conf=config)(data, context) == value
+        guid = str(UUID(bytes=header[1:]))
+        assert other.get_schema_by_guid(guid).schema_str == R3
+        with pytest.raises(SchemaRegistryError, match="40403"):
+            other.get_schema_by_guid(str(UUID(int=0)))
+    registered = client.register_schema_full_response("u", Schema(R2, "AVRO"))
+    assert (registered.version, registered.guid is not None) == (1, True)
 
 
 def test_json(client: SchemaRegistryClient) -> None:

@@ -40,8 +40,8 @@ def version_not_found(version: int) -> RestException:
     return RestException(404, 40402, f"Version {version} not found.")
 
 
-def schema_not_found(schema_id: int | None = None) -> RestException:
-    """Return code 40403."""
+def schema_not_found(schema_id: int | str | None = None) -> RestException:
+    """Return code 40403; `schema_id` is an id or a GUID."""
     return RestException(
         404, 40403, "Schema not found" if schema_id is None else f"Schema {schema_id} not found"
     )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from odradek.schema_registry import errors
 from odradek.schema_registry.compatibility import DEFAULT_LEVEL, Earlier, problems
+from odradek.schema_registry.guids import guid_of
 from odradek.schema_registry.languages import Languages
 from odradek.schema_registry.parsed_schema import ParsedSchema
 from odradek.schema_registry.requests import LATEST, SchemaRequest
@@ -65,6 +66,28 @@ class Registry:
             raise errors.schema_not_found(schema_id)
         highest = {"maxId": self.subjects.highest_id} if with_highest else {}
         return self._shown(schema, format_name) | highest
+
+    def by_guid(self, guid: str, format_name: str = "") -> dict[str, Any]:
+        """Return the schema of a GUID.
+
+        Raises:
+            RestException: there is none.
+        """
+        versions = self.subjects.of_guid(guid)
+        if not versions:
+            raise errors.schema_not_found(guid)
+        return self._shown(versions[0].schema, format_name)
+
+    def ids_of_guid(self, guid: str) -> list[int]:
+        """Return the ids of a GUID, sorted: one, unless a registry was filled with more (IMPORT).
+
+        Raises:
+            RestException: there is none.
+        """
+        versions = self.subjects.of_guid(guid)
+        if not versions:
+            raise errors.schema_not_found(guid)
+        return sorted({version.schema_id for version in versions})
 
     def uses_of_id(self, schema_id: int, *, deleted: bool) -> list[Version]:
         """Return where an id stands.
@@ -122,7 +145,7 @@ class Registry:
         return version
 
     def _shown(self, schema: Schema, format_name: str) -> dict[str, Any]:
-        shown: dict[str, Any] = {"schema": schema.text}
+        shown: dict[str, Any] = {"guid": guid_of(schema), "schema": schema.text}
         if format_name:
             try:
                 shown["schema"] = self._languages.parse(schema).formatted(format_name)
@@ -163,7 +186,7 @@ class Registry:
         if not is_import and not request.version:
             known = self._same(schema, parsed, present)
             if known is not None:
-                return Outcome({"id": known.schema_id})
+                return Outcome(self._registered(known))
         if not is_import:
             self._check_compatible(subject, schema, parsed, present)
         following = max((v.version for v in versions), default=0) + 1
@@ -174,7 +197,7 @@ class Registry:
         if taken is not None and not taken.is_deleted:
             if (taken.schema_id, taken.schema) != (schema_id, schema):
                 raise errors.not_permitted(f"Version {request.version} of {subject} is another schema")
-            return Outcome({"id": schema_id})
+            return Outcome(self._registered(taken))
         new = Version(subject, request.version or following, schema_id, schema)
         # What was deleted and is there again does not stay deleted beside itself.
         again = (
@@ -185,7 +208,11 @@ class Registry:
             and v.version < new.version
             and not self.subjects.referrers(subject, v.version, deleted=True)
         )
-        return Outcome({"id": schema_id}, (new.record(), *again))
+        return Outcome(self._registered(new), (new.record(), *again))
+
+    def _registered(self, version: Version) -> dict[str, Any]:
+        # Without the schema: clients go on with the one that they have sent, in its form.
+        return {"version": version.version, "id": version.schema_id, "guid": guid_of(version.schema)}
 
     def _check_register_mode(self, subject: str, request: SchemaRequest) -> None:
         mode = self.subjects.mode(subject)

@@ -23,6 +23,8 @@ from odradek.util.http_routes import NoRouteError, Request, Routes
 WRITING_METHODS = ("POST", "PUT", "DELETE")
 _MOST_LISTED = 1000
 """So many schemas does an answer have at most; `offset` gets the next."""
+_ACCEPTS_MORE = "confluent-accept-unknown-properties"
+"""Clients send it that pass over what they do not know in an answer. Older ones fail at a `guid`."""
 
 
 class _Call(NamedTuple):
@@ -32,12 +34,14 @@ class _Call(NamedTuple):
         words: of the path, what stands where the pattern has a name.
         query: the last value of each.
         all_values: of the query, all of each.
+        accepts_more: whether the client knows, or passes over, what answers have had since Confluent's 7.4.
     """
 
     words: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
     all_values: Mapping[str, Sequence[str]]
+    accepts_more: bool = False
 
     @property
     def subject(self) -> str:
@@ -95,8 +99,20 @@ def answer(registry: Registry, request: Request) -> Outcome:
     except NoRouteError as error:
         status, reason = (405, "Method Not Allowed") if error.methods else (404, "Not Found")
         raise RestException(status, status, f"HTTP {status} {reason}") from None
-    outcome = route.action(registry, _Call(route.words, route.query, request.body, route.all_values))
-    return outcome if isinstance(outcome, Outcome) else Outcome(outcome)
+    accepts_more = request.header(_ACCEPTS_MORE).lower() == "true"
+    call = _Call(route.words, route.query, request.body, route.all_values, accepts_more)
+    outcome = route.action(registry, call)
+    if not isinstance(outcome, Outcome):
+        outcome = Outcome(outcome)
+    return outcome if accepts_more else outcome._replace(answer=_without_guid(outcome.answer))
+
+
+def _without_guid(content: Any) -> Any:
+    if isinstance(content, list):
+        return [_without_guid(one) for one in content]
+    if isinstance(content, dict):
+        return {name: value for name, value in content.items() if name != "guid"}
+    return content
 
 
 def _subjects(registry: Registry, call: _Call) -> list[str]:
@@ -129,6 +145,19 @@ def _latest_with_metadata(registry: Registry, call: _Call) -> dict[str, Any]:
 
 def _by_id(registry: Registry, call: _Call) -> dict[str, Any]:
     return registry.by_id(call.schema_id, call.format, with_highest=call.has("fetchMaxId"))
+
+
+def _by_guid(registry: Registry, call: _Call) -> dict[str, Any]:
+    return registry.by_guid(call.words["guid"], call.format)
+
+
+def _ids_of_guid(registry: Registry, call: _Call) -> list[dict[str, Any]]:
+    return [{"context": ".", "id": schema_id} for schema_id in registry.ids_of_guid(call.words["guid"])]
+
+
+def _register(registry: Registry, call: _Call) -> Outcome:
+    outcome = registry.register(call.subject, read_schema(call.body), normalize=call.has("normalize"))
+    return outcome if call.accepts_more else outcome._replace(answer={"id": outcome.answer["id"]})
 
 
 def _schemas(registry: Registry, call: _Call) -> list[dict[str, Any]]:
@@ -182,6 +211,8 @@ _TABLE: tuple[tuple[str, str, _Action], ...] = (
     ("GET", "/schemas/ids/{id}/schema", lambda registry, call: _by_id(registry, call)["schema"]),
     ("GET", "/schemas/ids/{id}/subjects", _subjects_of_id),
     ("GET", "/schemas/ids/{id}/versions", _versions_of_id),
+    ("GET", "/schemas/guids/{guid}", _by_guid),
+    ("GET", "/schemas/guids/{guid}/ids", _ids_of_guid),
     ("GET", "/subjects", _subjects),
     ("POST", "/subjects/{subject}", _look_up),
     (
@@ -191,13 +222,7 @@ _TABLE: tuple[tuple[str, str, _Action], ...] = (
     ),
     ("GET", "/subjects/{subject}/metadata", _latest_with_metadata),
     ("GET", "/subjects/{subject}/versions", _versions),
-    (
-        "POST",
-        "/subjects/{subject}/versions",
-        lambda registry, call: registry.register(
-            call.subject, read_schema(call.body), normalize=call.has("normalize")
-        ),
-    ),
+    ("POST", "/subjects/{subject}/versions", _register),
     ("GET", "/subjects/{subject}/versions/{version}", _version),
     (
         "DELETE",

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from odradek.schema_registry.guids import guid_of
 from odradek.schema_registry.schema import Schema
 from odradek.schema_registry.topic_records import (
     CLEAR_SUBJECT,
@@ -47,6 +48,7 @@ class Subjects:
         self._uses: dict[int, dict[tuple[str, int], Schema]] = {}
         """Where each id stands. All have the same schema."""
         self._ids: dict[Schema, int] = {}
+        self._by_guid: dict[str, dict[tuple[str, int], Version]] = {}
         self._referrers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
         """By what is referred to, the versions that do."""
 
@@ -93,6 +95,7 @@ class Subjects:
         self._subjects.setdefault(new.subject, {})[new.version] = new
         self._uses.setdefault(new.schema_id, {})[place] = new.schema
         self._ids.setdefault(new.schema, new.schema_id)
+        self._by_guid.setdefault(guid_of(new.schema), {})[place] = new
         self.highest_id = max(self.highest_id, new.schema_id)
         for reference in new.schema.references:
             self._referrers[reference.subject, reference.version].add(place)
@@ -109,6 +112,10 @@ class Subjects:
             del self._uses[old.schema_id]
             if self._ids.get(old.schema) == old.schema_id:
                 del self._ids[old.schema]
+        guid = guid_of(old.schema)
+        del self._by_guid[guid][place]
+        if not self._by_guid[guid]:
+            del self._by_guid[guid]
         for reference in old.schema.references:
             referred = (reference.subject, reference.version)
             self._referrers[referred].discard(place)
@@ -150,6 +157,10 @@ class Subjects:
     def schema(self, schema_id: int) -> Schema | None:
         """Return the schema of an id."""
         return next(iter(self._uses.get(schema_id, {}).values()), None)
+
+    def of_guid(self, guid: str) -> list[Version]:
+        """Return the versions, deleted or not, whose schema has a GUID."""
+        return list(self._by_guid.get(guid, {}).values())
 
     def id_of(self, schema: Schema) -> int | None:
         """Return the id that a schema has, in whatever subject."""
