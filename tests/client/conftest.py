@@ -12,13 +12,14 @@ from odradek.client import Admin, NewTopic
 from odradek.testing import Broker
 
 _numbers = itertools.count(1)
+_A_DAY_MS = 24 * 3_600_000
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """A broker shared by the tests of this folder; some write records of years ago, which retention would delete
     in the middle of a test."""
-    with Broker(auto_create_topics_enable="false", log_retention_check_interval_ms=NEVER_MS) as running:
+    with Broker(auto_create_topics_enable="false", log_retention_check_interval_ms=_A_DAY_MS) as running:
         yield running
 
 
