@@ -17,8 +17,8 @@ RunTool = Callable[..., Result]
 
 @pytest.fixture(scope="session")
 def shared_broker() -> Iterator[Broker]:
-    """A broker that stays; tests name topics and groups of their own. Retention would delete the old records of
-    some while they are read."""
+    """A broker that stays; tests name topics and groups of their own. Retention would delete the old records
+    of some while they are read."""
     with Broker(log_retention_check_interval_ms=24 * 3_600_000) as broker:
         yield broker
 

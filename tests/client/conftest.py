@@ -17,8 +17,8 @@ _A_DAY_MS = 24 * 3_600_000
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """A broker shared by the tests of this folder; some write records of years ago, which retention would delete
-    in the middle of a test."""
+    """A broker shared by the tests of this folder; some write records of years ago, which retention would
+    delete in the middle of a test."""
     with Broker(auto_create_topics_enable="false", log_retention_check_interval_ms=_A_DAY_MS) as running:
         yield running
 

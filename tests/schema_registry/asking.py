@@ -33,9 +33,10 @@ class Asked:
         Headers have `_` for `-`, and small letters.
         """
         data = b"" if body is None else json.dumps(body).encode()
-        status, content = self._service.handle(
+        answer = self._service.handle(
             Request(method, target, data, {name.replace("_", "-"): value for name, value in headers.items()})
         )
+        status, content = answer.status, answer.content
         return content if status == 200 else (status, content["error_code"], content["message"])
 
     def register(self, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> Any:

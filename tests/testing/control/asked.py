@@ -24,7 +24,8 @@ class Asked:
     def __call__(self, method: str, target: str, body: Any = None) -> Any:
         """Return the content of an answer; of a refusal (status, message, remedy)."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        status, content = self.server.handle(Request(method, target, data))
+        answer = self.server.handle(Request(method, target, data))
+        status, content = answer.status, answer.content
         if status == 200:
             return content
         assert content["error_code"] == status
