@@ -89,5 +89,5 @@ def _sorted_items(value: Any) -> Iterable[tuple[str, Any]]:
 
 def _sorted_values(value: Any) -> Iterator[bytes]:
     if isinstance(value, list):
-        for one in sorted({str(v) for v in value}, key=_in_javas_order):
-            yield _bytes(one)
+        for text in sorted({str(v) for v in value}, key=_in_javas_order):
+            yield _bytes(text)

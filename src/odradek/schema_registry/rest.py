@@ -109,7 +109,7 @@ def answer(registry: Registry, request: Request) -> Outcome:
 
 def _without_guid(content: Any) -> Any:
     if isinstance(content, list):
-        return [_without_guid(one) for one in content]
+        return [_without_guid(part) for part in content]
     if isinstance(content, dict):
         return {name: value for name, value in content.items() if name != "guid"}
     return content
