@@ -317,8 +317,10 @@ def test_servers_among_processes() -> None:
         "16 grep it's odradek server",
         "17 odradek server server.properties",
         "18 odradek server",
+        "19 /usr/bin/python3.12 -P -m odradek server server.properties",
+        "20 python -c import odradek server",
     ]
-    assert list(server_stop.server_processes(processes, own_pid=18)) == [11, 12, 17]
+    assert list(server_stop.server_processes(processes, own_pid=18)) == [11, 12, 17, 19]
 
 
 # server, by Kafka's words

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from odradek.cli.server_daemon import FLAGS, start
 from odradek.util.stack_dumps import dumps_on_sigquit
 from odradek.util.stale import OutdatedError
 
@@ -21,10 +22,39 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.sasl.scram_words import NewUser
 
+_WORDS = "odradek.cli.server.words"
 
-@click.command("server")
+
+class _Server(click.Command):
+    """The command, which keeps its words for a process that is to be started with them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, and note the words as they are."""
+        ctx.meta[_WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the broker, or start a process that does."""
+        if not ctx.params.pop("as_daemon"):
+            return super().invoke(ctx)
+        try:
+            start(ctx.meta[_WORDS])
+        except OSError as error:
+            _refuse(
+                f"the log file cannot be written: {error} ($LOG_DIR names its folder). Nothing was started."
+            )
+
+
+@click.command("server", cls=_Server)
 @click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]"
+)
+@click.option(
+    *FLAGS,
+    "as_daemon",
+    is_flag=True,
+    help="Go on in the background; log to kafkaServer.out in $LOG_DIR, or in ./logs. `odradek server-stop` "
+    "stops it.",
 )
 @click.option(
     "--data",

@@ -84,7 +84,7 @@ def server_processes(processes: Iterable[str], own_pid: int) -> Iterable[int]:
 
 def _is_server(words: list[str]) -> bool:
     names = [Path(word).name for word in words]
-    programs = [name for name in names if not name.startswith("python")]
-    if names[1:3] == ["-m", "odradek"] and names[0].startswith("python"):
-        programs = programs[1:]
-    return programs[:2] == ["odradek", "server"] and "--worker" not in words
+    if names[:1] and names[0].startswith("python"):
+        # `python odradek server`, `python -m odradek server`, as `-daemon` starts it with -P.
+        names = [name for name in names[1:] if name not in ("-P", "-m")]
+    return names[:2] == ["odradek", "server"] and "--worker" not in words
