@@ -47,6 +47,7 @@ TOOLS = {
     "console": "Run the web console: a cluster in a browser.",
     "mock": "Run a broker for tests of other languages, told by HTTP to fail.",
     "wire": "Decode, encode and check protocol messages.",
+    "shims": "Write Kafka's scripts (kafka-topics.sh, …) by these tools.",
     "doctor": "Say what this installation has, lacks, and what that costs.",
 }
 
