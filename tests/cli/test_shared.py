@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from cli.conftest import RunTool
-from odradek.cli.main import TOOLS
+from odradek.cli.completion import VARIABLE
+from odradek.cli.exits import FAILED, INTERRUPTED, TERMINATED, Terminated
+from odradek.cli.main import TOOLS, main
 from odradek.cli.tool import key_values, matching, table
 from odradek.util.properties import parse_properties
 
@@ -45,12 +49,68 @@ def test_help_of_all(run: RunTool) -> None:
     assert run("--version").stdout.startswith("odradek, version ")
 
 
+def words_of_all(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words that call each tool, those within tools too."""
+    if words:
+        yield words
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        if any(parameter.name == "bootstrap_server" for parameter in command.params):
+            words += ("--bootstrap-server", "127.0.0.1:1")
+        for name in command.list_commands(ctx):
+            child = command.get_command(ctx, name)
+            assert child is not None
+            yield from words_of_all(child, (*words, name))
+
+
+def test_exit_codes_are_one_rule(run: RunTool) -> None:
+    calls = list(words_of_all(main))
+    assert {("features", "--bootstrap-server", "127.0.0.1:1", "describe"), ("wire", "list")} < set(calls)
+    for words in calls:
+        assert run(*words, "--help").exit_code == 0, words
+        refused = run(*words, "--nosuchoption")
+        assert (refused.exit_code, refused.stdout) == (FAILED, ""), words
+        assert refused.stderr, words
+    assert run("--nosuchoption").exit_code == run("nosuchtool").exit_code == FAILED
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt(), INTERRUPTED), (Terminated(), TERMINATED)], ids=repr
+)
+def test_a_signal_ends_every_tool_alike(
+    run: RunTool, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(click.Context, "invoke", end)
+    assert run("wire", "list").exit_code == run("doctor").exit_code == code
+
+
+def test_a_shell_completes_tools_and_options(run: RunTool, tmp_path: Path) -> None:
+    def completed(*words: str) -> list[str]:
+        line = {"COMP_WORDS": " ".join(["odradek", *words]), "COMP_CWORD": str(len(words))}
+        answered = CliRunner(env={VARIABLE: "bash_complete", **line}).invoke(main, [], prog_name="odradek")
+        return [line.removeprefix("plain,") for line in answered.stdout.split()]
+
+    assert completed("consumer-") == ["consumer-groups", "consumer-perf-test"]
+    assert completed("topics", "--under") == ["--under-replicated-partitions", "--under-min-isr-partitions"]
+    script = tmp_path / "odradek"
+    for shell in ("zsh", "fish", "bash"):
+        printed = run("completion", shell)
+        assert printed.exit_code == 0
+        assert VARIABLE in printed.stdout
+        script.write_text(printed.stdout, encoding="utf-8")
+    sourced = ["bash", "-c", f"source {script} && complete -p odradek"]
+    assert "odradek" in subprocess.run(sourced, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
         (["consol-producer"], "No such command 'consol-producer'. Did you mean 'console-producer'?"),
         (["topcis", "--list"], "Did you mean 'topics'?"),
-        (["zzz"], "No such command 'zzz'. There are: server, topics, "),
+        (["zzz"], "No such command 'zzz'. There are: server, server-stop, "),
         (["wire", "decod"], "No such command 'decod'. Did you mean 'decode'?"),
         (["transactions", "--bootstrap-server", "127.0.0.1:1", "lst"], "Did you mean 'list'?"),
     ],
@@ -152,6 +212,7 @@ def test_nothing_heavy_is_imported(servers: str) -> None:
         name for name in ours if name.startswith(("odradek.broker", "odradek.log", "odradek.cluster"))
     }
     assert {name for name in ours if name.startswith("odradek.cli.")} == {
+        "odradek.cli.exits",
         "odradek.cli.main",
         "odradek.cli.suggesting",
         "odradek.cli.tool",

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from odradek import __version__
+from odradek.cli.exits import by_kafkas_rule
 from odradek.cli.suggesting import SuggestingGroup
 
 #: Tool → the line that `odradek --help` shows for it, without importing it.
@@ -48,12 +51,31 @@ TOOLS = {
     "mock": "Run a broker for tests of other languages, told by HTTP to fail.",
     "wire": "Decode, encode and check protocol messages.",
     "shims": "Write Kafka's scripts (kafka-topics.sh, …) by these tools.",
+    "completion": "Print what a shell needs to complete tools and options.",
     "doctor": "Say what this installation has, lacks, and what that costs.",
 }
 
 
 class ToolGroup(SuggestingGroup):
     """A group whose commands are modules, imported on first use."""
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Parse the words before the tool's name."""
+        with by_kafkas_rule():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a tool."""
+        with by_kafkas_rule():
+            return super().invoke(ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a tool, importing none."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=text) for name, text in TOOLS.items() if name.startswith(incomplete)
+        ]
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The tools, in the order of the table."""

@@ -1,7 +1,7 @@
 """The ground that the tools share: how they end, name a cluster, read client configs, and print.
 
-Exit codes are those of Kafka's tools: 0 when all was done, 1 for everything else, wrong words included.
-Errors are one line on standard error; standard output has nothing but what was asked for.
+`exits` has their exit codes. Errors are one line on standard error; standard output has nothing but what was
+asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek import __version__
+from odradek.cli.exits import INTERRUPTED, TERMINATED, Terminated, by_kafkas_rule
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 #: A person waits: brokers that cannot be reached are reported sooner than a program's client would.
 UNREACHABLE_AFTER_MS = 15_000
-#: What a shell sees of a JVM that was ended by Ctrl-C, and by SIGTERM.
-INTERRUPTED, TERMINATED = 130, 143
 
 
 class Tool(click.Command):
@@ -45,10 +44,8 @@ class Tool(click.Command):
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         """Parse the words of the command line; a wrong one exits with 1, as with Kafka's tools."""
-        try:
+        with by_kafkas_rule():
             return super().make_context(*args, **more)
-        except click.UsageError as error:
-            raise _with_status_1(error) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, `-topic` as `--topic`."""
@@ -64,7 +61,7 @@ class Tool(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; turn an error of ours, or of the system, into a message."""
         try:
-            with ends_by_sigterm(), warnings.catch_warnings():
+            with by_kafkas_rule(), ends_by_sigterm(), warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 warnings.simplefilter("always", UserWarning)
                 result = super().invoke(ctx)
@@ -74,12 +71,6 @@ class Tool(click.Command):
             # The reader of our output has gone, as `head` does. Nothing is wrong, and nobody can be told;
             # what is still in buffers must not be tried again when the interpreter ends.
             os._exit(0)
-        except Terminated:
-            raise click.exceptions.Exit(TERMINATED) from None
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(INTERRUPTED) from None
-        except click.UsageError as error:
-            raise _with_status_1(error) from error
         except (OdradekError, OSError) as error:
             with suppress(OSError):
                 _flush_output()
@@ -102,10 +93,6 @@ def _flush_output() -> None:
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
         raise
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came. What Ctrl-C would have a program do is right then, too; only the exit code differs."""
 
 
 @contextmanager
@@ -155,14 +142,6 @@ class NotedSignals:
         """End the tool as the signal would have, if one came."""
         if self.ended_by is not None:
             raise click.exceptions.Exit(TERMINATED if self.ended_by == signal.SIGTERM else INTERRUPTED)
-
-
-class _UsageError(click.UsageError):
-    exit_code = 1
-
-
-def _with_status_1(error: click.UsageError) -> click.UsageError:
-    return _UsageError(error.format_message(), error.ctx)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

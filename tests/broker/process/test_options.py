@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.process.options import read_config
+from odradek.broker.process.options import read_config, warn_of
 from odradek.cluster.configs.config_def import ConfigError
 
 
@@ -88,3 +88,13 @@ def test_a_fault_in_the_file_names_it(tmp_path: Path) -> None:
             places(tmp_path, text, port=1)
     with pytest.raises(ConfigError, match="absent cannot be read"):
         read_config(tmp_path / "absent", {})
+
+
+def test_unknown_configs_are_told_with_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of(read_config(None, {"log.retension.hours": "1", "num.partition": "1", "zzz": "1"}))
+    log_lines = [record.getMessage() for record in caplog.records]
+    assert [line.removeprefix("unknown config is ignored name=") for line in log_lines] == [
+        "log.retension.hours nearest=log.retention.hours,log.retention.ms,log.retention.minutes",
+        "num.partition nearest=num.partitions",
+        "zzz",
+    ]

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 from odradek.broker.config.broker_config import BrokerConfig, read_properties
 from odradek.broker.config.listeners import ALL_ADDRESSES, parse_listeners, parse_protocol_map
+from odradek.broker.config.names import known_names
 from odradek.broker.config.protection import unkept_promises
 from odradek.broker.config.table import BROKER_CONFIGS
 from odradek.cluster.configs.config_def import ConfigError
@@ -21,6 +23,8 @@ from odradek.cluster.nodes import Endpoint
 
 logger = logging.getLogger("odradek.broker.config")
 
+#: How alike names have to be (difflib's ratio) for one to be told instead of another.
+NEAR = 0.75
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 
@@ -55,9 +59,12 @@ def read_config(
 
 
 def warn_of(config: BrokerConfig) -> None:
-    """Log the given configs that nobody knows, and those that change nothing."""
+    """Log the given configs that nobody knows, with the nearest names, and those that change nothing."""
     for name in config.unknown:
-        logger.warning("unknown config is ignored name=%s", name)
+        if near := get_close_matches(name, sorted(known_names()), n=3, cutoff=NEAR):
+            logger.warning("unknown config is ignored name=%s nearest=%s", name, ",".join(near))
+        else:
+            logger.warning("unknown config is ignored name=%s", name)
     # Those that ask for protection have a line of their own, or the start is refused.
     promises = {promise.name for promise in unkept_promises(config)}
     for name in config.without_effect():
