@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -62,6 +63,22 @@ def acls(run: RunTool, broker: Broker, admin: Admin) -> RunTool:
         return result
 
     return call
+
+
+def test_acls_as_json(acls: RunTool, admin: Admin) -> None:
+    entry = ENTRY._replace(operation=AclOperation.IDEMPOTENT_WRITE)
+    admin.create_acls([AclBinding(ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"), entry)])
+    expected = {
+        "resourceType": "CLUSTER",
+        "name": "kafka-cluster",
+        "patternType": "LITERAL",
+        "principal": "User:bob",
+        "host": "*",
+        "operation": "IDEMPOTENT_WRITE",
+        "permissionType": "ALLOW",
+    }
+    assert json.loads(acls("--list", "--json").stdout) == [expected]
+    assert json.loads(acls("--list", "--principal", "User:eve", "--json").stdout) == []
 
 
 def test_the_administrators_calls(admin: Admin) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,9 @@ def test_each_tool_logs_in(run: RunTool, broker: Broker, login: str, request: py
     assert "Produce(0)" in tool("broker-api-versions")
     assert "log_" in tool("log-dirs", "--describe") or "logDir" in tool("log-dirs", "--describe")
     assert "Created delegation token" in tool("delegation-tokens", "--create", "--max-life-time-period", "-1")
+    token, *_ = json.loads(tool("delegation-tokens", "--describe", "--json"))
+    assert token["owner"] == token["requester"] and token["renewers"] == []
+    assert token["issueTimestampMs"] < token["expiryTimestampMs"] <= token["maxTimestampMs"]
     tool("producer-perf-test", "--topic", topic, "--num-records", "5", "--record-size", "10", "--throughput",
          "-1", config="--producer.config")  # fmt: skip
     tool("consumer-perf-test", "--topic", topic, "--num-records", "5", config="--consumer.config")

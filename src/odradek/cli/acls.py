@@ -12,8 +12,11 @@ import click
 from odradek.cli.tool import (
     Tool,
     bootstrap_option,
+    check_json,
     client_configs,
     command_config_option,
+    echo_json,
+    json_option,
     key_values,
     read_properties,
 )
@@ -106,6 +109,7 @@ def _words(*names: str, **more: Any) -> Callable[[_F], _F]:
 )
 @click.option("--idempotent", is_flag=True, help="With --producer: IdempotentWrite on the cluster.")
 @click.option("--force", is_flag=True, help="Do not ask back.")
+@json_option()
 def command(**given: Any) -> None:
     """List, add and remove ACLs."""
     words = _Words(given)
@@ -147,6 +151,7 @@ class _Words:
     consumer: bool
     idempotent: bool
     force: bool
+    as_json: bool
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         # The options' names are the attributes above: twenty of them need not be handed over one by one.
@@ -175,6 +180,7 @@ class _Words:
             )
         if [self.adds, self.removes, self.lists].count(True) != 1:
             raise click.UsageError("Command must include exactly one action: --list, --add, --remove.")
+        check_json(self.as_json, lists=self.lists)
         if self.pattern_type == PatternType.UNKNOWN:
             raise click.UsageError(f"Unknown resource-pattern-type: {self.pattern_text}")
         # To list, `--principal` is the filter; these options say what an entry shall be.
@@ -385,6 +391,16 @@ def _list(acls: Acls, words: _Words) -> None:
     bindings: dict[AclBinding, None] = {}
     for resource in words.resources() or [ResourcePatternFilter()]:
         bindings |= dict.fromkeys(acls.describe_acls(AclBindingFilter(resource)))
+    if words.as_json:
+        principals = {_principal(text) for text in words.principals}
+        echo_json(
+            [
+                _as_object(binding)
+                for binding in sorted(bindings)
+                if not principals or binding.entry.principal in principals
+            ]
+        )
+        return
     if not words.principals:
         _show(bindings)
     for text in words.principals:
@@ -399,6 +415,19 @@ def _show(bindings: Iterable[AclBinding]) -> None:
         by_pattern.setdefault(pattern, []).append(entry)
     for pattern, entries in by_pattern.items():
         click.echo(f"Current ACLs for resource `{pattern}`:\n{_lines(entries)}\n")
+
+
+def _as_object(binding: AclBinding) -> dict[str, str]:
+    pattern, entry = binding
+    return {
+        "resourceType": pattern.resource_type.name,
+        "name": pattern.name,
+        "patternType": pattern.pattern_type.name,
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation.name,
+        "permissionType": entry.permission_type.name,
+    }
 
 
 def _lines(entries: Iterable[AccessControlEntry]) -> str:

@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    echo_json,
+    json_option,
+)
+
+if TYPE_CHECKING:
+    from odradek.wire.api import ApiKey
 
 
 @click.command(cls=Tool, name="broker-api-versions")
 @bootstrap_option()
 @command_config_option()
-def command(bootstrap_server: str, config_file: str | None) -> None:
+@json_option()
+def command(bootstrap_server: str, config_file: str | None, as_json: bool) -> None:
     """Show the API versions that every broker of the cluster serves, as Kafka's own tool prints them."""
     from odradek import Admin
     from odradek.wire.api import ApiKey
 
     ours = {key.value: key for key in ApiKey}
+    nodes = []
     with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-api-versions")) as admin:
         for node in sorted(admin.describe_cluster().nodes):
             theirs = {r.api_key: (r.min_version, r.max_version) for r in admin.api_versions(node.id)}
+            if as_json:
+                apis = [_as_object(key, *theirs[key], ours.get(key)) for key in sorted(theirs)]
+                nodes.append(
+                    {"id": node.id, "host": node.host, "port": node.port, "rack": node.rack, "apis": apis}
+                )
+                continue
             rows = [version_line(key, theirs.get(key), ours.get(key)) for key in sorted({*theirs, *ours})]
             rack = node.rack if node.rack is not None else "null"
             # DescribeCluster tells of fenced brokers only when asked for them: none here is.
             click.echo(f"{node.host}:{node.port} (id: {node.id} rack: {rack} isFenced: false) -> (")
             click.echo(",\n".join(f"\t{row}" for row in rows))
             click.echo(")")
+    if as_json:
+        echo_json(nodes)
+
+
+def _as_object(key: int, least: int, most: int, ours: ApiKey | None) -> dict[str, object]:
+    """One API that a broker serves; `usable` is None where odradek's client cannot ask it."""
+    from odradek.wire.messages import request_class
+
+    versions = () if ours is None else request_class(ours).VERSIONS
+    usable = min(versions[-1], most) if versions and least <= versions[-1] and versions[0] <= most else None
+    name = None if ours is None else ours.api_name
+    return {"apiKey": key, "name": name, "minVersion": least, "maxVersion": most, "usable": usable}
 
 
 def version_line(key: int, theirs: tuple[int, int] | None, ours: object | None) -> str:

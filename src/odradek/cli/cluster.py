@@ -33,13 +33,16 @@ def command() -> None:
 @command.command("cluster-id", cls=Tool)
 @bootstrap_option("-b")
 @command_config_option("--command-config", "-c", "--config")
-def cluster_id(bootstrap_server: str, config_file: str | None) -> None:
+@json_option()
+def cluster_id(bootstrap_server: str, config_file: str | None, as_json: bool) -> None:
     """Print the id of the cluster."""
     from odradek import Admin
 
     with Admin(**client_configs(bootstrap_server, config_file, client_id=_CLIENT_ID)) as admin:
         identity = admin.describe_cluster().cluster_id
-    if identity is None:
+    if as_json:
+        echo_json({"clusterId": identity})
+    elif identity is None:
         click.echo("No cluster ID found. The Kafka version is probably too old.")
     else:
         click.echo(f"Cluster ID: {identity}")

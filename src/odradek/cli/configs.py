@@ -15,10 +15,13 @@ import click
 from odradek.cli.tool import (
     Tool,
     bootstrap_option,
+    check_json,
     client_configs,
     command_config_option,
+    echo_json,
     echo_lines,
     ignored_option,
+    json_option,
     read_properties,
 )
 from odradek.errors import KafkaError, OdradekError, ResourceNotFoundError
@@ -147,10 +150,12 @@ def _names_in_order(words: Sequence[str]) -> Iterator[str]:
 @click.option("--group", metavar="ID", help="The group's id.")
 @click.option("--client-metrics", metavar="NAME", help="The name of a subscription of clients' metrics.")
 @ignored_option("--force", "nothing here asks back", is_flag=True)
+@json_option()
 def command(bootstrap_server: str, config_file: str | None, **options: Any) -> None:
     """Show and change configs, quotas and SCRAM credentials."""
     entities = _entities(options, click.get_current_context().meta[_NAMES])
     _check(options, entities)
+    check_json(options["as_json"], lists=options["do_describe"])
     added = _added(options)
     deleted = [name.strip() for words in options["delete_config"] for name in words.split(",")]
     from odradek import Admin
@@ -158,6 +163,8 @@ def command(bootstrap_server: str, config_file: str | None, **options: Any) -> N
     with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-configs")) as admin:
         if options["do_alter"]:
             _alter(admin, entities, added, deleted)
+        elif options["as_json"]:
+            echo_json(_objects(admin, entities, shows_all=options["shows_all"]))
         else:
             echo_lines(_describe(admin, entities, shows_all=options["shows_all"]))
 
@@ -403,6 +410,43 @@ def _describe(admin: Admin, entities: Entities, *, shows_all: bool) -> Iterator[
         yield from _credential_lines(admin, entities.names)
 
 
+def _objects(admin: Admin, entities: Entities, *, shows_all: bool) -> list[dict[str, Any]]:
+    """The objects of `--describe --json`."""
+    from odradek.client.types import CONFIG_SOURCES
+
+    kind = entities.types[0]
+    if kind in RESOURCES:
+        return [
+            {
+                "entityType": kind,
+                "entityName": name or None,
+                "configs": [
+                    {
+                        "name": entry.name,
+                        "value": entry.value,
+                        "source": CONFIG_SOURCES.get(entry.source, "UNKNOWN"),
+                        "isSensitive": entry.sensitive,
+                    }
+                    for entry in sorted(
+                        (_configs if shows_all else _own_configs)(admin, kind, name).values(),
+                        key=lambda entry: entry.name,
+                    )
+                ],
+            }
+            for name in entities.names or _all_of(admin, kind)
+        ]
+    objects: list[dict[str, Any]] = [
+        {"entity": dict(entity), "quotas": dict(sorted(values.items()))}
+        for entity, values in _quotas(admin, entities).items()
+    ]
+    if kind == USERS and CLIENTS not in entities.types and "" not in entities.names:
+        objects += [
+            {"entity": {"user": user}, "scramIterations": credentials}
+            for user, credentials in _credentials(admin, entities.names).items()
+        ]
+    return objects
+
+
 def _all_of(admin: Admin, kind: str) -> list[str]:
     if kind == TOPICS:
         return sorted(admin.describe_topics())
@@ -471,16 +515,21 @@ def _quota_values(values: Mapping[str, float]) -> str:
     return ", ".join(f"{key}={java_double(value)}" for key, value in sorted(values.items()))
 
 
-def _credential_lines(admin: Admin, users: Sequence[str]) -> Iterator[str]:
+def _credentials(admin: Admin, users: Sequence[str]) -> dict[str, dict[str, int]]:
+    """User → mechanism → iterations; users without credentials are left out."""
     try:
         by_user = admin.describe_user_scram_credentials(users or None)
     except ResourceNotFoundError:
-        return  # as with Kafka's tool, who has none is not mentioned
+        return {}  # as with Kafka's tool, who has none is not mentioned
     except KafkaError as error:
         # Brokers before 2.7 (KIP-554) have told the quotas, and are not asked for more.
         if error.code.name != "UNSUPPORTED_VERSION":
             raise
-        return
-    for user, credentials in sorted(by_user.items()):
+        return {}
+    return {user: dict(credentials) for user, credentials in sorted(by_user.items())}
+
+
+def _credential_lines(admin: Admin, users: Sequence[str]) -> Iterator[str]:
+    for user, credentials in _credentials(admin, users).items():
         text = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in credentials.items())
         yield f"SCRAM credential configs for user-principal '{user}' are {text}"

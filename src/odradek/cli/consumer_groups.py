@@ -14,10 +14,13 @@ from odradek.cli import offset_resets
 from odradek.cli.tool import (
     Tool,
     bootstrap_option,
+    check_json,
     client_configs,
     command_config_option,
+    echo_json,
     echo_lines,
     ignored_option,
+    json_option,
 )
 from odradek.errors import KafkaError, OdradekError
 
@@ -55,6 +58,7 @@ TYPES = ("Classic", "Consumer")
 @click.option(
     "--timeout", "timeout_ms", type=int, default=30_000, show_default=True, help="Milliseconds to wait."
 )
+@json_option()
 @ignored_option("--new-consumer", "there is no other any more", is_flag=True)
 @offset_resets.options
 def command(
@@ -66,6 +70,7 @@ def command(
 ) -> None:
     """List, describe and delete groups; reset their offsets."""
     action = _check(groups, options)
+    check_json(options["as_json"], lists=action in ("list", "describe"))
     if action == "validate_regex":
         _validate_regex(options["do_validate_regex"])
         return
@@ -164,7 +169,14 @@ def _list(admin: Admin, options: Mapping[str, Any], states: list[str], types: li
     from odradek.cli.group_tables import group_rows
 
     listed = [g for g in admin.list_groups(states=states, types=types) if g.protocol_type in {"consumer", ""}]
-    if options["state"] is None and options["types"] is None:
+    if options["as_json"]:
+        echo_json(
+            [
+                {"group": g.group_id, "type": g.type or None, "state": g.state or None}
+                for g in sorted(listed, key=lambda g: g.group_id)
+            ]
+        )
+    elif options["state"] is None and options["types"] is None:
         echo_lines(g.group_id for g in listed)
     else:
         echo_lines(
@@ -178,9 +190,13 @@ def _describe(admin: Admin, groups: list[str], options: Mapping[str, Any]) -> No
     from odradek.cli import group_tables
 
     missing = []
+    objects = []
     for group, description in sorted(admin.describe_groups(groups).items()):
         if description.state == "Dead":
             missing.append(group)
+            continue
+        if options["as_json"]:
+            objects.append(group_tables.as_object(admin, description))
             continue
         remark = group_tables.remark(description)
         if remark:
@@ -195,6 +211,8 @@ def _describe(admin: Admin, groups: list[str], options: Mapping[str, Any]) -> No
             )
         if lines:
             echo_lines(["", *lines])
+    if options["as_json"]:
+        echo_json(objects)
     if missing:
         raise OdradekError("\n".join(f"Consumer group '{group}' does not exist." for group in missing))
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    check_json,
+    client_configs,
+    command_config_option,
+    echo_json,
+    json_option,
+)
 
 if TYPE_CHECKING:
     from odradek import Admin
@@ -34,6 +42,7 @@ _HEAD = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPI
 @click.option("--renew-time-period", type=int, metavar="MS", help="Until when, from now; -1: the brokers'.")
 @click.option("--expiry-time-period", type=int, metavar="MS", help="When it ends, from now; -1: at once.")
 @click.option("--hmac", metavar="BASE64", help="The token's HMAC.")
+@json_option()
 def command(
     bootstrap_server: str,
     config_file: str | None,
@@ -44,6 +53,7 @@ def command(
     renew_time_period: int | None,
     expiry_time_period: int | None,
     hmac: str | None,
+    as_json: bool,
 ) -> None:
     """Create, renew, expire and describe delegation tokens."""
     if len(actions) != 1:
@@ -51,6 +61,7 @@ def command(
             "Command must include exactly one action: --create, --renew, --expire or --describe"
         )
     (action,) = actions
+    check_json(as_json, lists=action == "describe")
     needs: dict[str, dict[str, object]] = {
         "create": {"--max-life-time-period": max_life_time_period},
         "renew": {"--hmac": hmac, "--renew-time-period": renew_time_period},
@@ -67,7 +78,7 @@ def command(
         if action == "create":
             _create(admin, owner_principal, renewer_principal, max_life_time_period)
         elif action == "describe":
-            _describe(admin, owner_principal)
+            _describe(admin, owner_principal, as_json=as_json)
         elif action == "renew":
             _put_off(admin.renew_delegation_token, "renew", hmac, renew_time_period)
         else:
@@ -91,8 +102,11 @@ def _create(
     _print([token])
 
 
-def _describe(admin: Admin, owners: tuple[str, ...]) -> None:
+def _describe(admin: Admin, owners: tuple[str, ...], *, as_json: bool) -> None:
     stripped = [owner.strip() for owner in owners]
+    if as_json:
+        echo_json([_as_object(token) for token in admin.describe_delegation_tokens(stripped or None)])
+        return
     if stripped:
         click.echo(f"Calling describe token operation for owners: {_listed(stripped)}")
     else:
@@ -134,6 +148,19 @@ def _print(tokens: Iterable[DelegationToken]) -> None:
                 _date(token.max_timestamp_ms),
             )
         )
+
+
+def _as_object(token: DelegationToken) -> dict[str, object]:
+    return {
+        "tokenId": token.token_id,
+        "hmac": base64.b64encode(token.hmac).decode(),
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": list(token.renewers),
+        "issueTimestampMs": token.issue_timestamp_ms,
+        "expiryTimestampMs": token.expiry_timestamp_ms,
+        "maxTimestampMs": token.max_timestamp_ms,
+    }
 
 
 def _listed(principals: Iterable[str]) -> str:

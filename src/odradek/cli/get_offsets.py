@@ -12,8 +12,10 @@ from odradek.cli.tool import (
     bootstrap_option,
     client_configs,
     command_config_option,
+    echo_json,
     echo_lines,
     ignored_option,
+    json_option,
     matching,
 )
 from odradek.errors import OdradekError
@@ -41,6 +43,7 @@ TIMES = {
     "--time", "when", default="latest", show_default=True, help="latest, earliest, max-timestamp or ms."
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave internal topics out.")
+@json_option()
 @ignored_option("--max-wait-ms", "requests have the client's time limits")
 @ignored_option("--offsets", "each partition has one offset for a time")
 def command(
@@ -51,6 +54,7 @@ def command(
     topic_partitions: str | None,
     when: str,
     exclude_internal_topics: bool,
+    as_json: bool,
 ) -> None:
     """Print TOPIC:PARTITION:OFFSET for topic partitions."""
     if topic_partitions and (topic or partitions):
@@ -75,6 +79,15 @@ def command(
                 click.echo(f"Skip getting offsets for {p.topic}-{p.partition}: it has no leader", err=True)
         led = [TopicPartition(p.topic, p.partition) for p in chosen if p.leader >= 0]
         offsets = admin.list_offsets(dict.fromkeys(led, timestamp)) if led else {}
+    if as_json:
+        rows = ((p, offsets[p]) for p in led)
+        echo_json(
+            [
+                {"topic": p.topic, "partition": p.partition, "offset": at.offset if at.offset >= 0 else None}
+                for p, at in rows
+            ]
+        )
+        return
     # No record is that young: no line, as with Kafka's tool since 3.0.
     echo_lines(f"{p.topic}:{p.partition}:{offsets[p].offset}" for p in led if offsets[p].offset >= 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.cli.tool import table
 
@@ -132,6 +132,44 @@ def offset_rows(
     if len(rows) == 1:
         return []
     return list(table(rows, (15, 15, 10, *(15 for _ in epoch), 15, 15, 15, 15, 15, 0)))
+
+
+def as_object(admin: Admin, group: GroupDescription) -> dict[str, Any]:
+    """The object of `--describe --json`: state, members, and offsets with lag, whatever else is asked for."""
+    committed, ends = offsets(admin, group)
+    members = {p: m.member_id for m in group.members for p in m.assignment}
+    node = group.coordinator
+    rows = []
+    for partition in sorted({*committed, *members}):
+        at, end = committed.get(partition), ends.get(partition)
+        rows.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "currentOffset": None if at is None else at.offset,
+                "leaderEpoch": None if at is None or at.leader_epoch < 0 else at.leader_epoch,
+                "logEndOffset": end,
+                "lag": None if at is None or end is None else end - at.offset,
+                "memberId": members.get(partition),
+            }
+        )
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "protocol": group.protocol or None,
+        "coordinator": None if node is None else {"id": node.id, "host": node.host, "port": node.port},
+        "members": [
+            {
+                "memberId": m.member_id,
+                "instanceId": m.group_instance_id,
+                "clientId": m.client_id,
+                "host": m.client_host,
+                "assignment": [{"topic": p.topic, "partition": p.partition} for p in sorted(m.assignment)],
+            }
+            for m in sorted(group.members, key=lambda m: m.member_id)
+        ],
+        "offsets": rows,
+    }
 
 
 def _who(member: MemberDescription | None) -> list[str]:

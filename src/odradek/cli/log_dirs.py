@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    echo_json,
+    json_option,
+)
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
@@ -21,12 +28,14 @@ if TYPE_CHECKING:
 @click.option("--describe", is_flag=True, required=True, help="Describe the data folders.")
 @click.option("--topic-list", default="", metavar="TOPIC,…", help="Only these topics; all if left out.")
 @click.option("--broker-list", default="", metavar="ID,…", help="Only these brokers; all if left out.")
+@json_option()
 def command(
     bootstrap_server: str,
     config_file: str | None,
     describe: bool,  # noqa: ARG001
     topic_list: str,
     broker_list: str,
+    as_json: bool,
 ) -> None:
     """Print the data folders of brokers, with the sizes of the partitions in them, as JSON."""
     topics = {word for word in topic_list.split(",") if word}
@@ -47,10 +56,14 @@ def command(
                 f"Current existent brokers: {_ids(present)}"
             )
         chosen = sorted(broker_ids) or present
-        click.echo("Querying brokers for log directories information")
+        if not as_json:
+            click.echo("Querying brokers for log directories information")
         described = admin.describe_log_dirs(chosen)
-    click.echo(f"Received log directory information from brokers {_ids(chosen)}")
     brokers = [{"broker": broker, "logDirs": _folders(of, topics)} for broker, of in described.items()]
+    if as_json:
+        echo_json({"brokers": brokers, "version": 1})
+        return
+    click.echo(f"Received log directory information from brokers {_ids(chosen)}")
     click.echo(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"), ensure_ascii=False))
 
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli import reassignments as work
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    check_json,
+    client_configs,
+    command_config_option,
+    echo_json,
+    json_option,
+)
 from odradek.client.types import TopicPartition, TopicPartitionReplica
 from odradek.errors import KafkaError, OdradekError, UnknownTopicOrPartitionError
 
@@ -106,16 +114,18 @@ _VERIFY_PERIODICALLY = (
     is_flag=True,
     help="Refuse a plan that has more or fewer replicas than there are.",
 )
-def command(bootstrap_server: str, config_file: str | None, **words: Any) -> None:
+@json_option()
+def command(bootstrap_server: str, config_file: str | None, as_json: bool, **words: Any) -> None:
     """Move partitions to other brokers, and replicas to other folders."""
     words["list"] = words.pop("list_")
     action = _action(words)
+    check_json(as_json, lists=action == "list")
     configs = client_configs(bootstrap_server, config_file, client_id="odradek-reassign-partitions")
     from odradek import Admin
 
     with Admin(**configs) as admin:
         if action == "list":
-            _list(admin)
+            _list(admin, as_json=as_json)
             return
         if action == "generate":
             topics = work.read_topics(words["topics_file"])
@@ -164,8 +174,22 @@ def _action(words: dict[str, Any]) -> str:
 # --- the actions --------------------------------------------------------------------------------------------
 
 
-def _list(admin: Admin) -> None:
+def _list(admin: Admin, *, as_json: bool) -> None:
     under_way = admin.list_partition_reassignments()
+    if as_json:
+        echo_json(
+            [
+                {
+                    "topic": tp.topic,
+                    "partition": tp.partition,
+                    "replicas": moving.replicas,
+                    "addingReplicas": moving.adding_replicas,
+                    "removingReplicas": moving.removing_replicas,
+                }
+                for tp, moving in sorted(under_way.items())
+            ]
+        )
+        return
     if not under_way:
         click.echo("No partition reassignments found.")
         return

@@ -324,6 +324,16 @@ def json_option() -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document for programs.")
 
 
+def check_json(as_json: bool, *, lists: bool) -> None:
+    """Check that `--json` goes with something that lists or describes.
+
+    Raises:
+        click.UsageError: it does not.
+    """
+    if as_json and not lists:
+        raise click.UsageError("--json goes with what lists or describes")
+
+
 def echo_json(document: object) -> None:
     """One JSON document to standard output: on a terminal indented, else one line."""
     indent = 2 if sys.stdout.isatty() else None

@@ -10,10 +10,13 @@ import click
 from odradek.cli.tool import (
     Tool,
     bootstrap_option,
+    check_json,
     client_configs,
     command_config_option,
+    echo_json,
     echo_lines,
     ignored_option,
+    json_option,
     key_values,
     matching,
 )
@@ -76,12 +79,14 @@ ALTER_CONFIGS = "--alter changes the number of partitions; configs of a topic ar
 @click.option("--under-min-isr-partitions", is_flag=True, help="Only partitions below min.insync.replicas.")
 @click.option("--at-min-isr-partitions", is_flag=True, help="Only partitions at min.insync.replicas.")
 @click.option("--topics-with-overrides", is_flag=True, help="Only topics with configs of their own.")
+@json_option()
 @ignored_option("--force", "nothing here asks back", is_flag=True)
 @ignored_option("--disable-rack-aware", "the broker places replicas", is_flag=True)
 @ignored_option("--partition-size-limit-per-response", "answers are not cut into pages")
 def command(bootstrap_server: str, config_file: str | None, **options: Any) -> None:
     """Create, list, describe, alter and delete topics."""
     action = _check(options)
+    check_json(options["as_json"], lists=action in ("list", "describe"))
     new_topic = _new_topic(options) if action == "create" else None
     from odradek import Admin
 
@@ -187,7 +192,11 @@ def _chosen(
 
 
 def _list(admin: Admin, options: Mapping[str, Any]) -> None:
-    echo_lines(_chosen(admin, options, required=False))
+    chosen = _chosen(admin, options, required=False)
+    if options["as_json"]:
+        echo_json(list(chosen))
+    else:
+        echo_lines(chosen)
 
 
 def _create(admin: Admin, topic: Any, *, if_not_exists: bool) -> None:
@@ -229,11 +238,17 @@ def _alter(admin: Admin, options: Mapping[str, Any]) -> None:
 def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
     chosen = _chosen(admin, options)
     if not chosen:
+        if options["as_json"]:
+            echo_json([])
         return
     configs = _configs(admin, chosen)
     live = {node.id for node in admin.describe_cluster().nodes}
     # A topic without configs has been deleted since.
     there = (topic for name, topic in chosen.items() if name in configs)
+    if options["as_json"]:
+        objects = (as_object(topic, configs[topic.name], live, options) for topic in there)
+        echo_json([found for found in objects if found is not None])
+        return
     echo_lines(line for topic in there for line in description(topic, configs[topic.name], live, options))
 
 
@@ -268,17 +283,59 @@ def description(
         live: ids of the brokers that are there.
         options: which filters are set, by the names of `FILTERS`, and `topics_with_overrides`.
     """
-    overrides = {name: e.value for name, e in configs.items() if e.source != DEFAULT_CONFIG}
+    overrides = _overrides(configs)
     shows_all = not any(options[name] for name in FILTERS)
     if shows_all and (overrides or not options["topics_with_overrides"]):
         yield _headline(topic, overrides)
     if options["topics_with_overrides"]:
         return
+    for partition in _filtered(topic, configs, live, options):
+        yield _partition_line(partition)
+
+
+def _overrides(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
+    return {name: e.value for name, e in configs.items() if e.source != DEFAULT_CONFIG}
+
+
+def _filtered(
+    topic: TopicDescription, configs: Mapping[str, ConfigEntry], live: set[int], options: Mapping[str, Any]
+) -> Iterator[PartitionInfo]:
+    """The partitions that the filters let through; all without one."""
     # The value that holds for the topic, which may be the broker's.
     least = int(configs["min.insync.replicas"].value or 1)
+    shows_all = not any(options[name] for name in FILTERS)
     for partition in sorted(topic.partitions, key=lambda p: p.partition):
         if shows_all or any(options[f] and test(partition, least, live) for f, test in FILTERS.items()):
-            yield _partition_line(partition)
+            yield partition
+
+
+def as_object(
+    topic: TopicDescription, configs: Mapping[str, ConfigEntry], live: set[int], options: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The object of `--describe --json` for one topic; None where the filters leave nothing of it."""
+    from odradek.wire.primitives import uuid_to_text
+
+    partitions = list(_filtered(topic, configs, live, options))
+    overrides = _overrides(configs)
+    if not partitions or (options["topics_with_overrides"] and not overrides):
+        return None
+    return {
+        "topic": topic.name,
+        "topicId": uuid_to_text(topic.topic_id) if any(topic.topic_id) else None,
+        "isInternal": topic.is_internal,
+        "configs": overrides,
+        "partitions": [
+            {
+                "partition": p.partition,
+                "leader": p.leader if p.leader >= 0 else None,
+                "replicas": p.replicas,
+                "isr": p.in_sync_replicas,
+                "elr": p.eligible_leader_replicas,
+                "lastKnownElr": p.last_known_eligible_leader_replicas,
+            }
+            for p in partitions
+        ],
+    }
 
 
 #: Flag → which partitions it lets through: (partition, min.insync.replicas, live brokers).

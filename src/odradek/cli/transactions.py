@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 
 from odradek.cli.suggesting import SuggestingGroup
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, echo_lines
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    echo_json,
+    echo_lines,
+    json_option,
+)
 from odradek.errors import OdradekError, TransactionalIdNotFoundError
 
 if TYPE_CHECKING:
@@ -83,11 +91,26 @@ def command(ctx: click.Context, bootstrap_server: str, config_file: str | None) 
     "--transactional-id-pattern", "pattern", metavar="REGEX",
     help="Only ids that match, in the syntax that the broker knows.",
 )  # fmt: skip
+@json_option()
 @click.pass_context
-def list_(ctx: click.Context, longer_than_ms: int, pattern: str | None) -> None:
+def list_(ctx: click.Context, longer_than_ms: int, pattern: str | None, as_json: bool) -> None:
     """List transactional ids."""
     with _admin(ctx) as admin, _told_as("Failed to list transactions"):
         listed = admin.list_transactions(longer_than_ms=longer_than_ms, pattern=pattern)
+    if as_json:
+        echo_json(
+            [
+                {
+                    "transactionalId": listing.transactional_id,
+                    "coordinator": coordinator,
+                    "producerId": listing.producer_id,
+                    "state": listing.state,
+                }
+                for coordinator, listings in listed.items()
+                for listing in listings
+            ]
+        )
+        return
     rows = [
         [listing.transactional_id, str(coordinator), str(listing.producer_id), listing.state]
         for coordinator, listings in listed.items()
@@ -98,14 +121,29 @@ def list_(ctx: click.Context, longer_than_ms: int, pattern: str | None) -> None:
 
 @command.command("describe", cls=Tool)
 @click.option("--transactional-id", required=True, help="The transactional id.")
+@json_option()
 @click.pass_context
-def describe(ctx: click.Context, transactional_id: str) -> None:
+def describe(ctx: click.Context, transactional_id: str, as_json: bool) -> None:
     """Describe the state of a transactional id."""
     failure = f"Failed to describe transaction state of transactional-id `{transactional_id}`"
     with _admin(ctx) as admin, _told_as(failure):
         transaction = admin.describe_transactions([transactional_id])[transactional_id]
     # None while nothing is open; Kafka's tool prints that word.
     began = transaction.start_time_ms
+    if as_json:
+        echo_json(
+            {
+                "transactionalId": transaction.transactional_id,
+                "coordinator": transaction.coordinator_id,
+                "producerId": transaction.producer_id,
+                "producerEpoch": transaction.producer_epoch,
+                "state": transaction.state,
+                "timeoutMs": transaction.timeout_ms,
+                "startTimeMs": began,
+                "partitions": [{"topic": p.topic, "partition": p.partition} for p in transaction.partitions],
+            }
+        )
+        return
     row = [
         str(transaction.coordinator_id),
         transaction.transactional_id,
@@ -124,8 +162,11 @@ def describe(ctx: click.Context, transactional_id: str) -> None:
 @click.option("--broker-id", type=int, help="The replica to ask; the leader, if left out.")
 @click.option("--topic", required=True, help="The topic.")
 @click.option("--partition", type=int, required=True, help="The partition.")
+@json_option()
 @click.pass_context
-def describe_producers(ctx: click.Context, broker_id: int | None, topic: str, partition: int) -> None:
+def describe_producers(
+    ctx: click.Context, broker_id: int | None, topic: str, partition: int, as_json: bool
+) -> None:
     """Describe the producers that a partition remembers."""
     from odradek import TopicPartition
 
@@ -133,6 +174,9 @@ def describe_producers(ctx: click.Context, broker_id: int | None, topic: str, pa
     where = "leader" if broker_id is None else f"broker {broker_id}"
     with _admin(ctx) as admin, _told_as(f"Failed to describe producers for partition {tp} on {where}"):
         producers = admin.describe_producers([tp], broker_id=broker_id)[tp]
+    if as_json:
+        echo_json([_as_object(producer) for producer in sorted(producers)])
+        return
     rows = [
         [
             str(producer.producer_id),
@@ -215,9 +259,15 @@ def _open_at(admin: Admin, tp: TopicPartition, start_offset: int) -> ProducerSta
               help="Minutes; younger transactions do not hang.")  # fmt: skip
 @click.option("--topic", help="Only this topic.")
 @click.option("--partition", type=int, help="Only this partition of --topic.")
+@json_option()
 @click.pass_context
 def find_hanging(
-    ctx: click.Context, broker_id: int | None, minutes: int, topic: str | None, partition: int | None
+    ctx: click.Context,
+    broker_id: int | None,
+    minutes: int,
+    topic: str | None,
+    partition: int | None,
+    as_json: bool,
 ) -> None:
     """Find open transactions that their coordinators know nothing of."""
     # Each replica of the cluster would be asked for all of its producers.
@@ -239,6 +289,11 @@ def find_hanging(
         # The coordinators last: what they have ended meanwhile is no longer among what they describe, and
         # what they describe is not hanging.
         hung = hanging(candidates, ids, _descriptions(admin, ids.values()))
+    if as_json:
+        echo_json(
+            [{"topic": tp.topic, "partition": tp.partition, **_as_object(producer)} for tp, producer in hung]
+        )
+        return
     now_ms = _now_ms()
     rows = [
         [
@@ -375,6 +430,17 @@ def _admin(ctx: click.Context) -> Admin:
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
+
+
+def _as_object(producer: ProducerState) -> dict[str, object]:
+    return {
+        "producerId": producer.producer_id,
+        "producerEpoch": producer.producer_epoch,
+        "coordinatorEpoch": producer.coordinator_epoch,
+        "lastSequence": producer.last_sequence,
+        "lastTimestamp": producer.last_timestamp,
+        "transactionStartOffset": producer.transaction_start_offset,
+    }
 
 
 def _or_minus_1(number: int | None) -> int:
