@@ -121,7 +121,10 @@ def test_health_and_readiness_say_why_not(tmp_path: Path) -> None:
             warnings = ["the logs of 1 partitions here cannot be used"]
             assert (status, json.loads(body)["warnings"]) == (200, warnings)
             status, _, body = await _ask(broker, "/nothing")
-            assert (status, json.loads(body)["message"]) == (404, "there are /metrics, /healthz and /readyz")
+            assert (status, json.loads(body)["message"]) == (
+                404,
+                "there are /metrics, /applications, /healthz and /readyz",
+            )
             url = broker.monitoring.url
         with pytest.raises(OSError, match="refused"):
             await asyncio.to_thread(_get, url + "/healthz")

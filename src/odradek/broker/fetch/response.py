@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.metadata.leader_hints import LeaderHints
+from odradek.broker.metrics.applications import Positions
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -86,8 +87,21 @@ class ResponseForm:
                     continue
                 metrics.of(partition.topic).bytes_out += size
                 metrics.all.bytes_out += size
+                self._count_for_application(partition, partition.topic, size)
             elif version >= 16 and answer.error_code in _LEADER_ERRORS and partition.topic is not None:
                 self._add_leader(partition.topic, answer)
+
+    def _count_for_application(self, partition: FetchedPartition, topic: str, size: int) -> None:
+        peer = self._context.peer
+        application = peer.application
+        if application is None:
+            return
+        positions = peer.positions
+        if positions is None:
+            positions = peer.positions = Positions()
+        wanted = partition.fetch_partition
+        records = positions.read_at((topic, wanted.partition), wanted.fetch_offset, size)
+        application.count_consumed(topic, records, size, self._context.now_ms)
 
     def _count_copied(self, partition: FetchedPartition, size: int) -> None:
         """Count what a follower gets, in sync or not; where it is throttled, for the throttle as well."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.interbroker.presence import watcher
+from odradek.broker.requests.applications import forget_application
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.between_brokers import purpose_of
 from odradek.errors.codes import ErrorCode
@@ -44,6 +45,11 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     if error:
         return ApiVersionsResponse(error_code=error)
     _note_broker(context)
+    if context.api_version >= 3:
+        peer = context.peer
+        peer.software = (request.client_software_name, request.client_software_version)
+        # From the next request on it is an application with this software.
+        forget_application(peer)
     response = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])

@@ -57,6 +57,8 @@ def handle(
         return _error_response(
             Refused(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
         )
+    if context.peer.application is not None:
+        context.peer.application.note_group(request.group_id)
     answer = _VersionedResponse(context.api_version)
     caller = Caller(context.client_id, context.client_host, context.api_version)
     give_up = context.broker.groups.coordinator.join_group(caller, request, answer.deliver)

@@ -59,6 +59,9 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Steps[Offse
     refused = yield from take_refused(context, request.topics, by_id=by_id)
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
+    application = context.peer.application
+    if application is not None:
+        application.note_commit(request.group_id, [topic.name for topic in request.topics])
 
     def commit(piece: OffsetCommitRequest) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
         if context.api_version == 0:

@@ -123,6 +123,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Handled[ProduceR
     """
     # Before anything is looked up, and for all partitions: `ReplicaManager.isValidRequiredAcks`.
     if request.acks not in (-1, 0, 1):
+        context.has_errors = True
         return _error_response(Refused(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, ""))
     topics: list[TopicProduceData] = request.topic_data
     size = len(topics)
@@ -179,6 +180,7 @@ def own_records(request: ProduceRequest) -> None:
 def _refused(context: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
     # Nobody reads an answer to acks=0: to be closed is all that such a producer can notice.
     context.close_connection = request.acks == 0
+    context.has_errors = True
     return _error_response(Refused(request, context.api_version, error.code, error.message))
 
 
@@ -401,6 +403,9 @@ class _Appends:
             of_topic = topics.of(name)
             of_topic.count_produced(attempts, messages, size, converted)
             topics.all.count_produced(attempts, messages, size, converted)
+            application = self._context.peer.application
+            if messages and application is not None:
+                application.count_produced(name, messages, size, self._context.now_ms)
             if failed or rejected_bytes:
                 of_topic.count_refused(failed, rejected_bytes)
                 topics.all.count_refused(failed, rejected_bytes)
@@ -469,6 +474,8 @@ class _Appends:
             if self.failed:
                 _close_on_error(context, response)
             return None
+        # Where replicas are waited for, nobody knows yet.
+        context.has_errors = self.failed or bool(self.pending)
         if not self.pending:
             if self.failed and self._version >= 10:
                 _add_leaders(context, response)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from odradek.broker.metrics.applications import Applications
 from odradek.broker.metrics.histogram import Histogram, percentile
 
 Tags = tuple[tuple[str, str], ...]
@@ -93,9 +94,11 @@ class RequestMetrics:
             they took in all, and that for which they waited.
         worked: the rest of these times.
         throttles: for how long clients were throttled, of those that were.
+        errors: how often each error was told, by its number.
     """
 
     __slots__ = (
+        "errors",
         "max_time_ms",
         "request_bytes",
         "requests",
@@ -119,6 +122,7 @@ class RequestMetrics:
         self.waits = Histogram()
         self.worked = Histogram()
         self.throttles = Histogram()
+        self.errors: dict[int, int] = {}
 
     def observe(self, elapsed_ms: float, response_bytes: int) -> None:
         """An answer is ready."""
@@ -232,9 +236,11 @@ class Metrics:
         topics: per topic (`kafka.server:type=BrokerTopicMetrics`).
         replication: between brokers (`kafka.server:type=BrokerTopicMetrics`).
         requests: per API (`kafka.network:type=RequestMetrics`).
+        applications: by client.
     """
 
     def __init__(self) -> None:
+        self.applications = Applications()
         self.replication = ReplicationMetrics()
         self.topics = TopicMetricsTable()
         self.requests = RequestMetricsTable()

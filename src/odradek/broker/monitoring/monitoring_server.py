@@ -1,4 +1,4 @@
-"""The monitoring port: `GET /metrics`, `/healthz` and `/readyz` over HTTP.
+"""The monitoring port: `GET /metrics`, `/applications`, `/healthz` and `/readyz` over HTTP.
 
 HTTP has threads of its own (`odradek.util.http_server`), so `/healthz` can say that the broker's event loop
 does not answer. What is read of the broker is read on its loop, in slices of `SLICE_S`, between which
@@ -14,6 +14,7 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
+from odradek.broker.monitoring.application_report import application_report
 from odradek.broker.monitoring.exposition import OPEN_METRICS, PROMETHEUS_TEXT, Exposition
 from odradek.broker.monitoring.health import readiness
 from odradek.broker.monitoring.names import Naming
@@ -65,6 +66,7 @@ class MonitoringServer:
         self._routes: Routes[Callable[[Request, Mapping[str, str]], Response]] = Routes(
             [
                 ("GET", "/metrics", self._metrics),
+                ("GET", "/applications", self._applications),
                 ("GET", "/healthz", self._health),
                 ("GET", "/readyz", self._readiness),
             ]
@@ -84,7 +86,7 @@ class MonitoringServer:
         except NoRouteError as error:
             if error.methods:
                 return Response(405, {"message": f"{request.target} takes {', '.join(error.methods)}"})
-            return Response(404, {"message": "there are /metrics, /healthz and /readyz"})
+            return Response(404, {"message": "there are /metrics, /applications, /healthz and /readyz"})
         try:
             return route.action(request, route.query)
         except concurrent.futures.TimeoutError:
@@ -106,6 +108,11 @@ class MonitoringServer:
             data = gzip.compress(data, _LEVEL)
             headers["Content-Encoding"] = "gzip"
         return Response(200, data, OPEN_METRICS if is_open_metrics else PROMETHEUS_TEXT, headers)
+
+    def _applications(self, _request: Request, _query: Mapping[str, str]) -> Response:
+        broker = self._broker
+        report = application_report(broker.metrics.applications, broker.broker_id, broker.clock.now_ms())
+        return Response(200, self._on_loop(report, _ANSWER_S))
 
     def _health(self, _request: Request, _query: Mapping[str, str]) -> Response:
         self._on_loop(_nothing(), _ALIVE_S)

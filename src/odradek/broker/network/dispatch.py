@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from odradek.broker.apis.error_counts import error_fields, errors_of
 from odradek.broker.apis.error_responses import error_in_steps, shorten_messages
 from odradek.broker.apis.registry import Handler, Handlers, rewritten
 from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_apart
 from odradek.broker.kafka_versions import before_groups
 from odradek.broker.network.outbox import UNREAD
 from odradek.broker.requests.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
+from odradek.broker.requests.applications import name_application
 from odradek.broker.requests.between_brokers import purpose_of
 from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
@@ -80,6 +82,11 @@ _MORE_REQUEST_BYTES = {
 """Requests whose bytes are mostly one piece; for Produce `socket.request.max.bytes` is the only bound."""
 
 
+_SAY_THAT_THEY_FAIL = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""Requests of which there are so many that their answers are searched for errors only where the handler has
+met one (`RequestContext.has_errors`)."""
+
+
 class _Route:
     """The way of all requests of one API in one version.
 
@@ -89,6 +96,8 @@ class _Route:
         call: the handler's function.
         decode_header, decode, encode: of the messages, see `decode_within` and `encode_parts` of
             `odradek.wire.codec.Codec`.
+        error_fields: where its responses tell errors; `looks_for_errors`: also where nobody says that there
+            are some.
         most_bytes: larger requests are refused; `takes_more`: whether most of such a request is one piece.
     """
 
@@ -97,7 +106,9 @@ class _Route:
         "decode",
         "decode_header",
         "encode",
+        "error_fields",
         "handler",
+        "looks_for_errors",
         "metrics",
         "most_bytes",
         "request_class",
@@ -117,6 +128,8 @@ class _Route:
         self.decode_header = RequestHeader.codec(request_header_version(key, version)).decode_within
         self.decode = self.request_class.codec(version).decode_within
         self.response_class = response_class(key)
+        self.error_fields = error_fields(self.response_class)
+        self.looks_for_errors = self.error_fields is not None and key not in _SAY_THAT_THEY_FAIL
         encode = self.response_class.codec(version).encode_parts
         self.encode = encode if handler.rewrite is None else rewritten(encode, handler.rewrite)
         self.response_header_version = response_header_version(key, version)
@@ -482,8 +495,20 @@ class Dispatcher:
         metrics = exchange.route.metrics
         metrics.requests += 1
         metrics.request_bytes += exchange.request_bytes
+        context = exchange.context
+        peer = context.peer
+        application = peer.application
+        if (
+            application is None
+            or peer.client_id != context.header.client_id
+            or peer.named_by is not peer.principal
+        ):
+            application = name_application(context)
+        if application is not None:
+            application.requests += 1
+            application.last_ms = context.now_ms
         try:
-            return exchange.route.call(exchange.context, exchange.request)
+            return exchange.route.call(context, exchange.request)
         except Exception as error:
             return self._failed(exchange, error)
 
@@ -511,6 +536,7 @@ class Dispatcher:
     def _failed(self, exchange: _Exchange, error: BaseException) -> Handled[Struct]:
         """The response for an exception out of a handler, or steps to it; None closes the connection."""
         handler, context = exchange.route.handler, exchange.context
+        context.has_errors = True
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         elif isinstance(error, Exception):
@@ -616,6 +642,8 @@ class Dispatcher:
             self.throttle.count_network_time(context, now_ms - begun_ms)
         metrics = exchange.route.metrics
         metrics.observe(elapsed_ms, size)
+        if response is not None and (exchange.route.looks_for_errors or context.has_errors):
+            self._count_errors(exchange, response)
         if exchange.waited_ms > 0.0:
             metrics.observe_wait(elapsed_ms, exchange.waited_ms)
         if context.mute_ms:
@@ -631,6 +659,18 @@ class Dispatcher:
                 closed=answer.close,
             )
         return self._muted(context, answer, later) if context.mute_ms else answer
+
+    @staticmethod
+    def _count_errors(exchange: _Exchange, response: Struct) -> None:
+        fields = exchange.route.error_fields
+        if fields is None:
+            return
+        errors = exchange.route.metrics.errors
+        application = exchange.context.peer.application
+        for code in errors_of(fields, response):
+            errors[code] = errors.get(code, 0) + 1
+            if application is not None:
+                application.count_error(exchange.context.header.api_key, code, 1)
 
     def _muted(self, context: RequestContext, answer: Answer, later: Later) -> Answer | None:
         """Take nothing more up from a connection that is throttled; returns what leaves at once.

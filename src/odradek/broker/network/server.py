@@ -23,6 +23,7 @@ from odradek.broker.network.outbox import SendingThreads
 from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.broker.network.tls import TlsLayer
 from odradek.broker.network.write_turn import WriteTurn
+from odradek.broker.requests.applications import forget_application
 from odradek.broker.requests.peer import Peer
 from odradek.util.futures import error_of
 from odradek.util.hosts import same_host
@@ -426,6 +427,7 @@ class Listener:
         self.memory_pool.forget(connection)
         self._making_room.discard(connection)
         self.slots.closed(self.name, connection.peer.host)
+        forget_application(connection.peer)
 
     def close_least_recently_used(self) -> bool:
         """See `HasConnections`."""

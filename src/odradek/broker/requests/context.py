@@ -42,6 +42,7 @@ class RequestContext:
         worked_ms: for how long the request was worked on, but for the stretch that is going on.
         resumed_ms: the monotonic time at which that began; negative while nothing is done for the request.
             Both are kept only while a quota asks for them.
+        has_errors: set where a response may tell an error; of most APIs it is looked for all the same.
         is_exempt: whether the time that the request takes counts for nobody's quota.
         mute_ms: set by a handler that throttles: nothing more is taken up from the connection for so long.
         close_connection: set by a handler that wants the connection closed instead of answered (Produce with
@@ -54,6 +55,7 @@ class RequestContext:
         "api_version",
         "broker",
         "close_connection",
+        "has_errors",
         "header",
         "is_exempt",
         "mute_ms",
@@ -74,6 +76,7 @@ class RequestContext:
         self.worked_ms = 0.0
         self.resumed_ms = -1.0
         self.is_exempt = False
+        self.has_errors = False
         self.close_connection = False
         self.on_disconnect: Callable[[], None] | None = None
 

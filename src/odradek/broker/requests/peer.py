@@ -7,6 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from odradek.broker.metrics.applications import Application, Positions
     from odradek.broker.requests.login_gate import LoginGate
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -42,19 +43,28 @@ class Peer:
         sasl: how it has logged in, or is about to; None at listeners without SASL.
         grants: what it was allowed before; None for nothing that is known.
         is_open: whether the connection is there.
+        software: name and version of the client's, as it has told (KIP-511); empty before.
+        application: what its requests count for; None before the first that is one.
+        client_id: by which it has named itself then, and `named_by` the principal.
+        positions: from where it reads, once it reads.
         unappended: ends when all that it has produced so far is appended or refused; None while nothing of
             that waits (`odradek.broker.requests.append_turn`).
     """
 
     __slots__ = (
+        "application",
+        "client_id",
         "connection_id",
         "grants",
         "host",
         "is_open",
         "listener_name",
+        "named_by",
         "port",
+        "positions",
         "principal",
         "sasl",
+        "software",
         "unappended",
     )
 
@@ -67,4 +77,9 @@ class Peer:
         self.sasl: LoginGate | None = None
         self.grants: Grants | None = None
         self.is_open = False
+        self.software = ("", "")
+        self.application: Application | None = None
+        self.client_id: str | None = None
+        self.named_by = ANONYMOUS
+        self.positions: Positions | None = None
         self.unappended: asyncio.Future[None] | None = None
