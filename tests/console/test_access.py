@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from odradek.console.app import ACTIONS, PAGES
 from odradek.console.guards import SECURITY_HEADERS, host_problem, origin_problem
 from odradek.console.sessions import FAILURES_A_MINUTE, IDLE_MS, MOST_SESSIONS, LoginThrottle, Sessions
+from odradek.console.visit import PageHandler
 from odradek.testing import Broker, Security
 
 from .conftest import CSRF, TOKEN, Visitor
@@ -26,10 +28,16 @@ class ManualTime:
         return self.ms
 
 
-@pytest.mark.parametrize("path", ["/", "/topics", "/topics/t", "/brokers", "/brokers/0", "/create-topic"])
-def test_pages_lead_strangers_to_the_login(broker: Broker, visit: Callable[..., Visitor], path: str) -> None:
-    answer = visit(broker.bootstrap_servers).client.get(path, follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+def paths(routes: tuple[tuple[str, PageHandler], ...]) -> list[str]:
+    """A path of each route."""
+    return [path.replace("{broker:int}", "0").replace("{name}", "t") for path, _ in routes]
+
+
+def test_pages_lead_strangers_to_the_login(broker: Broker, visit: Callable[..., Visitor]) -> None:
+    client = visit(broker.bootstrap_servers).client
+    for path in paths(PAGES):
+        answer = client.get(path, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login"), path
 
 
 def test_every_answer_has_the_headers(broker: Broker, visit: Callable[..., Visitor]) -> None:
@@ -68,7 +76,7 @@ def test_too_many_tries_are_not_looked_at(broker: Broker, visit: Callable[..., V
 
 
 def test_forms_need_the_token_of_their_session(visitor: Visitor, broker: Broker) -> None:
-    for path in ("/create-topic", "/topics/t/delete", "/topics/t/configs", "/topics/t/partitions", "/logout"):
+    for path in (*paths(ACTIONS), "/logout"):
         for csrf in ({}, {"csrf": "another"}):
             assert visitor.client.post(path, data={"name": "forged", **csrf}).status_code == 403
     assert "forged" not in visitor.get("/topics")

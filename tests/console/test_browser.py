@@ -16,10 +16,12 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from odradek import Admin, Producer, TopicPartition
 from odradek.console.server import ConsoleServer
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Broker
-from waiting import until
+from odradek.util.clock import ManualClock
+from waiting import WITHIN_S, until
 
 from .conftest import TOKEN
 
@@ -48,11 +50,13 @@ class Browser:
     Args:
         driver: of selenium.
         url: of the console.
+        clock: of the console.
     """
 
-    def __init__(self, driver: Any, url: str) -> None:
+    def __init__(self, driver: Any, url: str, clock: ManualClock) -> None:
         self.driver = driver
         self.url = url
+        self.clock = clock
 
     def open(self, path: str) -> str:
         """Go to a page; return its heading."""
@@ -100,10 +104,11 @@ def browser(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     settings = ConsoleSettings({"bootstrap_servers": broker.bootstrap_servers}, TOKEN)
-    with ConsoleServer(settings) as server:
+    clock = ManualClock()
+    with ConsoleServer(settings, clock=clock) as server:
         driver = webdriver.Chrome(options, webdriver.ChromeService(executable_path=DRIVER))
         try:
-            browser = Browser(driver, server.url)
+            browser = Browser(driver, server.url, clock)
             driver.get(f"{server.url}/login#{TOKEN.replace(' ', '%20')}")
             until(browser.heading, "the page of topics", holds=lambda text: text == "Topics")
             assert browser.driver.current_url == f"{server.url}/topics"
@@ -158,6 +163,37 @@ def test_create_and_delete_by_keyboard(browser: Browser, sizes: Callable[[str, s
     button.send_keys(Keys.ENTER)
     until(browser.heading, "the page of topics", holds=lambda text: text == "Topics")
     assert "by-hand has been deleted" in browser.texts(".notice.done")[0]
+
+
+def test_groups(browser: Browser, broker: Broker, sizes: Callable[[str, str], None]) -> None:
+    """A history grows under the eyes of whoever looks, and offsets are set by keyboard."""
+    broker.create_topic("read-by-people", 2)
+    partition = ("read-by-people", 0)
+    with (
+        Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
+        Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        for _ in range(5):
+            producer.send("read-by-people", b"x", partition=0).result(WITHIN_S)
+        admin.alter_group_offsets("people", {partition: 1})
+        browser.open("/groups/one?id=people")
+        admin.alter_group_offsets("people", {partition: 3})
+        browser.clock.advance(10_000)
+        sizes("/groups/one?id=people", "group")
+        sizes("/groups?filter=people", "groups")
+        plot = browser.find("svg.drawn")
+        assert "at first 4, at last 2" in plot.get_attribute("aria-label")
+        browser.open("/groups/one?id=people")
+        admin.alter_group_offsets("people", {partition: 4})
+        browser.find("[data-refresh]").send_keys(Keys.ENTER)
+        until(lambda: browser.texts("[data-live] strong"), "the new lag", holds=lambda texts: texts == ["1"])
+        browser.find("form[action='/groups/reset'] button").send_keys(Keys.ENTER)
+        until(browser.heading, "the preview", holds=lambda text: text.startswith("New offsets"))
+        browser.shot("reset")
+        browser.find("main button.danger").send_keys(Keys.ENTER)
+        until(browser.heading, "the group's page", holds=lambda text: text == "people")
+        assert admin.list_group_offsets("people")[TopicPartition(*partition)].offset == 0
+        assert browser.problems() == []
 
 
 def test_brokers(browser: Browser, sizes: Callable[[str, str], None]) -> None:

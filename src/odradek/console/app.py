@@ -19,11 +19,12 @@ from odradek.client.aio.admin import AsyncAdmin
 from odradek.client.errors import AuthenticationError, ClientTimeoutError, NoBrokersAvailableError
 from odradek.console.forms import Form, FormError, read_form
 from odradek.console.guards import Guard
-from odradek.console.pages import brokers, messages, topics
+from odradek.console.pages import brokers, groups, messages, topics
 from odradek.console.pages.login import Login, equal
 from odradek.console.sessions import LoginThrottle, Session, Sessions
 from odradek.console.settings import ConsoleSettings
 from odradek.console.visit import PageHandler, Visit
+from odradek.console.watch import Watch
 from odradek.errors import KafkaError, OdradekError
 from odradek.util.clock import Clock, SystemClock
 
@@ -39,6 +40,9 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/topics/{name}", topics.topic_page),
     ("/topics/{name}/messages", messages.messages_page),
     ("/create-topic", topics.create_page),
+    ("/groups", groups.groups_page),
+    ("/groups/one", groups.group_page),
+    ("/groups/reset", groups.reset_page),
     ("/brokers", brokers.brokers_page),
     ("/brokers/{broker:int}", brokers.broker_page),
 )
@@ -49,6 +53,8 @@ ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/topics/{name}/partitions", topics.add_partitions),
     ("/topics/{name}/configs", topics.change_config),
     ("/topics/{name}/delete", topics.delete),
+    ("/groups/reset", groups.reset),
+    ("/groups/delete", groups.delete),
 )
 """What changes the cluster."""
 
@@ -69,7 +75,8 @@ class Console:
         self._settings = settings
         self._sessions = Sessions(clock)
         shared = None if settings.token is None else AsyncAdmin(dict(settings.client_configs))
-        self._login = Login(settings, self._sessions, LoginThrottle(clock), shared)
+        watch = None if shared is None else Watch(shared, clock)
+        self._login = Login(settings, self._sessions, LoginThrottle(clock), shared, watch)
         self.app = Starlette(
             routes=self._routes(),
             middleware=[Middleware(Guard, allowed_hosts=settings.allowed_hosts)],
@@ -93,6 +100,8 @@ class Console:
         finally:
             for session in self._sessions.take_all():
                 await self._login.close(session)
+            if self._login.shared_watch is not None:
+                await self._login.shared_watch.close()
             if self._login.shared is not None:
                 await self._login.shared.close()
 

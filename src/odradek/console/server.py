@@ -14,6 +14,7 @@ import uvicorn
 from odradek.console.app import Console
 from odradek.console.settings import ConsoleSettings
 from odradek.errors import OdradekError
+from odradek.util.clock import Clock
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
@@ -29,6 +30,7 @@ class ConsoleServer:
         settings: of the console.
         host: the address to listen at.
         port: 0 takes a free one.
+        clock: as `Console`.
 
     Attributes:
         url: where it is.
@@ -37,7 +39,9 @@ class ConsoleServer:
         OdradekError: the port cannot be had.
     """
 
-    def __init__(self, settings: ConsoleSettings, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, settings: ConsoleSettings, host: str = "127.0.0.1", port: int = 0, clock: Clock | None = None
+    ) -> None:
         try:
             self._socket = socket.create_server(
                 (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -47,6 +51,7 @@ class ConsoleServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
         self._settings = settings
+        self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
         self._ready = threading.Event()
@@ -83,7 +88,7 @@ class ConsoleServer:
     async def _serve(self) -> None:
         # The clients of the console belong to this loop.
         config = uvicorn.Config(
-            Console(self._settings).app,
+            Console(self._settings, self._clock).app,
             access_log=False,
             log_config=None,
             lifespan="on",

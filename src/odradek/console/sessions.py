@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from odradek.console.watch import Watch
+
 if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin
     from odradek.util.clock import Clock
@@ -29,6 +31,7 @@ class Session:
         admin: the client that asks the cluster for this session.
         notices: what the next page tells: (kind, text), kinds are 'done' and 'problem'.
         last_seen_ms: monotonic.
+        watch: what this session has looked at, and how it was before.
         client_configs: for further clients of this session; a password may be in them.
     """
 
@@ -37,6 +40,7 @@ class Session:
     user: str | None
     admin: AsyncAdmin
     last_seen_ms: float
+    watch: Watch
     notices: list[tuple[str, str]] = field(default_factory=list)
     client_configs: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -53,11 +57,27 @@ class Sessions:
         self._by_id: dict[str, Session] = {}
 
     def open(
-        self, user: str | None, admin: AsyncAdmin, client_configs: Mapping[str, Any] | None = None
+        self,
+        user: str | None,
+        admin: AsyncAdmin,
+        client_configs: Mapping[str, Any] | None = None,
+        watch: Watch | None = None,
     ) -> Session:
-        """Begin a session for somebody whose login was right."""
+        """Begin a session for somebody whose login was right.
+
+        Args:
+            user: None for a login by token.
+            admin: the client that asks the cluster.
+            client_configs: for further clients.
+            watch: the one that sessions with this client share; None for one of its own.
+        """
         session = Session(
-            secrets.token_urlsafe(32), secrets.token_urlsafe(32), user, admin, self._clock.monotonic_ms()
+            secrets.token_urlsafe(32),
+            secrets.token_urlsafe(32),
+            user,
+            admin,
+            self._clock.monotonic_ms(),
+            watch or Watch(admin, self._clock),
         )
         session.client_configs = client_configs or {}
         self._by_id[session.session_id] = session

@@ -17,6 +17,7 @@ from odradek.console.sessions import Session
 from odradek.console.settings import ConsoleSettings
 from odradek.console.views.command_lines import CommandLines
 from odradek.console.views.paging import page_number
+from odradek.console.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Visit:
     def admin(self) -> AsyncAdmin:
         """The client that asks the cluster for this visitor."""
         return self.session.admin
+
+    @property
+    def watch(self) -> Watch:
+        """What this visitor has looked at, and how it was before."""
+        return self.session.watch
 
     @property
     def command_lines(self) -> CommandLines:

@@ -22,6 +22,7 @@ from odradek.console.forms import Form
 from odradek.console.rendering import render
 from odradek.console.sessions import LoginThrottle, Session, Sessions
 from odradek.console.settings import ConsoleSettings
+from odradek.console.watch import Watch
 from odradek.errors import OdradekError
 
 logger = logging.getLogger(__name__)
@@ -36,12 +37,14 @@ class Login:
         sessions: where their sessions are kept.
         throttle: how often they may try.
         shared: the client of all who log in by token; None where users log in.
+        shared_watch: what they have looked at; None where users log in.
     """
 
     settings: ConsoleSettings
     sessions: Sessions
     throttle: LoginThrottle
     shared: AsyncAdmin | None
+    shared_watch: Watch | None
 
     async def page(self, request: Request) -> Response:
         """Show the form."""
@@ -82,7 +85,7 @@ class Login:
         if self.settings.token is not None and self.shared is not None:
             right = equal(form.text("token"), self.settings.token)
             configs = self.settings.client_configs
-            return self.sessions.open(None, self.shared, configs) if right else None
+            return self.sessions.open(None, self.shared, configs, self.shared_watch) if right else None
         user = form.text("user")
         configs = with_user(self.settings.client_configs, user, form.get("password", ""))
         admin = AsyncAdmin(configs)
@@ -104,6 +107,7 @@ class Login:
     async def close(self, session: Session) -> None:
         """Close the client of a session that has ended, if it is its own."""
         if session.admin is not self.shared:
+            await session.watch.close()
             await session.admin.close()
 
     def cookie(self, request: Request, purpose: str) -> str:

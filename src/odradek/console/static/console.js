@@ -38,3 +38,34 @@ document.addEventListener("keydown", (event) => {
     filter.focus();
   }
 });
+
+// Parts of a page that change by themselves are loaded again, if somebody wants it.
+for (const button of document.querySelectorAll("[data-refresh]")) {
+  let timer = null;
+  const refresh = async () => {
+    const answer = await fetch(location.href);
+    if (answer.redirected) {
+      location.reload();
+      return;
+    }
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = [...page.querySelectorAll("[data-live]")];
+    for (const [n, part] of [...document.querySelectorAll("[data-live]")].entries()) {
+      if (fresh[n] !== undefined && !part.contains(document.activeElement)) {
+        part.replaceChildren(...fresh[n].childNodes);
+      }
+    }
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const starts = timer === null;
+    button.setAttribute("aria-pressed", String(starts));
+    if (starts) {
+      timer = setInterval(() => refresh().catch(() => {}), 5000);
+      refresh().catch(() => {});
+    } else {
+      clearInterval(timer);
+      timer = null;
+    }
+  });
+}

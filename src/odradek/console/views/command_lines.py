@@ -6,6 +6,9 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odradek.console.views.resets import Reset
+from odradek.console.views.texts import time_text
+
 
 @dataclass(frozen=True)
 class CommandLines:
@@ -81,6 +84,34 @@ class CommandLines:
             ]
         line = self._line("console-consumer", *words, "--property", "print.key=true")
         return line.replace("--command-config", "--consumer.config")
+
+    def groups(self) -> str:
+        """List the groups with their states."""
+        return self._line("consumer-groups", "--list", "--state")
+
+    def group(self, group_id: str) -> str:
+        """Show a group's offsets and lag."""
+        return self._line("consumer-groups", "--describe", "--group", group_id)
+
+    def group_members(self, group_id: str) -> str:
+        """Show a group's members."""
+        return self._line("consumer-groups", "--describe", "--members", "--group", group_id)
+
+    def delete_group(self, group_id: str) -> str:
+        """Delete a group."""
+        return self._line("consumer-groups", "--delete", "--group", group_id)
+
+    def reset_offsets(self, group_id: str, reset: Reset) -> str:
+        """Set a group's offsets."""
+        partitions = ",".join(map(str, reset.partitions))
+        scope = ["--topic", f"{reset.topic}:{partitions}" if partitions else reset.topic]
+        words = ["--group", group_id, "--reset-offsets", *(scope if reset.topic else ["--all-topics"])]
+        words += {
+            "time": ["--to-datetime", time_text(reset.number).replace(" ", "T")],
+            "shift": ["--shift-by", str(reset.number)],
+            "offset": ["--to-offset", str(reset.number)],
+        }.get(reset.target, [f"--to-{reset.target}"])
+        return self._line("consumer-groups", *words, "--execute")
 
     def brokers(self) -> str:
         """Show the API versions of all brokers."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from odradek.console.views.texts import time_text
+
 if TYPE_CHECKING:
     from odradek.client.types import ConsumerRecord
 
@@ -109,17 +111,6 @@ def message_row(record: ConsumerRecord[bytes, bytes]) -> MessageRow:
         decode(record.value),
         [(name, decode(data)) for name, data in record.headers],
     )
-
-
-def time_text(time_ms: int) -> str:
-    """Return a time in UTC, to the millisecond; 'none' for -1."""
-    if time_ms < 0:
-        return "none"
-    try:
-        at = datetime.fromtimestamp(time_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms"
-    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03d}"
 
 
 def parse_time(text: str) -> int:
