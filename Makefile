@@ -1,5 +1,6 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
+# make docs     the documentation as a site: build/site/index.html
 # make quick    the part of the tests that shows whether a Python serves: PYTHON=python3.13 VENV=.venv-3.13
 #               LESS=replication: without these of its rooms
 # make elsewhere  what reads the clock, the folder, the user or the locale, where these are others (four minutes);
@@ -36,7 +37,7 @@ FUZZ_ROUNDS ?= 10
 FAULT_MINUTES ?= 3
 SEEDS ?= $(if $(SEED),1,1000)
 KILLS ?= 100
-SRC    := src tests examples benchmarks setup.py
+SRC    := src tests examples benchmarks docs/conf.py docs/navigation.py setup.py
 # What requests pass is compiled from the same .py files (setup.py), which begin with `# compiled: mypyc`.
 WALK   := $(shell grep -rlx --include='*.py' '. compiled: mypyc' src/odradek)
 # The kernel's parts, and what they share.
@@ -45,7 +46,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(KERNEL) $(WALK)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench zookeeper spark-cluster interop compatibility faulted-clients interpreted format clean
+.PHONY: help demo test docs quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench zookeeper spark-cluster interop compatibility faulted-clients interpreted format clean
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -61,6 +62,10 @@ $(VENV)/.spark: $(BIN)/python $(BUILT)
 $(VENV)/.dev: $(BIN)/python $(BUILT)
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.spark
+
+$(VENV)/.docs: $(BIN)/python $(BUILT)
+	$(PIP) -e '.[docs]'
+	@touch $@
 
 # What `make quick` needs; without Spark and the tools of `make lint`.
 $(VENV)/.quick: $(BIN)/python $(BUILT)
@@ -95,6 +100,11 @@ PARTS := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(KERNEL))))
 quick: $(VENV)/.quick
 	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true
 	$(BIN)/python tests/again.py $(patsubst %,tests/%,$(filter-out $(LESS),$(QUICK))) $(BESIDE) $(PYTEST)
+
+# A link that leads nowhere, a page outside the navigation, or anything loaded from another site fails.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto -c docs . build/site $(DOCS)
+	@echo "$(CURDIR)/build/site/index.html"
 
 # What reads the clock, the folder, the user, or the locale: a few seconds of each kind.
 ELSEWHERE := $(addprefix broker/,apis/test_recorded_clients.py process/test_watchdog.py process/test_logging.py \
@@ -219,4 +229,4 @@ clean:
 	rm -rf build dist demo-data .interop .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -not -path './$(VENV)/*' -exec rm -rf {} +
 	find src -name '*.so' -delete
-	rm -f $(VENV)/.dev $(VENV)/.quick $(VENV)/.spark
+	rm -f $(VENV)/.dev $(VENV)/.docs $(VENV)/.quick $(VENV)/.spark

@@ -17,7 +17,7 @@ Written by `make bench` (`make bench ONLY=name` renews one section); do not edit
 of its rounds, in which the contenders took turns on one machine. The columns `÷` are ours divided by theirs.
 A bar is what was promised: ✓ kept, ✗ missed. CPU is that of the server's process, or of the client's where
 clients are compared. [README.md](README.md) says how it is measured; every round's figures are in
-[results/](results/).
+`benchmarks/results`.
 """
 
 

@@ -1,7 +1,8 @@
 """The blocks of code of our pages, and what stands before them.
 
 A block is fenced and names its language. It runs in the tests, unless it is `text`: a picture, a message, a
-tree. A comment of HTML on the line before the fence says what else has to be known of it:
+tree; or a directive of the site's builder, such as `{eval-rst}`. A comment of HTML on the line before the
+fence says what else has to be known of it:
 
     <!-- excerpt: WHY -->    it does not run; WHY may be the file that it was taken from
     <!-- prints: TEXT -->    it has to print that; if it goes on then, it gets a Ctrl-C
@@ -93,7 +94,7 @@ def fault(block: Block) -> str:
     """What is wrong with how a block is marked, or nothing."""
     if block.excerpt is not None:
         return "" if block.excerpt else "say why it is an excerpt"
-    if block.language == "text":
+    if block.language == "text" or block.language.startswith("{"):
         return ""
     if block.language not in LANGUAGES:
         return (
