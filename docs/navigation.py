@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 NAVIGATION: dict[str, dict[str, list[str]]] = {
     "README": {
+        "Begin": ["docs/tutorial", "docs/concepts"],
         "Clients": [
             "docs/client",
             "docs/serdes",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ PORT = re.compile(r"\b9092\b")
 CONTROL = re.compile(r"\b8082\b")
 """The control port of a page's `odradek mock`, which is then the page's broker."""
 
+METRICS = re.compile(r"\b9404\b")
+CONSOLE = re.compile(r"\b8090\b")
+
 #: What a block of a page takes from its reader.
 GIVEN = {
     "docs/wire.md": (
@@ -38,12 +42,12 @@ def _in_spark(block: Block) -> bool:
     return "odradek.spark" in block.code or '.format("odradek")' in block.code
 
 
-def _runs(language: str, *, spark: bool = False) -> list[Any]:
-    """The blocks of a language, as parameters."""
+def _runs(*languages: str, spark: bool = False) -> list[Any]:
+    """The blocks of these languages, as parameters."""
     return [
         pytest.param(block, id=str(block))
         for block in BLOCKS
-        if block.language == language
+        if block.language in languages
         and block.excerpt is None
         and _in_spark(block) == spark
         # Those programs run in pairs: test_coming_from.py.
@@ -71,17 +75,32 @@ def test_an_excerpt_of_a_file_is_in_it(block: Block) -> None:
         assert line in lines, f"{block}: not in {block.excerpt}, or not there: {line}"
 
 
+@dataclass(frozen=True)
+class RunningBroker:
+    """A page's broker: its address, and the file that it logs to."""
+
+    servers: str
+    log: Path
+
+    def metrics_port(self) -> str:
+        """Return the port of its metrics, which it logs before it is ready."""
+        served = re.search(r"metrics served url=http://[^/]*:(\d+)/", self.log.read_text(encoding="utf-8"))
+        assert served is not None, f"no metrics in {self.log}"
+        return served[1]
+
+
 @contextmanager
-def _broker(data: Path) -> Iterator[str]:
-    """A broker as README has it started."""
-    words = [script("odradek"), "server", "--data", str(data), "--port", "0"]
-    with data.with_suffix(".log").open("wb") as log:
+def _broker(data: Path) -> Iterator[RunningBroker]:
+    """A broker as README has it started; its metrics can be read."""
+    words = [script("odradek"), "server", "--data", str(data), "--port", "0", "--metrics-port", "0"]
+    log_file = data.with_suffix(".log")
+    with log_file.open("wb") as log:
         child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
     assert child.stdout is not None
     try:
         line = child.stdout.readline()
-        assert line.startswith("ready "), Path(log.name).read_text(encoding="utf-8")
-        yield line.split()[1]
+        assert line.startswith("ready "), log_file.read_text(encoding="utf-8")
+        yield RunningBroker(line.split()[1], log_file)
     finally:
         child.terminate()
         child.wait(30)
@@ -89,12 +108,12 @@ def _broker(data: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RunningBroker]]:
     """The broker of each page, which is empty when the page's first block comes."""
     with ExitStack() as running:
 
         @cache
-        def of(page: str) -> str:
+        def of(page: str) -> RunningBroker:
             return running.enter_context(_broker(tmp_path_factory.mktemp("data")))
 
         yield of
@@ -127,9 +146,9 @@ def mocks() -> Iterator[Callable[[str], tuple[str, str]]]:
 
 
 @pytest.fixture
-def servers(brokers: Callable[[str], str], block: Block) -> str:
+def servers(brokers: Callable[[str], RunningBroker], block: Block) -> str:
     """The broker of the block's page."""
-    return brokers(block.page)
+    return brokers(block.page).servers
 
 
 def _at(servers: str, code: str) -> str:
@@ -138,29 +157,34 @@ def _at(servers: str, code: str) -> str:
 
 
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize("block", _runs("python"))
-def test_python(servers: str, block: Block, tmp_path: Path) -> None:
-    program = tmp_path / "block.py"
-    program.write_text(GIVEN.get(block.page, "") + _at(servers, block.code), encoding="utf-8")
-    run([sys.executable, str(program)], tmp_path, block.prints)
-
-
-@pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize("block", _runs("console"))
-def test_console(
-    brokers: Callable[[str], str],
+@pytest.mark.parametrize("block", _runs("python", "console"))
+def test_block(
+    brokers: Callable[[str], RunningBroker],
     mocks: Callable[[str], tuple[str, str]],
     block: Block,
     tmp_path: Path,
 ) -> None:
+    """The blocks of a page run in the order in which they stand there."""
+    if block.language == "python":
+        program = tmp_path / "block.py"
+        code = GIVEN.get(block.page, "") + _at(brokers(block.page).servers, block.code)
+        program.write_text(code, encoding="utf-8")
+        run([sys.executable, str(program)], tmp_path, block.prints)
+        return
     code = block.code
-    is_mocked = CONTROL.search(code) is not None and "odradek mock" not in code
-    servers, control = mocks(block.page) if is_mocked else (brokers(block.page), ":0")
+    if CONTROL.search(code) is not None and "odradek mock" not in code:
+        servers, control = mocks(block.page)
+        code = CONTROL.sub(control.rsplit(":", 1)[1], code)
+    else:
+        servers = brokers(block.page).servers
     if "--group billing" in code:
         _commit_as_billing(servers)
-    if "odradek server" in code or "odradek mock" in code:  # that of the page has the port
-        code = PORT.sub("0", code)
-    code = CONTROL.sub(control.rsplit(":", 1)[1], code)
+    starts = "odradek server" in code or "odradek mock" in code
+    if starts:  # the broker of the page has the port
+        code = CONTROL.sub("0", PORT.sub("0", code))
+    if METRICS.search(code) is not None:
+        code = METRICS.sub("0" if starts else brokers(block.page).metrics_port(), code)
+    code = CONSOLE.sub("0", code)
     for command, shown in commands(_at(servers, code)):
         printed = run(["bash", "-c", command], tmp_path, block.prints)
         if shown and block.prints is None:
