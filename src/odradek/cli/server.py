@@ -20,6 +20,7 @@ from odradek.util.stale import OutdatedError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.process.service_manager import ServiceManager
     from odradek.sasl.scram_words import NewUser
 
 _WORDS = "odradek.cli.server.words"
@@ -188,6 +189,7 @@ def command(
         from odradek.broker.process.logging import configure
         from odradek.broker.process.main import run
         from odradek.broker.process.modes import keep_others_out
+        from odradek.broker.process.service_manager import ServiceManager
         from odradek.broker.process.signals import ignore
         from odradek.cluster.configs.config_def import ConfigError
     except OutdatedError as error:
@@ -217,17 +219,20 @@ def command(
     except ConfigError as error:
         _refuse(str(error))
     users = _scram_users(scram_words, workers)
+    service = ServiceManager(os.environ)
     if worker is not None:
         hold()
     if workers > 1:
         logging = ["--log-format", log_format, "--log-level", log_level]
         logging += ["--authorizer-log-level", authorizer_log_level]
         options = (config, config_file, settings, tuple(logging))
-        code = _run_workers(workers, *options, request_log, authorizer_log)
+        code = _run_workers(workers, *options, request_log, authorizer_log, service)
     else:
         _check_single(config)
         more = {} if faults is None else {"make": _controlled(faults)}
-        code = run(config, request_log=request_log, on_ready=_say_ready, scram_users=users, **more)
+        code = run(
+            config, request_log=request_log, on_ready=_say_ready, scram_users=users, service=service, **more
+        )
     ignore()
     sys.exit(code)
 
@@ -257,13 +262,14 @@ def _run_workers(
     arguments: tuple[str, ...],
     request_log: Path | None,
     authorizer_log: Path | None,
+    service: ServiceManager,
 ) -> int:
     from odradek.broker.process import workers
 
     options = workers.WorkerOptions(
         config, config_file, _settings(settings), arguments, request_log, authorizer_log
     )
-    return workers.run_workers(options, count, on_ready=_say_ready)
+    return workers.run_workers(options, count, on_ready=_say_ready, service=service)
 
 
 def _check_single(config: BrokerConfig) -> None:

@@ -16,6 +16,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.event_loop.loop_timers import LoopTimers
 from odradek.broker.process import collector, lifeline
 from odradek.broker.process.logging import flood
+from odradek.broker.process.service_manager import ServiceManager
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals, look_past_the_stop
 from odradek.broker.process.warm_up import WarmUp
 from odradek.broker.process.watchdog import Watchdog
@@ -44,6 +45,7 @@ def run(
     scram_users: Sequence[NewUser] = (),
     observe: Callable[[Broker], None] | None = None,
     make: Callable[..., Broker] = Broker,
+    service: ServiceManager | None = None,
 ) -> int:
     """Run a broker until SIGTERM, SIGINT or SIGHUP.
 
@@ -54,6 +56,7 @@ def run(
         scram_users: are there from the start, unless they are already.
         observe: handed the broker just before that, in its thread; for measuring.
         make: makes the broker in its loop, called as `Broker` is; for a test, which hands in more.
+        service: told when the broker is ready, runs and stops.
 
     Returns:
         The exit code: 0 after a stop in good order, 1 when it could not start or could not go on (the reason
@@ -62,10 +65,13 @@ def run(
     _raise_limit_of_open_files()
     signals = StopSignals()
     signals.interrupt_the_start()
+    service = ServiceManager() if service is None else service
     try:
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
-                return runner.run(_main(config, signals, request_log, on_ready, observe, scram_users, make))
+                return runner.run(
+                    _main(config, signals, request_log, on_ready, observe, scram_users, make, service)
+                )
         except StartError as error:
             print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
             return 1
@@ -85,6 +91,7 @@ async def _main(
     observe: Callable[[Broker], None] | None,
     scram_users: Sequence[NewUser],
     make: Callable[..., Broker],
+    service: ServiceManager,
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -127,11 +134,14 @@ async def _main(
             observe(broker)
         if on_ready is not None and not stop.is_set():
             on_ready(broker.bootstrap_servers)
+        service.ready(broker.bootstrap_servers)
+        service.watch(loop)
         logger.info("ready host=%s port=%d", broker.host, broker.port)
         flood.begin()
         warm_up.start()
         await stop.wait()
     finally:
+        service.stopping()
         warm_up.stop()
         counts.stop()
         looks.stop()

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from odradek.broker.config.broker_config import STANDALONE_DEFAULTS, BrokerConfig
 from odradek.broker.folders.store_file import STORE_FILE
+from odradek.broker.process.service_manager import ServiceManager
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
 from odradek.broker.process.supervisor import RestartLimits, Supervisor, WorkerCommand
 from odradek.cluster.configs.config_def import ConfigError
@@ -255,6 +256,7 @@ def run_workers(
     on_ready: Callable[[str], None],
     command: Callable[[WorkerOptions, int, Path], WorkerCommand] = worker_command,
     limits: RestartLimits | None = None,
+    service: ServiceManager | None = None,
 ) -> int:
     """Run the workers until a signal.
 
@@ -264,6 +266,7 @@ def run_workers(
         on_ready: told `HOST:PORT,...` once all of them are ready.
         command: makes what starts one.
         limits: when one that has died is started again.
+        service: told when all of them are ready, that this process runs, and that they stop.
 
     Returns:
         The exit code: 0 after a stop in good order, 1 when they could not start or could not go on (the
@@ -277,7 +280,7 @@ def run_workers(
         store = SharedStore(options.config.data_dirs[0])
         warn_of_others(options.config, count)
         commands = [command(options, number, store.path) for number in range(count)]
-        failure = asyncio.run(_supervise(commands, signals, on_ready, limits))
+        failure = asyncio.run(_supervise(commands, signals, on_ready, limits, service or ServiceManager()))
     except StoppedWhileStarting:
         logger.info("stopped while it was starting")
         return 0
@@ -300,10 +303,20 @@ async def _supervise(
     signals: StopSignals,
     on_ready: Callable[[str], None],
     limits: RestartLimits | None,
+    service: ServiceManager,
 ) -> str | None:
+    def stop() -> None:
+        service.stopping()
+        supervisor.stop()
+
+    def tell_ready(addresses: str) -> None:
+        on_ready(addresses)
+        service.ready(addresses)
+
     supervisor = Supervisor(commands, clock=SystemClock(), limits=limits)
     loop = asyncio.get_running_loop()
     tell_of(loop)
     loop.add_signal_handler(signal.SIGUSR1, supervisor.restart_one_by_one)
-    signals.call(loop, supervisor.stop)
-    return await supervisor.run(on_ready)
+    signals.call(loop, stop)
+    service.watch(loop)
+    return await supervisor.run(tell_ready)
