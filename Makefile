@@ -15,6 +15,7 @@
 # make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (15 minutes): docs/fault_tests.md
 #               ends with all faults at random for FAULT_MINUTES (3); SEED=… again; NOTE=… of the machine
 # make simulate clusters over virtual networks, disks and clocks, SEEDS (1000) of them from SEED on: docs/simulation.md
+# make wheels   the distributions of a release, built and checked, in dist: docs/releasing.md (WHEELS='--python 3.12')
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make instructions  instructions and look-ups of each kind of request, under valgrind, beside those that are kept
 #               (ONLY=produce-1,…); RENEW=1 keeps them: benchmarks/instructions/INSTRUCTIONS.md
@@ -37,7 +38,7 @@ FUZZ_ROUNDS ?= 10
 FAULT_MINUTES ?= 3
 SEEDS ?= $(if $(SEED),1,1000)
 KILLS ?= 100
-SRC    := src tests examples benchmarks docs/conf.py docs/navigation.py setup.py
+SRC    := src tests examples benchmarks docs/conf.py docs/navigation.py packaging setup.py
 # What requests pass is compiled from the same .py files (setup.py), which begin with `# compiled: mypyc`.
 WALK   := $(shell grep -rlx --include='*.py' '. compiled: mypyc' src/odradek)
 # The kernel's parts, and what they share.
@@ -46,7 +47,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(KERNEL) $(WALK)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench zookeeper spark-cluster interop compatibility faulted-clients interpreted format clean
+.PHONY: help demo test docs quick elsewhere pyspark lint types contracts unit fuzz kills soak histories faults simulate profile instructions bench wheels zookeeper spark-cluster interop compatibility faulted-clients interpreted format clean
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -194,6 +195,15 @@ instructions: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)
+
+# With an environment of its own, so that nothing of the tests' is beside it.
+.venv-wheels/.there: packaging/requirements.txt
+	$(PYTHON) -m venv .venv-wheels
+	.venv-wheels/bin/python -m pip install --quiet --disable-pip-version-check -r packaging/requirements.txt
+	@touch $@
+
+wheels: .venv-wheels/.there
+	.venv-wheels/bin/python packaging/wheels.py $(WHEELS)
 
 zookeeper: $(VENV)/.dev
 	@$(BIN)/python tests/zookeeper_server.py $(PORT)

@@ -5,6 +5,8 @@
 - What every request passes, by mypyc from the same `.py` files, which begin with `# compiled: mypyc`; all of
   it or none (docs/decisions/the-walk-compiled.md). ODRADEK_COMPILE_WALK=0 in the environment leaves it out.
 
+ODRADEK_COMPILE=0 leaves out both: the wheel is one for every machine then.
+
 Without a C compiler the build goes on without them, and `odradek doctor` says so.
 """
 
@@ -29,6 +31,8 @@ _found.loader.exec_module(stale)
 #: Commands that need not know what is compiled, which takes a while to find out.
 BUILD_NOTHING = {"dist_info", "egg_info", "sdist"}
 
+COMPILES = os.environ.get("ODRADEK_COMPILE") != "0"
+
 #: What requests pass on their way, as mypyc takes it.
 WALK = stale.walk(PACKAGE)
 
@@ -43,6 +47,8 @@ def module_of(source: str) -> str:
 
 def extensions() -> list[Extension]:
     """The kernel's parts as optional extensions, or nothing where Cython is absent."""
+    if not COMPILES:
+        return []
     try:
         from Cython.Build import cythonize
     except ImportError:
@@ -68,7 +74,8 @@ def extensions() -> list[Extension]:
 
 def walk() -> list[Extension]:
     """What the walk is: the library that has it all, then a module for each that is found in its place."""
-    if os.environ.get("ODRADEK_COMPILE_WALK") == "0" or not BUILD_NOTHING.isdisjoint(sys.argv):
+    is_left_out = not COMPILES or os.environ.get("ODRADEK_COMPILE_WALK") == "0"
+    if is_left_out or not BUILD_NOTHING.isdisjoint(sys.argv):
         return []
     try:
         from mypyc.build import mypycify

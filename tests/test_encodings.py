@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("src", "tests", "benchmarks", "examples", "setup.py")
+PLACES = ("src", "tests", "benchmarks", "examples", "packaging", "setup.py")
 _LETTERS = set("rwxabt+")
 _DEFAULT_MODES = {"TemporaryFile": "w+b", "NamedTemporaryFile": "w+b", "fdopen": "r"}
 """Modes of what opens a file and is named none; `open` alone may be another's method, such as a store's."""

@@ -125,6 +125,13 @@ def test_without_a_compiler_it_installs_and_says_what_that_costs(checkout: Path,
     assert found["what requests pass"]["what"].startswith("not compiled: ")
 
 
+def test_with_nothing_compiled_it_is_one_for_every_machine(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODRADEK_COMPILE", "0")
+    assert build("wheel", checkout, tmp_path / "wheel").name.endswith("-py3-none-any.whl")
+
+
 def test_the_source_distribution_has_what_a_build_needs(checkout: Path, tmp_path: Path) -> None:
     with tarfile.open(build("sdist", checkout, tmp_path / "sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

@@ -12,15 +12,19 @@ import pytest
 from .blocks import ROOT
 
 PAGES = [
-    ROOT / "README.md",
+    *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "benchmarks").rglob("*.md")),
 ]
 CODE = [
     ROOT / "setup.py",
-    *(file for folder in ("src", "tests", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))),
+    *(
+        file
+        for folder in ("src", "tests", "benchmarks", "packaging")
+        for file in sorted((ROOT / folder).rglob("*.py"))
+    ),
 ]
-FOLDERS = ("src", "tests", "benchmarks", "examples", "image")
+FOLDERS = ("src", "tests", "benchmarks", "examples", "image", "packaging")
 _FILES = [str(file) for folder in FOLDERS for file in (ROOT / folder).rglob("*.py*")]
 _FILE = re.compile(r"`((?:\w+/)*\w+\.pyx?)`")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
