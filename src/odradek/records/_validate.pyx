@@ -37,11 +37,17 @@ cdef extern from *:
     """
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <nmmintrin.h>
+    // The instruction is a feature of its own to clang, which gcc's older releases do not know.
+    #if defined(__clang__) && __clang_major__ >= 14
+    #define ODRADEK_CRC32 "sse4.2,crc32"
+    #else
+    #define ODRADEK_CRC32 "sse4.2"
+    #endif
     static int odradek_has_crc32(void) {
         __builtin_cpu_init();
         return __builtin_cpu_supports("sse4.2");
     }
-    __attribute__((target("sse4.2")))
+    __attribute__((target(ODRADEK_CRC32)))
     static uint32_t odradek_crc32c(const uint8_t *data, Py_ssize_t length) {
         uint64_t crc = 0xFFFFFFFFu;
         uint64_t word;
