@@ -7,7 +7,8 @@
 
 ODRADEK_COMPILE=0 leaves out both: the wheel is one for every machine then.
 
-Without a C compiler the build goes on without them, and `odradek doctor` says so.
+What does not compile, as without a C compiler, is left out, and `odradek doctor` says so. With
+ODRADEK_COMPILE=1 the build fails instead.
 """
 
 import os
@@ -32,6 +33,7 @@ _found.loader.exec_module(stale)
 BUILD_NOTHING = {"dist_info", "egg_info", "sdist"}
 
 COMPILES = os.environ.get("ODRADEK_COMPILE") != "0"
+IS_WHOLE = os.environ.get("ODRADEK_COMPILE") == "1"
 
 #: What requests pass on their way, as mypyc takes it.
 WALK = stale.walk(PACKAGE)
@@ -52,6 +54,8 @@ def extensions() -> list[Extension]:
     try:
         from Cython.Build import cythonize
     except ImportError:
+        if IS_WHOLE:
+            raise
         return []
     headers = [str(PACKAGE / name) for name in KERNEL if name.endswith(".pxd")]
     parts = [
@@ -68,7 +72,7 @@ def extensions() -> list[Extension]:
     built: list[Extension] = cythonize(parts, language_level=3)
     for part in built:
         # Here, as Cython does not hand it on: a part that does not compile is left out.
-        part.optional = True
+        part.optional = not IS_WHOLE
     return built
 
 
@@ -80,6 +84,8 @@ def walk() -> list[Extension]:
     try:
         from mypyc.build import mypycify
     except ImportError:
+        if IS_WHOLE:
+            raise
         return []
     sources = [str(PACKAGE / name) for name in WALK]
     try:
@@ -91,10 +97,12 @@ def walk() -> list[Extension]:
             ["--follow-imports=silent", *sources], opt_level=level, debug_level="0", group_name="odradek"
         )
     except SystemExit as refused:
+        if IS_WHOLE:
+            raise
         print(f"what requests pass is left as it is: {refused}", file=sys.stderr)
         return []
     for one in built:
-        one.optional = True
+        one.optional = not IS_WHOLE
     return built
 
 

@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def run(*words: str | Path, at: Path = ROOT, **environment: str) -> str:
         check=False,
     )
     if done.returncode != 0:
-        print(done.stdout[-6000:])
+        print(done.stdout.strip()[-6000:])
         raise SystemExit(f"failed: {' '.join(str(word) for word in words)}")
     return done.stdout
 
@@ -166,8 +167,9 @@ def for_target(target: Target, release: str) -> dict[str, str]:
     # Undefined behaviour is no reason to abort in what is released; zig's default for its own debug builds.
     compiler = f"{sys.executable} -m ziglang cc -target {target.zig} -fno-sanitize=undefined"
     return {
+        "ODRADEK_COMPILE": "1",
         "CC": compiler,
-        "LDSHARED": f"{compiler} -shared",
+        "LDSHARED": f"{compiler} -shared -s",
         "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
         "SETUPTOOLS_EXT_SUFFIX": f".cpython-{release.replace('.', '')}-{target.suffix}.so",
     }
@@ -187,10 +189,37 @@ def repaired(wheel: Path, target: Target, dist: Path) -> Path:
     """
     if compiled_parts(wheel) == 0:
         raise SystemExit(f"{wheel.name}: nothing in it is compiled")
+    if "musl" in target.zig:
+        wheel = with_musls_name(wheel, target)
     before = set(dist.iterdir())
-    run(sys.executable, "-m", "auditwheel", "repair", "--only-plat", "--plat", target.tag, "-w", dist, wheel)
+    # For other machines than this one it takes no tag, but finds the oldest that the wheel is fit for.
+    run(sys.executable, "-m", "auditwheel", "repair", "--only-plat", "--plat", "auto", "-w", dist, wheel)
     (fresh,) = set(dist.iterdir()) - before
+    tags = fresh.stem.rpartition("-")[2].split(".")
+    if not any(is_promised(tag, target) for tag in tags):
+        raise SystemExit(f"{fresh.name}: needs more than {target.tag} has")
     return fresh
+
+
+def with_musls_name(wheel: Path, target: Target) -> Path:
+    """Name musl in the compiled modules of a wheel as distributions do (PEP 656); zig calls it `libc.so`."""
+    unpacked = wheel.parent / "unpacked"
+    run(sys.executable, "-m", "wheel", "unpack", "--dest", unpacked, wheel)
+    (folder,) = unpacked.iterdir()
+    musl = f"libc.musl-{target.machine}.so.1"
+    run("patchelf", "--replace-needed", "libc.so", musl, *sorted(folder.rglob("*.so")))
+    run(sys.executable, "-m", "wheel", "pack", "--dest-dir", wheel.parent, folder)
+    return wheel
+
+
+def is_promised(tag: str, target: Target) -> bool:
+    """Return whether whatever has the target's tag has what a wheel of another tag needs, too."""
+    form = re.compile(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)")
+    needed, promised = form.fullmatch(tag), form.fullmatch(target.tag)
+    assert promised is not None
+    if needed is None or (needed[1], needed[4]) != (promised[1], promised[4]):
+        return False
+    return (int(needed[2]), int(needed[3])) <= (int(promised[2]), int(promised[3]))
 
 
 IMPORT_ALL = """
