@@ -62,8 +62,11 @@ def dumps_on_sigquit() -> Iterator[None]:
     # in which it is not blocked: whoever gets it hands it on.
     handlers: dict[int, Any] = {signal.SIGQUIT: signal.signal(signal.SIGQUIT, waiting.hand_on)}
     for number in _passed_over():
-        # Not SIG_IGN, which a child process would take over.
-        handlers[number] = signal.signal(number, _pass_over)
+        try:
+            # Not SIG_IGN, which a child process would take over.
+            handlers[number] = signal.signal(number, _pass_over)
+        except OSError:
+            continue  # valgrind keeps the last of them to itself
         signal.siginterrupt(number, False)
     try:
         yield
