@@ -32,6 +32,7 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
         ],
         "Tests": ["docs/testing", "docs/kafka_versions", "docs/checker"],
         "Brokers": [
+            "docs/deploying",
             "docs/configuration",
             "docs/security",
             "docs/quotas",
@@ -59,6 +60,7 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
             "examples/typed_orders",
         ],
         "For developers": [
+            "CONTRIBUTING",
             "docs/ARCHITECTURE",
             "docs/glossary",
             "docs/wire",
@@ -73,6 +75,9 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
             "docs/test_kit",
             "docs/simulation",
             "docs/fault_tests",
+            "docs/releasing",
+            "CHANGELOG",
+            "SECURITY",
             "docs/decisions/README",
             "benchmarks/README",
         ],
