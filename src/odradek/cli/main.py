@@ -46,6 +46,7 @@ TOOLS = {
     "verifiable-producer": "Send numbers, in transactions or not, and tell of each what became of it.",
     "verifiable-consumer": "Read a topic in a group, and tell of everything that happens.",
     "transactional-message-copier": "Copy records to another topic exactly once, and tell how far it is.",
+    "mirror": "Copy topics and groups' offsets to another cluster, each record once.",
     "schema-registry": "Run a schema registry that speaks the REST interface of Confluent's.",
     "console": "Run the web console: a cluster in a browser.",
     "mock": "Run a broker for tests of other languages, told by HTTP to fail.",
