@@ -52,8 +52,8 @@ def test_who_produces_and_consumes_what(tmp_path: Path) -> None:
             # Who has but introduced itself is no application yet.
             assert (await _report(broker))["applications"] == []
             records = batch([b"a", b"b", b"c"], timestamp=began_ms)
-            producer.send(fetch("orders"), 4, "shop")
-            await producer.receive()
+            await producer.call(fetch("orders"), 4, "shop")
+            clock.advance(seconds=1)
             for _ in range(2):
                 await append(producer, "orders", records)  # by the client id "test"
             refused = await append(producer, "nothing", records)
@@ -75,7 +75,7 @@ def test_who_produces_and_consumes_what(tmp_path: Path) -> None:
             assert (test["software_name"], test["software_version"]) == ("odd-client", "1.2")
             assert (test["principal"], test["host"]) == ("User:ANONYMOUS", "127.0.0.1")
             assert (test["connections"], test["requests"], test["is_broker"]) == (1, 3, False)
-            assert test["first_seen_ms"] == test["last_seen_ms"] == began_ms
+            assert test["first_seen_ms"] == test["last_seen_ms"] == began_ms + 1000
             assert test["produced"] == [
                 {
                     "topic": "orders",
@@ -83,7 +83,7 @@ def test_who_produces_and_consumes_what(tmp_path: Path) -> None:
                     "bytes": 2 * len(records),
                     "records_per_s": 6,
                     "bytes_per_s": 2 * len(records),
-                    "last_ms": began_ms,
+                    "last_ms": began_ms + 1000,
                 }
             ]
             assert test["consumed"] == []
@@ -107,6 +107,6 @@ def test_who_produces_and_consumes_what(tmp_path: Path) -> None:
             known = _by_client_id(await _report(broker))
             assert {known[name]["connections"] for name in known} == {0}
             assert known["test"]["produced"][0]["records_per_s"] == 0
-            assert known["test"]["last_seen_ms"] == began_ms
+            assert known["test"]["last_seen_ms"] == began_ms + 1000
 
     run(scenario)

@@ -496,13 +496,8 @@ class Dispatcher:
         metrics.requests += 1
         metrics.request_bytes += exchange.request_bytes
         context = exchange.context
-        peer = context.peer
-        application = peer.application
-        if (
-            application is None
-            or peer.client_id != context.header.client_id
-            or peer.named_by is not peer.principal
-        ):
+        application = context.peer.application
+        if application is None or context.now_ms >= context.peer.named_until_ms:
             application = name_application(context)
         if application is not None:
             application.requests += 1

@@ -45,7 +45,7 @@ class Peer:
         is_open: whether the connection is there.
         software: name and version of the client's, as it has told (KIP-511); empty before.
         application: what its requests count for; None before the first that is one.
-        client_id: by which it has named itself then, and `named_by` the principal.
+        client_id: by which it has named itself; `named_until_ms`: when that is looked at again, wall clock.
         positions: from where it reads, once it reads.
         unappended: ends when all that it has produced so far is appended or refused; None while nothing of
             that waits (`odradek.broker.requests.append_turn`).
@@ -59,7 +59,7 @@ class Peer:
         "host",
         "is_open",
         "listener_name",
-        "named_by",
+        "named_until_ms",
         "port",
         "positions",
         "principal",
@@ -80,6 +80,6 @@ class Peer:
         self.software = ("", "")
         self.application: Application | None = None
         self.client_id: str | None = None
-        self.named_by = ANONYMOUS
+        self.named_until_ms = 0
         self.positions: Positions | None = None
         self.unappended: asyncio.Future[None] | None = None
