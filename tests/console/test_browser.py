@@ -196,6 +196,38 @@ def test_groups(browser: Browser, broker: Broker, sizes: Callable[[str, str], No
         assert browser.problems() == []
 
 
+def test_live(browser: Browser, broker: Broker, sizes: Callable[[str, str], None]) -> None:
+    """A tail of 20,000 records that come within some seconds counts all of them, and keeps a hundred rows."""
+    broker.create_topic("seen-live", 4)
+    path = "/topics/seen-live/tail"
+    sizes(path, "live-small")
+    until(lambda: browser.texts("#tail-state"), "the stream", holds=lambda texts: texts == ["live"])
+    with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=5) as producer:
+        for n in range(20_000):
+            producer.send("seen-live", f'{{"n": {n}, "who": "<script>alert(1)</script>"}}')
+
+    def told() -> list[str]:
+        return [browser.texts(f"#tail-{name}")[0] for name in ("read", "behind", "left_out")]
+
+    until(told, "all of them", holds=lambda texts: texts == ["20\u202f000", "0", "0"])
+    assert 0 < len(browser.texts("tbody tr")) <= 100
+    assert "<script>alert(1)" in browser.texts("tbody pre")[-1]
+    browser.shot("live")
+    browser.find("[data-pause]").send_keys(Keys.ENTER)
+    assert browser.texts("#tail-state") == ["paused"]
+    assert browser.problems() == []
+
+
+def test_produce_by_keyboard(browser: Browser, broker: Broker, sizes: Callable[[str, str], None]) -> None:
+    broker.create_topic("typed")
+    sizes("/topics/typed/produce", "produce")
+    browser.driver.switch_to.active_element.send_keys("by hand")
+    browser.find("main button.main").send_keys(Keys.ENTER)
+    until(lambda: browser.texts(".notice"), "the record", holds=lambda texts: "offset 0" in "".join(texts))
+    browser.open("/topics/typed/messages")
+    assert browser.texts("tbody pre") == ["by hand"]
+
+
 def test_brokers(browser: Browser, sizes: Callable[[str, str], None]) -> None:
     sizes("/brokers", "brokers")
     sizes("/brokers/0", "broker")

@@ -45,6 +45,11 @@ BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     show_default=True,
     help="By a token, or as a SASL user of the cluster, whose ACLs hold then.",
 )
+@click.option(
+    "--schema-registry",
+    metavar="URL",
+    help="Read keys and values by the schemas of this registry.",
+)
 @click.option("--read-only", is_flag=True, help="Change nothing in the cluster.")
 @click.option(
     "--log-level",
@@ -59,6 +64,7 @@ def command(
     port: int,
     allowed_hosts: tuple[str, ...],
     login: str,
+    schema_registry: str | None,
     read_only: bool,
     log_level: str,
 ) -> None:
@@ -84,8 +90,9 @@ def command(
         ) from error
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    registry = None if schema_registry is None else {"url": schema_registry}
     names = frozenset(name.lower() for name in (*allowed_hosts, host))
-    settings = ConsoleSettings(configs, token, read_only, names, config_file)
+    settings = ConsoleSettings(configs, token, read_only, names, config_file, registry)
     if not is_loopback(host):
         click.echo(
             "WARNING: the console speaks HTTP, and others can reach it: put a proxy with TLS before it",

@@ -17,15 +17,17 @@ from starlette.staticfiles import StaticFiles
 
 from odradek.client.aio.admin import AsyncAdmin
 from odradek.client.errors import AuthenticationError, ClientTimeoutError, NoBrokersAvailableError
+from odradek.console.decoding import REGISTRY_CONFIGS, Decoder
 from odradek.console.forms import Form, FormError, read_form
 from odradek.console.guards import Guard
-from odradek.console.pages import brokers, groups, messages, topics
+from odradek.console.pages import brokers, groups, messages, produce, tail, topics
 from odradek.console.pages.login import Login, equal
 from odradek.console.sessions import LoginThrottle, Session, Sessions
 from odradek.console.settings import ConsoleSettings
 from odradek.console.visit import PageHandler, Visit
 from odradek.console.watch import Watch
 from odradek.errors import KafkaError, OdradekError
+from odradek.serdes.schema_registry_client import SchemaRegistryClient
 from odradek.util.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,9 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/topics", topics.topics_page),
     ("/topics/{name}", topics.topic_page),
     ("/topics/{name}/messages", messages.messages_page),
+    ("/topics/{name}/produce", produce.produce_page),
+    ("/topics/{name}/tail", tail.tail_page),
+    ("/topics/{name}/tail/events", tail.tail_events),
     ("/create-topic", topics.create_page),
     ("/groups", groups.groups_page),
     ("/groups/one", groups.group_page),
@@ -53,6 +58,7 @@ ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/topics/{name}/partitions", topics.add_partitions),
     ("/topics/{name}/configs", topics.change_config),
     ("/topics/{name}/delete", topics.delete),
+    ("/topics/{name}/produce", produce.produce),
     ("/groups/reset", groups.reset),
     ("/groups/delete", groups.delete),
 )
@@ -74,6 +80,7 @@ class Console:
         clock = clock or SystemClock()
         self._settings = settings
         self._sessions = Sessions(clock)
+        self._decoder = Decoder(_registry(settings))
         shared = None if settings.token is None else AsyncAdmin(dict(settings.client_configs))
         watch = None if shared is None else Watch(shared, clock)
         self._login = Login(settings, self._sessions, LoginThrottle(clock), shared, watch)
@@ -129,7 +136,7 @@ class Console:
             session = await self._session(request)
             if session is None:
                 return RedirectResponse("/login", 303)
-            return await answer(Visit(request, session, self._settings, Form()), handler)
+            return await answer(Visit(request, session, self._settings, Form(), self._decoder), handler)
 
         return endpoint
 
@@ -141,7 +148,7 @@ class Console:
             problem, form = await self._form(request, session)
             if problem is not None:
                 return problem
-            visit = Visit(request, session, self._settings, form)
+            visit = Visit(request, session, self._settings, form, self._decoder)
             if self._settings.read_only:
                 message = "This console was started with --read-only: it changes nothing."
                 context = {"title": "Read-only", "message": message, "remedy": ""}
@@ -160,6 +167,12 @@ class Console:
         if not equal(form.get("csrf", ""), session.csrf):
             return PlainTextResponse("The form is not of this session: load its page again.\n", 403), form
         return None, form
+
+
+def _registry(settings: ConsoleSettings) -> SchemaRegistryClient | None:
+    if settings.schema_registry is None:
+        return None
+    return SchemaRegistryClient({**REGISTRY_CONFIGS, **settings.schema_registry})
 
 
 async def answer(visit: Visit, handler: PageHandler) -> Response:

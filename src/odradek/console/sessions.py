@@ -33,6 +33,8 @@ class Session:
         last_seen_ms: monotonic.
         watch: what this session has looked at, and how it was before.
         client_configs: for further clients of this session; a password may be in them.
+        tails: how many topics it follows now.
+        is_over: whether it has ended.
     """
 
     session_id: str
@@ -43,6 +45,8 @@ class Session:
     watch: Watch
     notices: list[tuple[str, str]] = field(default_factory=list)
     client_configs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    tails: int = 0
+    is_over: bool = False
 
 
 class Sessions:
@@ -95,7 +99,10 @@ class Sessions:
 
     def remove(self, session_id: str) -> Session | None:
         """End a session; it is returned, so that its client can be closed."""
-        return self._by_id.pop(session_id, None)
+        session = self._by_id.pop(session_id, None)
+        if session is not None:
+            session.is_over = True
+        return session
 
     def take_over(self) -> list[Session]:
         """End and return the sessions that were idle too long, and the oldest of too many."""
@@ -103,13 +110,14 @@ class Sessions:
         live = [session for session in self._by_id.values() if not self._is_over(session)]
         over += live[: max(0, len(live) - MOST_SESSIONS)]
         for session in over:
-            del self._by_id[session.session_id]
+            self.remove(session.session_id)
         return over
 
     def take_all(self) -> list[Session]:
         """End and return all sessions."""
         sessions = list(self._by_id.values())
-        self._by_id.clear()
+        for session in sessions:
+            self.remove(session.session_id)
         return sessions
 
     def _is_over(self, session: Session) -> bool:

@@ -17,6 +17,7 @@ class ConsoleSettings:
             of their own, so that the cluster's ACLs hold for them.
         read_only: whether the console refuses to change anything.
         allowed_hosts: the names by which browsers may call it, beside addresses and `localhost`.
+        schema_registry: the configs of the client of a schema registry; None without one.
         config_file: the properties file of `--command-config`, for the command lines that pages show.
     """
 
@@ -25,6 +26,7 @@ class ConsoleSettings:
     read_only: bool = False
     allowed_hosts: frozenset[str] = frozenset()
     config_file: str | None = None
+    schema_registry: Mapping[str, Any] | None = None
 
     @property
     def bootstrap_servers(self) -> str:

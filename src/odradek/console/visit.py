@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from odradek.client.aio.admin import AsyncAdmin
+from odradek.console.decoding import Decoder
 from odradek.console.forms import Form
 from odradek.console.rendering import render
 from odradek.console.sessions import Session
@@ -26,12 +27,14 @@ class Visit:
 
     Attributes:
         form: the fields of a POST; of a GET none.
+        decoder: makes rows of records.
     """
 
     request: Request
     session: Session
     settings: ConsoleSettings
     form: Form
+    decoder: Decoder
 
     @property
     def admin(self) -> AsyncAdmin:

@@ -10,7 +10,7 @@ from odradek.client.types import TopicPartition
 from odradek.console.asking import EARLIEST, LATEST
 from odradek.console.forms import Form
 from odradek.console.scanning import MOST_RECORDS, Range, scan
-from odradek.console.views.messages import STARTS, MessageFilter, message_row, parse_time
+from odradek.console.views.messages import STARTS, MessageFilter, parse_time
 from odradek.console.visit import Visit
 
 SHOWN = 50
@@ -76,7 +76,7 @@ async def messages_page(visit: Visit) -> Response:
     if is_latest:
         records = sorted(records, key=lambda r: (r.timestamp, r.offset), reverse=True)[:SHOWN]
     context |= {
-        "rows": [message_row(record) for record in records],
+        "rows": await visit.decoder.rows(records),
         "read": scanned.read,
         "bound": scanned.bound,
         "line": visit.command_lines.records(

@@ -69,3 +69,42 @@ for (const button of document.querySelectorAll("[data-refresh]")) {
     }
   });
 }
+
+// A live page: counts and rows come as events. It keeps its last rows only.
+const MOST_ROWS = 100;
+const rows = document.querySelector("[data-events]");
+if (rows !== null) {
+  const state = document.getElementById("tail-state");
+  const pause = document.querySelector("[data-pause]");
+  let source = null;
+  const stop = (text) => {
+    source.close();
+    source = null;
+    state.textContent = text;
+    pause.textContent = "Go on";
+  };
+  const start = () => {
+    state.textContent = "connecting";
+    pause.textContent = "Pause";
+    source = new EventSource(rows.dataset.events);
+    // A stream that has ended would be opened again, at the end of the topic: people decide that.
+    source.onerror = () => stop("the stream has ended");
+    source.onmessage = (event) => {
+      const told = JSON.parse(event.data);
+      if (told.problem !== undefined) {
+        stop(told.problem);
+        return;
+      }
+      state.textContent = "live";
+      for (const name of ["read", "wanted", "rate", "behind", "left_out"]) {
+        document.getElementById(`tail-${name}`).textContent = told[name];
+      }
+      // The server has escaped what is in the rows.
+      rows.insertAdjacentHTML("afterbegin", told.rows);
+      while (rows.rows.length > MOST_ROWS) rows.deleteRow(-1);
+    };
+  };
+  pause.hidden = false;
+  pause.addEventListener("click", () => { if (source === null) start(); else stop("paused"); });
+  start();
+}

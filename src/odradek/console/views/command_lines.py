@@ -82,8 +82,7 @@ class CommandLines:
                 "--offset",
                 "earliest" if offset is None else str(offset),
             ]
-        line = self._line("console-consumer", *words, "--property", "print.key=true")
-        return line.replace("--command-config", "--consumer.config")
+        return self._for_clients("consumer", *words, "--property", "print.key=true")
 
     def groups(self) -> str:
         """List the groups with their states."""
@@ -113,6 +112,16 @@ class CommandLines:
         }.get(reset.target, [f"--to-{reset.target}"])
         return self._line("consumer-groups", *words, "--execute")
 
+    def tail(self, name: str, partition: str, committed: bool) -> str:
+        """Print records as they come."""
+        words = ["--topic", name, *(["--partition", partition] if partition else [])]
+        level = ["--isolation-level", "read_committed"] if committed else []
+        return self._for_clients("consumer", *words, *level, "--property", "print.key=true")
+
+    def produce(self, name: str) -> str:
+        """Produce records from lines, a key before a tab in each."""
+        return self._for_clients("producer", "--topic", name, "--property", "parse.key=true")
+
     def brokers(self) -> str:
         """Show the API versions of all brokers."""
         return self._line("broker-api-versions")
@@ -125,6 +134,10 @@ class CommandLines:
     def broker_configs(self, broker: int) -> str:
         """Show all configs of a broker."""
         return self._line("configs", "--describe", "--all", "--broker", str(broker))
+
+    def _for_clients(self, role: str, *words: str) -> str:
+        line = self._line(f"console-{role}", *words)
+        return line.replace("--command-config", f"--{role}.config")
 
     def _line(self, tool: str, *words: str) -> str:
         config = [] if self.config_file is None else ["--command-config", self.config_file]

@@ -22,16 +22,18 @@ class Decoded:
     """Bytes for people.
 
     Attributes:
-        kind: 'json', 'text', 'hex', or 'null' where there are none.
+        kind: 'json', 'text', 'hex', or 'null' where there are none; or a type of schemas.
         text: cut after `MOST_SIGNS`.
         is_cut: whether it is.
         size: bytes.
+        note: by which schema it was read, or why not; '' where there is none.
     """
 
     kind: str
     text: str
     is_cut: bool
     size: int
+    note: str = ""
 
 
 def decode(data: bytes | None) -> Decoded:
@@ -39,7 +41,12 @@ def decode(data: bytes | None) -> Decoded:
     if data is None:
         return Decoded("null", "null", False, 0)
     kind, text = _decoded(data)
-    return Decoded(kind, text[:MOST_SIGNS], len(text) > MOST_SIGNS, len(data))
+    return shown(kind, text, len(data))
+
+
+def shown(kind: str, text: str, size: int, note: str = "") -> Decoded:
+    """Return a text as it is shown: not too much of it."""
+    return Decoded(kind, text[:MOST_SIGNS], len(text) > MOST_SIGNS, size, note)
 
 
 def _decoded(data: bytes) -> tuple[str, str]:

@@ -44,7 +44,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class ResetRow:
-    """What becomes of a partition.
+    """The change of a partition.
 
     Attributes:
         now: the committed offset, None where there is none.
@@ -61,7 +61,7 @@ class ResetRow:
 
     @property
     def change(self) -> int | None:
-        """How far the offset would go; None where there is none now."""
+        """The way that the offset would go; None where there is none now."""
         return None if self.now is None else self.new - self.now
 
 
