@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from odradek.wire.structs import Struct
 
-MOST_ELEMENTS: Final = 500
-"""Elements of arrays that are looked at: what thousands of partitions are told is mostly one thing."""
+MOST_ELEMENTS: Final = 50
+"""Elements of arrays that are looked at, in one stretch: thousands of partitions mostly have one error."""
 
 _NAMES = ("error_code", "partition_error_code")
 
@@ -43,31 +43,31 @@ def error_fields(struct: type[Struct]) -> ErrorFields | None:
     return ErrorFields(struct, own, within) if own or within else None
 
 
-def errors_of(fields: ErrorFields, response: Any) -> list[int]:
-    """Return the codes of all errors in a response, as often as each is told."""
-    codes: list[int] = []
-    _collect(fields, response, codes, MOST_ELEMENTS)
-    return codes
+def errors_of(fields: ErrorFields, response: Any) -> dict[int, int]:
+    """Return how often each error is told in a response, by its code."""
+    times: dict[int, int] = {}
+    _count(fields, response, times, MOST_ELEMENTS)
+    return times
 
 
-def _collect(fields: ErrorFields, struct: Any, codes: list[int], most: int) -> int:
-    """Collect the codes of a struct; returns how many more elements may be looked at."""
+def _count(fields: ErrorFields, struct: Any, times: dict[int, int], most: int) -> int:
+    """Count the errors of a struct; returns how many more elements may be looked at."""
     if struct.__class__ is not fields.struct:
         # Put into bytes before, as Metadata's partitions are.
         return most
     for name in fields.own:
         code: int = getattr(struct, name)
         if code:
-            codes.append(code)
+            times[code] = times.get(code, 0) + 1
     left = most
     for name, inner in fields.within:
         content = getattr(struct, name)
         if content.__class__ is not list:
             if content is not None:
-                left = _collect(inner, content, codes, left)
+                left = _count(inner, content, times, left)
             continue
         for item in content:
             if left <= 0:
                 return 0
-            left = _collect(inner, item, codes, left - 1)
+            left = _count(inner, item, times, left - 1)
     return left

@@ -662,10 +662,10 @@ class Dispatcher:
             return
         errors = exchange.route.metrics.errors
         application = exchange.context.peer.application
-        for code in errors_of(fields, response):
-            errors[code] = errors.get(code, 0) + 1
+        for code, times in errors_of(fields, response).items():
+            errors[code] = errors.get(code, 0) + times
             if application is not None:
-                application.count_error(exchange.context.header.api_key, code, 1)
+                application.count_error(exchange.context.header.api_key, code, times)
 
     def _muted(self, context: RequestContext, answer: Answer, later: Later) -> Answer | None:
         """Take nothing more up from a connection that is throttled; returns what leaves at once.
