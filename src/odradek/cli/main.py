@@ -26,6 +26,7 @@ TOOLS = {
     "configs": "Show and change configs, quotas and SCRAM credentials.",
     "console-producer": "Send lines from standard input to a topic.",
     "console-consumer": "Print the records of topics.",
+    "cat": "Print, send and ask as kcat does.",
     "consumer-groups": "List, describe, delete groups; reset their offsets.",
     "groups": "List the groups of all types.",
     "cluster": "Show the cluster's id, and the addresses of its brokers.",
