@@ -28,6 +28,7 @@ TOOLS = {
     "console-consumer": "Print the records of topics.",
     "cat": "Print, send and ask as kcat does.",
     "consumer-groups": "List, describe, delete groups; reset their offsets.",
+    "lag": "Show how far groups are behind, live.",
     "groups": "List the groups of all types.",
     "cluster": "Show the cluster's id, and the addresses of its brokers.",
     "features": "Show and change the levels of the cluster's features.",
