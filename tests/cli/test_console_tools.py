@@ -224,6 +224,12 @@ def test_deserializers(tool: RunTool, producer: object, servers: str, name: str,
     assert "Error processing message, skipping this message" in skipping.stderr
 
 
+def test_the_end_is_told_to_system_tests(tool: RunTool, name: str) -> None:
+    tool("console-producer", "--topic", name, stdin=b"a\n")
+    words = ("--topic", name, "--from-beginning", "--max-messages", "1")
+    assert tool("console-consumer", *words, "--enable-systest-events").stdout == "a\nshutdown_complete\n"
+
+
 def test_counting_only(tool: RunTool, name: str) -> None:
     tool("console-producer", "--topic", name, stdin=b"a\nb\n")
     words = ("--topic", name, "--from-beginning", "--max-messages", "2")

@@ -11,6 +11,13 @@ from click.testing import CliRunner
 
 from odradek.cli.dump_log import SUFFIXES, command
 from odradek.records.builder import build_batch
+from odradek.wire.schemas.share_group_state import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+)
+from odradek.wire.schemas.share_groups import ShareGroupMetadataKey, ShareGroupMetadataValue
+from odradek.wire.schemas.streams_groups import StreamsGroupMetadataKey
 
 from .batches import batch
 from .golden_folders import GoldenFolder, has_old_format
@@ -239,6 +246,46 @@ def test_files_that_are_not_there_are_named_and_the_others_printed(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
     _, complaints = dump("--files", " , ", code=None)
     assert "--files" in complaints[-1]
+
+
+def test_records_of_share_and_streams_groups_are_decoded(tmp_path):
+    """What Kafka's own tool of 4.3 prints of the same bytes."""
+    path = tmp_path / "00000000000000000000.log"
+    records = [
+        (0, _key(ShareSnapshotKey()), _value(ShareSnapshotValue(start_offset=7)), ()),
+        (0, _key(ShareUpdateKey(group_id="g")), None, ()),
+        (0, b"\0\x63", b"x", ()),
+    ]
+    path.write_bytes(build_batch(records))
+    found, _ = dump("--share-group-state-decoder", "--skip-record-metadata", "--files", str(path))
+    key = '"topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}}'
+    assert found[3:] == [
+        '| key: {"type":"0","data":{"groupId":"",'
+        + key
+        + ' payload: {"version":"0","data":{"snapshotEpoch":0,'
+        '"stateEpoch":0,"leaderEpoch":0,"startOffset":7,"createTimestamp":0,"writeTimestamp":0,"stateBatches":[]}}',
+        '| key: {"type":"1","data":{"groupId":"g",' + key + " payload: <DELETE>",
+        "| key: Unknown record type 99 at offset 2, skipping.",
+    ]
+    records = [
+        (0, _key(StreamsGroupMetadataKey(group_id="s")), None, ()),
+        (0, _key(ShareGroupMetadataKey(group_id="s")), _value(ShareGroupMetadataValue(epoch=3)), ()),
+    ]
+    path.write_bytes(build_batch(records))
+    found, _ = dump("--offsets-decoder", "--skip-record-metadata", "--files", str(path))
+    assert found[3] == '| key: {"type":"17","data":{"groupId":"s"}} payload: <DELETE>'
+    assert found[4].startswith(
+        '| key: {"type":"11","data":{"groupId":"s"}} payload: {"version":"0","data":{"epoch":3'
+    )
+
+
+def _key(message):
+    return message.RECORD_TYPE.to_bytes(2, "big") + message.encode(message.VERSIONS[-1])
+
+
+def _value(message):
+    version = message.VERSIONS[-1]
+    return version.to_bytes(2, "big") + message.encode(version)
 
 
 def test_json_has_keys_and_payloads_to_the_byte(tmp_path):

@@ -61,7 +61,8 @@ POLL_MS = 200
               help="A consumer config.")  # fmt: skip
 @command_config_option("--consumer.config", "--command-config")
 @click.option("--skip-message-on-error", is_flag=True, help="Go on after a record that cannot be printed.")
-@ignored_option("--enable-systest-events", "there are none", is_flag=True)
+@click.option("--enable-systest-events", "tells_events", is_flag=True,
+              help="Print shutdown_complete at the end, as Kafka's system tests want it.")  # fmt: skip
 @ignored_option("--new-consumer", "there is no other any more", is_flag=True)
 def command(
     bootstrap_server: str,
@@ -82,6 +83,7 @@ def command(
     consumer_property: tuple[str, ...],
     config_file: str | None,
     skip_message_on_error: bool,
+    tells_events: bool,
 ) -> None:
     """Print the records of topics."""
     _check_what(topic, include, partition, offset, from_beginning=from_beginning)
@@ -113,6 +115,8 @@ def command(
         _consume(configs, topic, pattern, partition, start, printer)
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
+        if tells_events:
+            click.echo("shutdown_complete")
     printer.signals.leave()
 
 

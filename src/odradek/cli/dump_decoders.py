@@ -29,6 +29,24 @@ _GROUP_SCHEMAS = {
     6: ("ConsumerGroupTargetAssignmentMetadataKey", "ConsumerGroupTargetAssignmentMetadataValue"),
     7: ("ConsumerGroupTargetAssignmentMemberKey", "ConsumerGroupTargetAssignmentMemberValue"),
     8: ("ConsumerGroupCurrentMemberAssignmentKey", "ConsumerGroupCurrentMemberAssignmentValue"),
+    10: ("ShareGroupMemberMetadataKey", "ShareGroupMemberMetadataValue"),
+    11: ("ShareGroupMetadataKey", "ShareGroupMetadataValue"),
+    12: ("ShareGroupTargetAssignmentMetadataKey", "ShareGroupTargetAssignmentMetadataValue"),
+    13: ("ShareGroupTargetAssignmentMemberKey", "ShareGroupTargetAssignmentMemberValue"),
+    14: ("ShareGroupCurrentMemberAssignmentKey", "ShareGroupCurrentMemberAssignmentValue"),
+    15: ("ShareGroupStatePartitionMetadataKey", "ShareGroupStatePartitionMetadataValue"),
+    16: ("ConsumerGroupRegularExpressionKey", "ConsumerGroupRegularExpressionValue"),
+    17: ("StreamsGroupMetadataKey", "StreamsGroupMetadataValue"),
+    19: ("StreamsGroupMemberMetadataKey", "StreamsGroupMemberMetadataValue"),
+    20: ("StreamsGroupTargetAssignmentMetadataKey", "StreamsGroupTargetAssignmentMetadataValue"),
+    21: ("StreamsGroupTargetAssignmentMemberKey", "StreamsGroupTargetAssignmentMemberValue"),
+    22: ("StreamsGroupCurrentMemberAssignmentKey", "StreamsGroupCurrentMemberAssignmentValue"),
+    23: ("StreamsGroupTopologyKey", "StreamsGroupTopologyValue"),
+}
+
+_SHARE_STATE_SCHEMAS = {
+    0: ("ShareSnapshotKey", "ShareSnapshotValue"),
+    1: ("ShareUpdateKey", "ShareUpdateValue"),
 }
 
 _TRANSACTION_SCHEMAS = {0: ("TransactionLogKey", "TransactionLogValue")}
@@ -71,6 +89,11 @@ def decode_group_record(record: Record) -> Decoded:
 def decode_transaction_record(record: Record) -> Decoded:
     """A record of `__transaction_state`: JSON as Kafka prints it since 4.0."""
     return _decode(record, _TRANSACTION_SCHEMAS)
+
+
+def decode_share_state_record(record: Record) -> Decoded:
+    """A record of `__share_group_state`: JSON as Kafka 4.3 prints it."""
+    return _decode(record, _SHARE_STATE_SCHEMAS)
 
 
 def _decode(

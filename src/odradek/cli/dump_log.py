@@ -21,6 +21,7 @@ import click
 from odradek.cli.dump_decoders import (
     RecordDecoder,
     decode_group_record,
+    decode_share_state_record,
     decode_transaction_record,
     header_keys,
     plain_decoder,
@@ -329,6 +330,9 @@ def _lower(value: bool) -> str:
 @click.option(
     "--transaction-log-decoder", is_flag=True, help="Read the records as those of __transaction_state."
 )
+@click.option(
+    "--share-group-state-decoder", is_flag=True, help="Read the records as those of __share_group_state."
+)
 @click.option("--index-sanity-check", is_flag=True, help="Only check that indexes make sense.")
 @click.option("--verify-index-only", is_flag=True, help="Only compare indexes with the log.")
 @click.option("--value-decoder-class", metavar="CLASS", help="A decoder of Kafka's, such as StringDecoder.")
@@ -343,6 +347,7 @@ def command(
     deep_iteration: bool,
     offsets_decoder: bool,
     transaction_log_decoder: bool,
+    share_group_state_decoder: bool,
     index_sanity_check: bool,
     verify_index_only: bool,
     value_decoder_class: str | None,
@@ -358,6 +363,8 @@ def command(
         decoder = decode_group_record
     elif transaction_log_decoder:
         decoder = decode_transaction_record
+    elif share_group_state_decoder:
+        decoder = decode_share_state_record
     elif print_data_log or value_decoder_class or key_decoder_class:
         decoder = plain_decoder(key_decoder_class or STRING_DECODER, value_decoder_class or STRING_DECODER)
     names = [name for part in files.split(",") if (name := part.strip())]

@@ -34,6 +34,8 @@ POLL_MS = 200
               show_default=True, help="Where to begin where nothing is committed.")  # fmt: skip
 @click.option("--assignment-strategy", default="org.apache.kafka.clients.consumer.RangeAssignor",
               show_default=True, help="How partitions are assigned.")  # fmt: skip
+@click.option("--group-remote-assignor", expose_value=False, metavar="NAME",
+              help="For groups whose brokers assign: without effect on classic ones.")  # fmt: skip
 @click.option("--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]),
               help="What of transactions to read.  [default: read_uncommitted]")  # fmt: skip
 @command_config_option("--consumer.config", "--command-config")
