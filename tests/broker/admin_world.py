@@ -89,7 +89,7 @@ class World:
         self.handlers = Handlers(release=None if version is None else find(version))
         self.features = Features(self.controller, self.handlers, read_features(self.controller.store))
         self.topic_descriptions = TopicDescriptions(self.controller)
-        self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
+        self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes, lambda: self.image.configs)
 
     @property
     def image(self) -> ClusterImage:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.broker.apis.registry import Handlers
+from odradek.broker.apis.registry import TELEMETRY, Handlers
 from odradek.broker.assembly.coordinators import Coordinators
 from odradek.broker.assembly.dynamic_client_quota_publisher import DynamicClientQuotaPublisher
 from odradek.broker.assembly.dynamic_config_publisher import DynamicConfigPublisher
@@ -176,6 +176,8 @@ class Broker:
         self.files: FileSystem = files if files is not None else RealFileSystem()
         self.metrics = Metrics()
         self.handlers = Handlers.of_release(self.config.odradek_kafka_version)
+        if self.config.odradek_metrics_port >= 0:
+            self.handlers.also_listed = TELEMETRY
         self.all_stop: Callable[[], bool] = lambda: False
         # None for good where no `authorizer.class.name` is set: everybody may do everything then.
         self.authorizer: Authorizer | None = None
@@ -280,7 +282,10 @@ class Broker:
         if telemetry is None:
             from odradek.broker.metrics.telemetry import ClientTelemetry
 
-            telemetry = self._telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
+            telemetry = self._telemetry = ClientTelemetry(
+                self.config.telemetry_max_bytes, lambda: self.image.configs
+            )
+            self.metrics.source(telemetry.samples)
         return telemetry
 
     @property

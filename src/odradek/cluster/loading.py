@@ -140,9 +140,9 @@ def load_brokers(store: MetadataStore, on_bad: OnBad | None = None) -> dict[int,
 
 
 def load_configs(store: MetadataStore, on_bad: OnBad | None = None) -> dict[str, Mapping[str, str]]:
-    """The configs of all topics, brokers, users, clients and addresses that have any. See `load_image`."""
+    """The configs of all entities that have any. See `load_image`."""
     entities: list[str] = []
-    for kind in ("topics", "brokers", "clients", "users", "ips"):
+    for kind in ("topics", "brokers", "clients", "users", "ips", "client-metrics"):
         for name in _children(store, f"{paths.CONFIG}/{kind}"):
             entity = f"{kind}/{name}"
             entities.append(entity)

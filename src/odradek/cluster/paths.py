@@ -44,6 +44,7 @@ PERSISTENT_PATHS = (
     "/config/users",
     "/config/brokers",
     "/config/ips",
+    "/config/client-metrics",
 )
 """The nodes that every broker creates at its start where they are missing, in this order, with parents."""
 

@@ -191,7 +191,8 @@ def test_loggers(world: World, version: int) -> None:
         (LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
         (LOGGER, "1", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 0 but received 1"),
         (0, "t", ErrorCode.INVALID_REQUEST, "Unsupported resource type"),
-        (16, "m", ErrorCode.INVALID_REQUEST, "Unsupported resource type"),
+        (16, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
+        (32, "g", ErrorCode.INVALID_REQUEST, "Unsupported resource type"),
         (-1, "t", ErrorCode.INVALID_REQUEST, "Unsupported resource type"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.broker.requests.authorization import Operation
 from odradek.cluster.controller.topic_manager import NewTopic
+from odradek.cluster.paths import sanitize
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
 
@@ -36,6 +37,10 @@ def listed(world: World, version: int, types: list[int]) -> Any:
 
 def test_version_0_is_about_client_metrics(world: World) -> None:
     assert listed(world, 0, []) == []
+    for name in ("b/c", "a"):
+        world.controller.alter_config(f"client-metrics/{sanitize(name)}", {"interval.ms": "1000"})
+    assert listed(world, 0, []) == [(METRICS, "a"), (METRICS, "b/c")]
+    assert listed(world, 1, [METRICS]) == [(METRICS, "a"), (METRICS, "b/c")]
 
 
 @pytest.mark.parametrize(

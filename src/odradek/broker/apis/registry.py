@@ -158,9 +158,11 @@ SERVED: dict[int, Served] = {
 }
 """What a broker serves, by API key. A handler that registers other versions than stand here is refused.
 
-Telemetry is not listed, as by a Kafka that has no receiver for it: clients would hold up their end for their
-last words about it.
+Telemetry is listed only by a broker that shows what clients push (`TELEMETRY`), as by a Kafka that has a
+receiver for it: clients would hold up their end for their last words about it.
 """
+
+TELEMETRY = frozenset({71, 72})
 
 
 class Handlers:
@@ -185,6 +187,8 @@ class Handlers:
         self.loaded = dict(loaded or {})
         """By the key of their API: those that need no importing any more."""
         self.release = release
+        self.also_listed: frozenset[int] = frozenset()
+        """The keys of APIs that ApiVersions lists here although `SERVED` says that it does not."""
         self.on_change: Callable[[], None] | None = None
         """Called when a handler has been replaced: whoever keeps its function takes the new one."""
         self._replaced: dict[int, Handler] = {}
@@ -295,7 +299,7 @@ class Handlers:
         ranges = {
             key: versions
             for key, versions in ranges.items()
-            if key not in self._served or self._served[key].listed
+            if key not in self._served or self._served[key].listed or key in self.also_listed
         }
         if self.release is not None:
             shown = self.release.advertised

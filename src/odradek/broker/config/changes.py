@@ -20,10 +20,15 @@ from odradek.broker.config.reconfiguration import check_change
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.broker.requests.untold import unknown_topic
+from odradek.cluster.configs.client_metrics_config import (
+    CLIENT_METRICS,
+    CLIENT_METRICS_CONFIGS,
+    check_subscription,
+)
 from odradek.cluster.configs.config_def import ConfigError, ConfigKey, ConfigValueError
 from odradek.cluster.configs.topic_config import TOPIC_CONFIGS, validate_topic_configs
 from odradek.cluster.controller.topics import check_name
-from odradek.cluster.paths import DEFAULT_ENTITY
+from odradek.cluster.paths import DEFAULT_ENTITY, sanitize
 from odradek.errors import (
     ClusterAuthorizationError,
     ErrorCode,
@@ -187,7 +192,7 @@ def check_configs(names: Iterable[str], null_names: Sequence[str]) -> None:
 def change_configs(
     context: RequestContext, kind: ResourceKind, name: str, change: ConfigChange, *, validate_only: bool
 ) -> None:
-    """Change the configs of a topic, of this broker, or (an empty name) of all brokers.
+    """Change the configs of a topic, of this broker, of all brokers (an empty name), or a subscription.
 
     Raises:
         KafkaError: why it may not be; nothing was changed.
@@ -196,6 +201,8 @@ def change_configs(
         _change_topic(context, name, change, validate_only)
     elif kind is ResourceKind.BROKER:
         _change_broker(context, name, change, validate_only)
+    elif kind is ResourceKind.CLIENT_METRICS and not context.broker.handlers.with_zookeeper:
+        _change_client_metrics(context, name, change, validate_only)
     else:
         raise InvalidRequestError(f"Unknown resource type {int(kind)}")
 
@@ -227,6 +234,23 @@ def _change_topic(context: RequestContext, name: str, change: ConfigChange, vali
     if not validate_only:
         controller.alter_config(f"topics/{name}", configs)
         warn_of_change(f"topics/{name}", present, configs)
+
+
+def _change_client_metrics(
+    context: RequestContext, name: str, change: ConfigChange, validate_only: bool
+) -> None:
+    if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):
+        raise ClusterAuthorizationError
+    controller = context.broker.controller
+    entity = f"{CLIENT_METRICS}/{sanitize(name)}"
+    try:
+        configs = change(controller.config_of(entity), CLIENT_METRICS_CONFIGS)
+        _check_lengths(configs)
+        check_subscription(name, configs)
+    except ConfigError as error:
+        raise _refused(context, str(error)) from error
+    if not validate_only:
+        controller.alter_config(entity, configs)
 
 
 def _check_lengths(configs: Mapping[str, str]) -> None:

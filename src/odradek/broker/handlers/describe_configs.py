@@ -6,6 +6,7 @@
 | BROKER (4) | this broker's id | all broker configs; another id is INVALID_REQUEST |
 | BROKER (4) | empty | the dynamic configs for all brokers |
 | BROKER_LOGGER (8) | this broker's id | the level of each logger |
+| CLIENT_METRICS (16) | a subscription | its configs; none for one that is not there |
 
 Version 0 has `is_default` in place of the source; 1 adds synonyms when asked for; 3 adds types, and
 documentation when asked for (KIP-569). Passwords never have a value. Other resources are INVALID_REQUEST.
@@ -36,8 +37,10 @@ from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.broker.requests.untold import unknown_topic
+from odradek.cluster.configs.client_metrics_config import CLIENT_METRICS, CLIENT_METRICS_CONFIGS
 from odradek.cluster.configs.topic_config import TOPIC_DOCS
 from odradek.cluster.controller.topics import check_name
+from odradek.cluster.paths import sanitize
 from odradek.errors import (
     ClusterAuthorizationError,
     InvalidRequestError,
@@ -126,7 +129,8 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
         if image.topic(name) is None:
             raise unknown_topic(context.broker)
         return describe_topic_configs(context.broker.config, image.topic_config(name), config_names)
-    if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
+    of_metrics = kind is ResourceKind.CLIENT_METRICS and not context.broker.handlers.with_zookeeper
+    if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER) and not of_metrics:
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
     if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
@@ -139,10 +143,34 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
             for logger, level in loggers.levels().items()
             if config_names is None or logger in config_names
         ]
+    if of_metrics:
+        return _subscription(context, name, config_names)
     if not name:
         return describe_cluster_defaults(context.broker.config, config_names)
     check_broker_name(context, name, " or empty string,")
     return describe_broker_configs(context.broker.config, config_names)
+
+
+def _subscription(
+    context: RequestContext, name: str, config_names: frozenset[str] | None
+) -> Iterable[ConfigEntry]:
+    """The configs of a subscription to clients' metrics; none where there is no such one, as in Kafka."""
+    if not name:
+        raise InvalidRequestError("Client metrics subscription name must not be empty")
+    configs = context.broker.image.config(f"{CLIENT_METRICS}/{sanitize(name)}")
+    return [
+        ConfigEntry(
+            config_name,
+            value,
+            ConfigSource.CLIENT_METRICS_CONFIG,
+            False,
+            False,
+            (),
+            CLIENT_METRICS_CONFIGS[config_name].type if config_name in CLIENT_METRICS_CONFIGS else None,
+        )
+        for config_name, value in configs.items()
+        if config_names is None or config_name in config_names
+    ]
 
 
 def _result(
@@ -168,7 +196,7 @@ def _result(
 
 
 def _document(kind: ResourceKind, configs: Iterable[DescribeConfigsResourceResult]) -> None:
-    if kind is not ResourceKind.BROKER_LOGGER:
+    if kind in (ResourceKind.TOPIC, ResourceKind.BROKER):
         docs = TOPIC_DOCS if kind is ResourceKind.TOPIC else BROKER_DOCS
         for config in configs:
             config.documentation = docs.get(config.name)

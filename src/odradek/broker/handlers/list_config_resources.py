@@ -1,8 +1,8 @@
 """ListConfigResources 0-1: what has configs (KIP-1142).
 
-Version 0 (ListClientMetricsResources) is about client metrics only; there are none. Version 1 asks for types,
-none for all that there are: topics, brokers, their loggers, client metrics, groups. Groups have no configs of
-their own here. Any other type is UNSUPPORTED_VERSION.
+Version 0 (ListClientMetricsResources) is about subscriptions to clients' metrics only. Version 1 asks for
+types, none for all that there are: topics, brokers, their loggers, client metrics, groups. Groups have no
+configs of their own here. Any other type is UNSUPPORTED_VERSION.
 
 A broker of a cluster of several that is not told of all topics within 10 s of a request that asks for topics
 or brokers answers LEADER_NOT_AVAILABLE: it cannot list them.
@@ -18,6 +18,8 @@ from odradek.broker.event_loop.slices import Steps
 from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.untold import is_untold, unknown_topic
+from odradek.cluster.configs.client_metrics_config import CLIENT_METRICS
+from odradek.cluster.paths import desanitize
 from odradek.errors import ClusterAuthorizationError, UnsupportedVersionError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_config_resources import (
@@ -50,7 +52,10 @@ def handle(
     if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
     if context.api_version < _TYPES_FROM:
-        return ListConfigResourcesResponse(config_resources=[])
+        names = _names(context, ResourceKind.CLIENT_METRICS)
+        return ListConfigResourcesResponse(
+            config_resources=[ConfigResource(resource_name=name) for name in names]
+        )
     kinds: Iterable[ResourceKind] = _ALL
     if request.resource_types:
         kinds = dict.fromkeys(map(kind_of, dict.fromkeys(request.resource_types)))
@@ -78,4 +83,9 @@ def _names(context: RequestContext, kind: ResourceKind) -> Iterable[str]:
         return [
             str(broker.broker_id) for broker in brokers if broker.endpoint(context.listener_name) is not None
         ]
+    if kind is ResourceKind.CLIENT_METRICS:
+        prefix = f"{CLIENT_METRICS}/"
+        return sorted(
+            desanitize(path.removeprefix(prefix)) for path in image.configs if path.startswith(prefix)
+        )
     return ()

@@ -5,7 +5,7 @@ docs/metrics.md says what each field means.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Hashable, Iterable, Mapping
 from typing import Any
 
 from odradek.broker.metrics.applications import (
@@ -13,8 +13,10 @@ from odradek.broker.metrics.applications import (
     WINDOW_MS,
     Application,
     Applications,
+    Identity,
     TopicUse,
 )
+from odradek.broker.metrics.pushed_metrics import ClientSeries, PushedMetrics, PushingClient
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 
@@ -22,18 +24,25 @@ Report = dict[str, Any]
 
 
 def application_report(
-    applications: Applications, broker_id: int, now_ms: int
+    applications: Applications, pushed: PushedMetrics, broker_id: int, now_ms: int
 ) -> Generator[None, None, Report]:
     """Tell all applications, those that were here last first.
 
     Args:
         applications: the broker's.
+        pushed: the metrics that clients have pushed.
         broker_id: whose.
         now_ms: the time, wall clock.
     """
     told: list[Report] = []
+    instances: dict[Hashable, list[Report]] = {}
+    for known in pushed.clients(now_ms):
+        instances.setdefault(_key(known.client), []).append(_instance(known))
+        yield
     for application in sorted(applications, key=lambda known: -known.last_ms):
-        told.append(_application(application, now_ms))
+        report = _application(application, now_ms)
+        report["client_metrics"] = instances.get(application.identity.key, [])
+        told.append(report)
         yield
     others = applications.others
     return {
@@ -49,6 +58,28 @@ def application_report(
             "produced": _topic_use(others.other_produced, now_ms),
             "consumed": _topic_use(others.other_consumed, now_ms),
         },
+    }
+
+
+def _key(client: PushingClient) -> Hashable:
+    software = (client.software_name, client.software_version)
+    return Identity(client.client_id, software, client.principal, client.host).key
+
+
+def _instance(known: ClientSeries) -> Report:
+    """Tell the metrics of one client instance as a whole; those with attributes are in `/metrics`."""
+    whole = [name for name, attributes in known.series if not attributes]
+    return {
+        "client_instance_id": known.client.instance_id,
+        "pushes": known.pushes,
+        "last_push_ms": known.last_ms,
+        "metrics": {
+            name: series.value
+            for (name, attributes), series in sorted(known.series.items())
+            if not attributes
+        },
+        "others": len(known.series) - len(whole),
+        "left_out": known.left_out,
     }
 
 

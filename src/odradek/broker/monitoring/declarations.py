@@ -237,6 +237,18 @@ _TABLE: dict[str, list[tuple[str, str, MetricType, str, str]]] = {
         ("CurrentOffset", "consumergroup topic partition", _GAUGE, "", "The offset that it has committed."),
         ("Members", "consumergroup", _GAUGE, "", "Members of the group."),
     ],
+    "kafka.server:client-metrics": [
+        ("instance-count", "", _GAUGE, "", "Client instances that have asked which metrics are wanted."),
+        (
+            "unknown-subscription-request-count",
+            "",
+            _COUNTER,
+            "",
+            "Pushes for a subscription that has changed.",
+        ),
+        ("throttle-count", "", _COUNTER, "", "Requests of clients that came before their interval was over."),
+        ("plugin-error-count", "", _COUNTER, "", "Pushes that could not be read."),
+    ],
     "kafka.server:transaction-coordinator-metrics": [
         ("partition-load-time-max", "", _GAUGE, "ms", "Longest loading of a coordinator's partition."),
         ("partition-load-time-avg", "", _GAUGE, "ms", "Average of these."),

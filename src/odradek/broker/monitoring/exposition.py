@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from odradek.broker.metrics.metrics import MetricKey, Tags
+from odradek.broker.metrics.pushed_metrics import ClientSeries, PushingClient, Series
 from odradek.broker.monitoring.declarations import DECLARATIONS
-from odradek.broker.monitoring.names import Family, Naming, constant_labels, family, label
+from odradek.broker.monitoring.names import Family, Naming, constant_labels, family, label, safe
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -80,6 +81,30 @@ class Exposition:
             labels = f"{lines.constant},{labels}" if labels else lines.constant
         lines.lines.append(f"{sample}{{{labels}}} {value}" if labels else f"{sample} {value}")
 
+    def add_pushed(self, clients: Iterable[ClientSeries]) -> Generator[None, None, None]:
+        """Add what clients have pushed (KIP-714), under names that none of our own has."""
+        for known in clients:
+            own = [(name, _escape(text)) for name, text in _labels_of_client(known.client)]
+            seen: set[tuple[str, str]] = set()
+            for (name, attributes), series in list(known.series.items()):
+                labels = dict(own)
+                for attribute, text in attributes:
+                    labels.setdefault(_pushed_label(attribute), _escape(text))
+                shown = ",".join([f'{label_name}="{text}"' for label_name, text in labels.items()])
+                sample = pushed_sample(name)
+                # Two names may become the same, and Prometheus would take nothing at all.
+                if (sample, shown) not in seen:
+                    seen.add((sample, shown))
+                    self._pushed_lines(name, sample, series).append(f"{sample}{{{shown}}} {series.value}")
+            yield
+
+    def _pushed_lines(self, name: str, sample: str, series: Series) -> list[str]:
+        # No counters: names come from clients, and need not end as a counter's has to.
+        kind = "unknown" if series.is_monotonic else "gauge"
+        of_family = Family(sample, kind, sample, f"{name}, as clients say.")
+        _, lines = self._families.setdefault(f"pushed {sample}", (of_family, []))
+        return lines
+
     def text(self, *, is_open_metrics: bool = True) -> Generator[None, None, list[str]]:
         """Return the text, in pieces of one family or less."""
         pieces: list[str] = []
@@ -110,6 +135,28 @@ class Exposition:
             lines = _Lines(of_family, constant_labels(declared), shared)
         self._of_metric[metric] = lines
         return lines
+
+
+_PUSHED_PREFIX = "kafka_client_"
+
+
+def pushed_sample(name: str) -> str:
+    """Return the name of a client's metric: `kafka_client_`, and what follows `org.apache.kafka.`."""
+    return safe(_PUSHED_PREFIX + name.removeprefix("org.apache.kafka."))
+
+
+def _pushed_label(attribute: str) -> str:
+    name = safe(attribute)
+    return f"_{name}" if not name or name[0].isdigit() else name
+
+
+def _labels_of_client(client: PushingClient) -> list[tuple[str, str]]:
+    return [
+        ("client_id", client.client_id),
+        ("client_instance_id", client.instance_id),
+        ("client_software_name", client.software_name),
+        ("client_software_version", client.software_version),
+    ]
 
 
 def _labels(tags: Tags) -> str:

@@ -111,7 +111,9 @@ class MonitoringServer:
 
     def _applications(self, _request: Request, _query: Mapping[str, str]) -> Response:
         broker = self._broker
-        report = application_report(broker.metrics.applications, broker.broker_id, broker.clock.now_ms())
+        report = application_report(
+            broker.metrics.applications, broker.telemetry.pushed, broker.broker_id, broker.clock.now_ms()
+        )
         return Response(200, self._on_loop(report, _ANSWER_S))
 
     def _health(self, _request: Request, _query: Mapping[str, str]) -> Response:
@@ -147,6 +149,8 @@ class MonitoringServer:
         exposition = Exposition(naming)
         yield from exposition.add_all(self._broker.metrics.samples())
         yield from exposition.add_all(process_samples())
+        broker = self._broker
+        yield from exposition.add_pushed(broker.telemetry.pushed.clients(broker.clock.now_ms()))
         return (yield from exposition.text(is_open_metrics=is_open_metrics))
 
     def _judge(self) -> Generator[object, None, tuple[int, object]]:
