@@ -11,7 +11,8 @@ from cli.conftest import RunTool
 from cli.hanging import hang, unverified
 from odradek import Admin, NewTopic, Producer, TopicPartition
 from odradek.cli import transactions
-from odradek.cli.transactions import OpenTransaction, hanging, open_for_longer, pretty
+from odradek.cli.transactions import pretty
+from odradek.client.core.transactions.hanging import OpenTransaction, hanging, open_for_longer
 from odradek.client.types import ProducerState, TransactionDescription
 
 HOUR_MS = 3_600_000

@@ -228,6 +228,21 @@ def test_produce_by_keyboard(browser: Browser, broker: Broker, sizes: Callable[[
     assert browser.texts("tbody pre") == ["by hand"]
 
 
+def test_access_transactions_and_applications(browser: Browser, sizes: Callable[[str, str], None]) -> None:
+    sizes("/access", "access")
+    browser.find("form[action='/access/quota'] [name=client_id]").send_keys("shop")
+    browser.find("form[action='/access/quota'] [name=value]").send_keys("1000", Keys.ENTER)
+    until(lambda: browser.texts(".notice"), "the quota", holds=lambda texts: "is 1000 now" in "".join(texts))
+    browser.find("a[href*='what=quota']").send_keys(Keys.ENTER)
+    until(browser.heading, "the question", holds=lambda text: text == "Are you sure?")
+    browser.find("main button.danger").send_keys(Keys.ENTER)
+    until(
+        lambda: browser.texts(".notice"), "its end", holds=lambda texts: "has no producer" in "".join(texts)
+    )
+    sizes("/transactions?hanging=1", "transactions")
+    sizes("/applications", "applications")
+
+
 def test_brokers(browser: Browser, sizes: Callable[[str, str], None]) -> None:
     sizes("/brokers", "brokers")
     sizes("/brokers/0", "broker")

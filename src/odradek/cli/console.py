@@ -50,6 +50,14 @@ BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     metavar="URL",
     help="Read keys and values by the schemas of this registry.",
 )
+@click.option(
+    "--metrics-url",
+    "metrics_urls",
+    multiple=True,
+    metavar="URL",
+    help="The metrics port of a broker of odradek, such as http://127.0.0.1:9404; it tells who produces and "
+    "consumes what. Repeatable, once for each broker.",
+)
 @click.option("--read-only", is_flag=True, help="Change nothing in the cluster.")
 @click.option(
     "--log-level",
@@ -65,6 +73,7 @@ def command(
     allowed_hosts: tuple[str, ...],
     login: str,
     schema_registry: str | None,
+    metrics_urls: tuple[str, ...],
     read_only: bool,
     log_level: str,
 ) -> None:
@@ -90,9 +99,12 @@ def command(
         ) from error
 
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for url in metrics_urls:
+        if not url.startswith(("http://", "https://")):
+            raise click.UsageError(f"--metrics-url: {url} does not begin with http:// or https://")
     registry = None if schema_registry is None else {"url": schema_registry}
     names = frozenset(name.lower() for name in (*allowed_hosts, host))
-    settings = ConsoleSettings(configs, token, read_only, names, config_file, registry)
+    settings = ConsoleSettings(configs, token, read_only, names, config_file, registry, metrics_urls)
     if not is_loopback(host):
         click.echo(
             "WARNING: the console speaks HTTP, and others can reach it: put a proxy with TLS before it",

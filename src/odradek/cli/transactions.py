@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -19,6 +19,7 @@ from odradek.cli.tool import (
     echo_lines,
     json_option,
 )
+from odradek.client.core.transactions.hanging import OpenTransaction, hanging, open_for_longer
 from odradek.errors import OdradekError, TransactionalIdNotFoundError
 
 if TYPE_CHECKING:
@@ -60,13 +61,6 @@ HANGING = [
 #: A cluster can have very many partitions, and each of them very many producers. Kafka: `MAX_BATCH_SIZE`.
 PARTITIONS_AT_ONCE = 500
 MINUTE_MS = 60_000
-
-
-class OpenTransaction(NamedTuple):
-    """A partition with an open transaction of a producer."""
-
-    partition: TopicPartition
-    producer: ProducerState
 
 
 class _Tools(Tool, SuggestingGroup):
@@ -322,42 +316,6 @@ def force_terminate(ctx: click.Context, transactional_id: str) -> None:
         _told_as(f"Failed to force terminate transactionalId `{transactional_id}`"),
     ):
         admin.force_terminate_transaction(transactional_id)
-
-
-def open_for_longer(
-    described: Mapping[TopicPartition, Iterable[ProducerState]], now_ms: int, limit_ms: int
-) -> list[OpenTransaction]:
-    """The open transactions whose last record is more than `limit_ms` old; sorted."""
-    # By the last record, as a replica does not know when a transaction began.
-    return sorted(
-        OpenTransaction(tp, producer)
-        for tp, producers in described.items()
-        for producer in producers
-        if producer.transaction_start_offset is not None and now_ms - producer.last_timestamp > limit_ms
-    )
-
-
-def hanging(
-    candidates: Iterable[OpenTransaction],
-    transactional_ids: Mapping[int, str],
-    descriptions: Mapping[str, TransactionDescription],
-) -> list[OpenTransaction]:
-    """Those of the open transactions that nobody is going to end.
-
-    A coordinator ends what it knows to be going on, and still owes markers to the partitions that it
-    names. Whatever else is open stays so.
-
-    Args:
-        candidates: open transactions.
-        transactional_ids: producer id → transactional id, where a coordinator knows one.
-        descriptions: transactional id → what its coordinator says now; ids that have gone are missing.
-    """
-    left = []
-    for candidate in candidates:
-        description = descriptions.get(transactional_ids.get(candidate.producer.producer_id, ""))
-        if description is None or candidate.partition not in description.partitions:
-            left.append(candidate)
-    return left
 
 
 def _partitions(

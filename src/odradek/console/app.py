@@ -20,7 +20,17 @@ from odradek.client.errors import AuthenticationError, ClientTimeoutError, NoBro
 from odradek.console.decoding import REGISTRY_CONFIGS, Decoder
 from odradek.console.forms import Form, FormError, read_form
 from odradek.console.guards import Guard
-from odradek.console.pages import brokers, groups, messages, produce, tail, topics
+from odradek.console.pages import (
+    access,
+    applications,
+    brokers,
+    groups,
+    messages,
+    produce,
+    tail,
+    topics,
+    transactions,
+)
 from odradek.console.pages.login import Login, equal
 from odradek.console.sessions import LoginThrottle, Session, Sessions
 from odradek.console.settings import ConsoleSettings
@@ -48,6 +58,11 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/groups", groups.groups_page),
     ("/groups/one", groups.group_page),
     ("/groups/reset", groups.reset_page),
+    ("/applications", applications.applications_page),
+    ("/access", access.access_page),
+    ("/access/confirm", access.confirm_page),
+    ("/transactions", transactions.transactions_page),
+    ("/transactions/confirm", transactions.confirm_abort_page),
     ("/brokers", brokers.brokers_page),
     ("/brokers/{broker:int}", brokers.broker_page),
 )
@@ -61,6 +76,13 @@ ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/topics/{name}/produce", produce.produce),
     ("/groups/reset", groups.reset),
     ("/groups/delete", groups.delete),
+    ("/access/acl", access.create_acl),
+    ("/access/acl/delete", access.delete_acl),
+    ("/access/user", access.set_user),
+    ("/access/user/delete", access.delete_user),
+    ("/access/quota", access.set_quota),
+    ("/access/quota/delete", access.delete_quota),
+    ("/transactions/abort", transactions.abort),
 )
 """What changes the cluster."""
 
@@ -79,6 +101,7 @@ class Console:
     def __init__(self, settings: ConsoleSettings, clock: Clock | None = None) -> None:
         clock = clock or SystemClock()
         self._settings = settings
+        self._clock = clock
         self._sessions = Sessions(clock)
         self._decoder = Decoder(_registry(settings))
         shared = None if settings.token is None else AsyncAdmin(dict(settings.client_configs))
@@ -136,7 +159,9 @@ class Console:
             session = await self._session(request)
             if session is None:
                 return RedirectResponse("/login", 303)
-            return await answer(Visit(request, session, self._settings, Form(), self._decoder), handler)
+            return await answer(
+                Visit(request, session, self._settings, Form(), self._decoder, self._clock), handler
+            )
 
         return endpoint
 
@@ -148,7 +173,7 @@ class Console:
             problem, form = await self._form(request, session)
             if problem is not None:
                 return problem
-            visit = Visit(request, session, self._settings, form, self._decoder)
+            visit = Visit(request, session, self._settings, form, self._decoder, self._clock)
             if self._settings.read_only:
                 message = "This console was started with --read-only: it changes nothing."
                 context = {"title": "Read-only", "message": message, "remedy": ""}

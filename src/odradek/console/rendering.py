@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from odradek.console.views.texts import count_text, rate_text, size_text
+from odradek.console.views.texts import count_text, rate_text, size_text, time_text
 
 
 @cache
@@ -23,6 +23,7 @@ def environment() -> Environment:
     made.filters["size"] = size_text
     made.filters["count"] = count_text
     made.filters["rate"] = rate_text
+    made.filters["time"] = time_text
     return made
 
 

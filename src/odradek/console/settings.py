@@ -18,6 +18,7 @@ class ConsoleSettings:
         read_only: whether the console refuses to change anything.
         allowed_hosts: the names by which browsers may call it, beside addresses and `localhost`.
         schema_registry: the configs of the client of a schema registry; None without one.
+        metrics_urls: of the metrics ports of brokers, which tell their applications.
         config_file: the properties file of `--command-config`, for the command lines that pages show.
     """
 
@@ -27,6 +28,7 @@ class ConsoleSettings:
     allowed_hosts: frozenset[str] = frozenset()
     config_file: str | None = None
     schema_registry: Mapping[str, Any] | None = None
+    metrics_urls: tuple[str, ...] = ()
 
     @property
     def bootstrap_servers(self) -> str:

@@ -24,7 +24,7 @@ MOST_BEHIND = 200_000
 
 @dataclass(frozen=True)
 class TailNews:
-    """What has come since the last news.
+    """The records that have come since the last news, and counts.
 
     Attributes:
         read: records in all, since the tail began.
@@ -69,7 +69,7 @@ async def tail(
     """
     own = {"isolation_level": isolation_level, "auto_offset_reset": "latest", "enable_auto_commit": False}
     loop = asyncio.get_running_loop()
-    read = found = left_out = 0
+    read = matching = left_out = 0
     async with AsyncConsumer(config={**configs, **own}) as consumer:
         await consumer.assign(partitions)
         for tp, end in (await consumer.end_offsets(partitions)).items():
@@ -83,7 +83,7 @@ async def tail(
             read += len(records)
             if wanted.is_set:
                 records = [record for record in records if wanted.wants(record)]
-            found += len(records)
+            matching += len(records)
             last.extend(records[-MOST_SHOWN:])
             now_s = loop.time()
             if now_s < told_s + every_s:
@@ -92,8 +92,7 @@ async def tail(
             if behind > most_behind:
                 await consumer.seek_to_end()
                 left_out, behind = left_out + behind, 0
-            yield TailNews(
-                read, found, (read - told_read) / max(1e-3, now_s - told_s), behind, left_out, list(last)
-            )
+            rate = (read - told_read) / max(1e-3, now_s - told_s)
+            yield TailNews(read, matching, rate, behind, left_out, list(last))
             last.clear()
             told_s, told_read = now_s, read

@@ -19,6 +19,7 @@ from odradek.console.settings import ConsoleSettings
 from odradek.console.views.command_lines import CommandLines
 from odradek.console.views.paging import page_number
 from odradek.console.watch import Watch
+from odradek.util.clock import Clock
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Visit:
     Attributes:
         form: the fields of a POST; of a GET none.
         decoder: makes rows of records.
+        clock: the console's.
     """
 
     request: Request
@@ -35,6 +37,7 @@ class Visit:
     settings: ConsoleSettings
     form: Form
     decoder: Decoder
+    clock: Clock
 
     @property
     def admin(self) -> AsyncAdmin:
@@ -43,7 +46,7 @@ class Visit:
 
     @property
     def watch(self) -> Watch:
-        """What this visitor has looked at, and how it was before."""
+        """The history of everything that this visitor has looked at."""
         return self.session.watch
 
     @property

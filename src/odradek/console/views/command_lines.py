@@ -6,8 +6,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odradek.client.types import TopicPartition
+from odradek.console.views.access import Entity, acl_words, quota_words
 from odradek.console.views.resets import Reset
 from odradek.console.views.texts import time_text
+from odradek.util.acl import AclBinding
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,47 @@ class CommandLines:
     def broker_configs(self, broker: int) -> str:
         """Show all configs of a broker."""
         return self._line("configs", "--describe", "--all", "--broker", str(broker))
+
+    def acls(self) -> str:
+        """List the ACLs."""
+        return self._line("acls", "--list")
+
+    def remove_acl(self, binding: AclBinding) -> str:
+        """Delete an ACL; '' where the tool has no words for it."""
+        words = acl_words(binding)
+        return self._line("acls", "--remove", *words, "--force") if words else ""
+
+    def users(self) -> str:
+        """List the users that have passwords for SCRAM."""
+        return self._line("configs", "--describe", "--entity-type", "users")
+
+    def set_user(self) -> str:
+        """Give a user a password; the names are examples."""
+        return self._line(
+            "configs", "--alter", "--user", "alice", "--add-config", "SCRAM-SHA-256=[password=…]"
+        )
+
+    def delete_user(self, user: str, mechanism: str) -> str:
+        """Take away a user's password."""
+        return self._line("configs", "--alter", "--user", user, "--delete-config", mechanism)
+
+    def quotas(self) -> str:
+        """List the quotas of client ids; those of users and addresses are listed likewise."""
+        return self._line("configs", "--describe", "--entity-type", "clients")
+
+    def set_quota(self, entity: Entity, quota: str, value: str | None) -> str:
+        """Set a quota; None takes it away."""
+        change = ["--delete-config", quota] if value is None else ["--add-config", f"{quota}={value}"]
+        return self._line("configs", "--alter", *quota_words(entity), *change)
+
+    def transactions(self) -> str:
+        """List the transactional ids."""
+        return f"{self._line('transactions')} list"
+
+    def abort(self, tp: TopicPartition, start: int) -> str:
+        """Abort a transaction that hangs."""
+        words = ["abort", "--topic", tp.topic, "--partition", str(tp.partition), "--start-offset", str(start)]
+        return self._line("transactions", *words)
 
     def _for_clients(self, role: str, *words: str) -> str:
         line = self._line(f"console-{role}", *words)

@@ -1,0 +1,59 @@
+"""Looks for transactions that hang in all topics, by the rule of `odradek transactions find-hanging`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odradek.client.core.transactions.hanging import OpenTransaction, hanging, open_for_longer
+from odradek.client.types import TopicPartition, TransactionDescription
+from odradek.errors import KafkaError, TransactionalIdNotFoundError
+
+if TYPE_CHECKING:
+    from odradek.client.aio.admin import AsyncAdmin
+
+PARTITIONS_AT_ONCE = 500
+MOST_PARTITIONS = 20_000
+WITHIN_S = 10.0
+
+
+async def find_hanging(
+    admin: AsyncAdmin, partitions: Sequence[TopicPartition], now_ms: int, limit_ms: int
+) -> tuple[list[OpenTransaction], str]:
+    """Return the transactions that hang, and why there may be more; '' where all partitions were asked.
+
+    Args:
+        admin: of whoever looks.
+        partitions: where to look, in `MOST_PARTITIONS` of them at most.
+        now_ms: the wall clock.
+        limit_ms: transactions whose last record is younger do not hang.
+    """
+    problem = "" if len(partitions) <= MOST_PARTITIONS else f"only {MOST_PARTITIONS} partitions were asked"
+    candidates: list[OpenTransaction] = []
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            for start in range(0, min(len(partitions), MOST_PARTITIONS), PARTITIONS_AT_ONCE):
+                described = await admin.describe_producers(partitions[start : start + PARTITIONS_AT_ONCE])
+                candidates += open_for_longer(described, now_ms, limit_ms)
+            ids = {}
+            producer_ids = sorted({candidate.producer.producer_id for candidate in candidates})
+            if producer_ids:
+                listed = await admin.list_transactions(producer_ids=producer_ids)
+                ids = {item.producer_id: item.transactional_id for part in listed.values() for item in part}
+            # The coordinators last: what they have ended meanwhile is not hanging.
+            return hanging(candidates, ids, await _descriptions(admin, sorted(set(ids.values())))), problem
+    except TimeoutError:
+        return [], f"not all brokers have answered within {WITHIN_S:g} s"
+    except KafkaError as error:
+        return [], str(error)
+
+
+async def _descriptions(admin: AsyncAdmin, names: Sequence[str]) -> dict[str, TransactionDescription]:
+    described: dict[str, TransactionDescription] = {}
+    for name in names:
+        try:
+            described |= await admin.describe_transactions([name])
+        except TransactionalIdNotFoundError:
+            continue
+    return described
