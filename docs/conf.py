@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
-from navigation import sections
+from navigation import PARENTS, sections
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
@@ -33,13 +33,14 @@ include_patterns = ["README.md", "docs/**.md", "benchmarks/**.md", "examples/*.p
 exclude_patterns = [".*", "artifacts", "build", "dist", "image", "src", "tests"]
 source_suffix = {".md": "markdown", ".py": "example"}
 # An excerpt may leave something out (`…`), which the highlighter then says.
-suppress_warnings = ["misc.highlighting_failure"]
+# Attributes of several classes have one name.
+suppress_warnings = ["misc.highlighting_failure", "ref.python"]
 smartquotes = False
 
 # Headings get the anchors that GitHub gives them, as deep as pages link to them.
 myst_heading_anchors = 4
 
-# Docstrings have Markdown's single backticks around code.
+# Docstrings have Markdown's single backticks around code; `as_markdown` does the rest.
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
@@ -49,6 +50,7 @@ _OPTIONAL = ("pyspark", "pyarrow", "pandas", "matplotlib")
 autodoc_mock_imports = [name for name in _OPTIONAL if find_spec(name) is None]
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 
 FIRST_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>odradek</title>
 <meta http-equiv="refresh" content="0; url=README.html"><a href="README.html">odradek</a></html>
@@ -87,6 +89,23 @@ def add_navigation(_: Sphinx, name: str, source: list[str]) -> None:
         source[0] += "\n\n" + "\n".join(lines) + "\n"
 
 
+def as_markdown(
+    _app: Sphinx, what: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
+    """Prepare a docstring for napoleon: an indented block is code, a property has no type before a colon."""
+    for at in range(len(lines) - 1, 1, -1):
+        before = next((line for line in reversed(lines[:at]) if line), "")
+        if lines[at].startswith("    ") and not lines[at - 1] and not before.startswith(" "):
+            lines[at:at] = ["::", ""]
+    if what in ("attribute", "data", "property") and lines:
+        lines[0] = lines[0].replace("`", "``").replace("````", "``").replace(": ", ", ")
+
+
+def with_navigation(*_: object) -> list[str]:
+    """Name the pages to read at each build: the navigation is no part of their files."""
+    return [*PARENTS]
+
+
 def finish(app: Sphinx, failure: Exception | None) -> None:
     """Lead from the site's address to its first page, and check that no page loads anything from elsewhere.
 
@@ -106,5 +125,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register what the site needs beyond Sphinx."""
     app.add_source_parser(ExampleParser)
     app.connect("source-read", add_navigation)
+    app.connect("autodoc-process-docstring", as_markdown, priority=400)
+    app.connect("env-get-outdated", with_navigation)
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,17 +11,13 @@ ROOT = Path(__file__).parents[1]
 
 NAVIGATION: dict[str, dict[str, list[str]]] = {
     "README": {
-        "Begin": ["docs/tutorial", "docs/concepts"],
+        "Begin": ["docs/tutorial", "docs/concepts", "docs/howto/README", "docs/troubleshooting"],
         "Clients": [
             "docs/client",
             "docs/serdes",
             "docs/schema_registry",
             "docs/faults_and_clients",
             "docs/compatibility",
-            "docs/coming_from/confluent_kafka",
-            "docs/coming_from/kafka_python",
-            "docs/coming_from/aiokafka",
-            "docs/coming_from/faust",
         ],
         "Spark": [
             "docs/pipeline",
@@ -40,6 +36,13 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
             "docs/console",
             "docs/tools",
             "docs/performance",
+        ],
+        "Reference": [
+            "docs/reference/README",
+            "docs/reference/clients",
+            "docs/reference/testing",
+            "docs/reference/spark",
+            "docs/reference/errors",
         ],
         "Examples": [
             "examples/orders",
@@ -61,6 +64,7 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
         ],
         "For developers": [
             "CONTRIBUTING",
+            "docs/developing",
             "docs/ARCHITECTURE",
             "docs/glossary",
             "docs/wire",
@@ -81,6 +85,21 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
             "docs/decisions/README",
             "benchmarks/README",
         ],
+    },
+    "docs/howto/README": {
+        "": [
+            "docs/howto/run",
+            "docs/howto/secure",
+            "docs/howto/monitor",
+            "docs/howto/backup",
+            "docs/howto/upgrade",
+            "docs/howto/take_over",
+            "docs/howto/spark",
+            "docs/coming_from/confluent_kafka",
+            "docs/coming_from/kafka_python",
+            "docs/coming_from/aiokafka",
+            "docs/coming_from/faust",
+        ]
     },
     "docs/testing": {
         "": [
@@ -108,6 +127,7 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
 
 #: Pages whose children are all pages of their folder.
 WHOLE_FOLDERS = ("docs/decisions/README",)
+PARENTS = (*NAVIGATION, *WHOLE_FOLDERS)
 
 
 def sections(page: str) -> dict[str, list[str]]:

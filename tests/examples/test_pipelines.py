@@ -1,4 +1,4 @@
-"""The pipelines of `examples/`, run as README has it, each checked against plain Python on its topics."""
+"""The pipelines of `examples/`, run as docs/howto/spark.md has it, each checked against plain Python on its topics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from odradek.testing import Broker
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "howto" / "spark.md").read_text(encoding="utf-8")
 LIMIT_S = 400
 
 Record = dict[str, Any]
@@ -85,11 +85,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
 
 
 def words_of(example: str, folder: Path, *servers: str) -> list[str]:
-    """The command of README, for these servers, with its folder in another.
+    """The command of the page, for these servers, with its folder in another.
 
-    Where README has one cluster at 9092, and where it has a second one at 9192.
+    Where the page has one cluster at 9092, and where it has a second one at 9192.
     """
-    (line,) = [line for line in README.splitlines() if line.startswith(f"python examples/{example}.py")]
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"python examples/{example}.py")]
     words = shlex.split(line.split("#")[0])
     ports = dict(zip(("127.0.0.1:9092", "127.0.0.1:9192"), servers, strict=False))
     words = [sys.executable, str(ROOT / words[1]), *(ports.get(word, word) for word in words[2:])]
