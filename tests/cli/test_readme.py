@@ -1,4 +1,4 @@
-"""The tools and targets that README.md and docs/developing.md name are there; tests/docs runs their blocks."""
+"""The tools and targets that README.md and docs/developing.md name are there; tests/docs runs them."""
 
 from __future__ import annotations
 

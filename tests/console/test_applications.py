@@ -15,6 +15,7 @@ import pytest
 from odradek.console.views.applications import application_rows, chosen_applications
 from odradek.testing import Broker
 from ports import free_port
+from waiting import joined
 
 from .conftest import Visitor
 from .test_topics import row
@@ -69,7 +70,7 @@ def serving(told: object) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
-        thread.join(60)
+        joined(thread)
         server.server_close()
 
 

@@ -1,4 +1,4 @@
-"""The pipelines of `examples/`, run as docs/howto/spark.md has it, each checked against plain Python on its topics."""
+"""The pipelines of `examples/`, run as docs/howto/spark.md has it, each checked against plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`examples/enrichment.py`, run as docs/howto/spark.md has it: clicks of a new odradek, customers of a real old Kafka."""
+"""`examples/enrichment.py`, run as docs/howto/spark.md has it: our clicks, customers of a real old Kafka."""
 
 from __future__ import annotations
 

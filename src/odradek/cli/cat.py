@@ -193,15 +193,15 @@ def _query(configs: Mapping[str, Any], words: Sequence[str], *, as_json: bool) -
     if not wanted:
         raise click.UsageError("-t TOPIC:PARTITION:MS missing")
     with Admin(**configs) as admin:
-        found = {tp: at.offset for tp, at in admin.list_offsets(wanted).items()}
+        offsets = {tp: at.offset for tp, at in admin.list_offsets(wanted).items()}
     if as_json:
         document: dict[str, dict[str, Any]] = {}
         for tp in wanted:
             of_topic = document.setdefault(tp.topic, {"topic": tp.topic})
-            of_topic[str(tp.partition)] = {"partition": tp.partition, "offset": found[tp]}
+            of_topic[str(tp.partition)] = {"partition": tp.partition, "offset": offsets[tp]}
         echo_lines([json.dumps(document, separators=(",", ":"), ensure_ascii=False)])
     else:
-        echo_lines(f"{tp.topic} [{tp.partition}] offset {found[tp]}" for tp in wanted)
+        echo_lines(f"{tp.topic} [{tp.partition}] offset {offsets[tp]}" for tp in wanted)
 
 
 # Producing
@@ -277,8 +277,8 @@ def _parted(data: bytes, options: Mapping[str, Any]) -> tuple[bytes | None, byte
     key = None if options["key"] is None else options["key"].encode("utf-8", "surrogateescape")
     value: bytes | None = data
     if options["key_delimiter"] is not None:
-        before, found, after = data.partition(options["key_delimiter"])
-        if found:
+        before, delimiter, after = data.partition(options["key_delimiter"])
+        if delimiter:
             key, value = before, after
     if options["nulls"]:
         return key or None, value or None

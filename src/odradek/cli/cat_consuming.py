@@ -94,8 +94,8 @@ def _assign(
     consumer.assign(partitions)
     end_offsets = consumer.end_offsets(partitions)
     if part.start_ms is not None:
-        found = admin.list_offsets(dict.fromkeys(partitions, part.start_ms))
-        starts = {tp: at.offset if at.offset >= 0 else end_offsets[tp] for tp, at in found.items()}
+        offsets = admin.list_offsets(dict.fromkeys(partitions, part.start_ms))
+        starts = {tp: at.offset if at.offset >= 0 else end_offsets[tp] for tp, at in offsets.items()}
     elif isinstance(part.start, int) and part.start >= 0:
         starts = dict.fromkeys(partitions, part.start)
     elif isinstance(part.start, int):
@@ -227,7 +227,7 @@ class _Writer:
                 continue
             label = "payload" if name == "value" else name
             try:
-                found = deserialize(data)
+                value = deserialize(data)
             except OdradekError as error:
                 if not self.options["as_json"]:
                     raise OdradekError(
@@ -236,9 +236,9 @@ class _Writer:
                     ) from error
                 more |= {label: None, f"{label}_error": str(error)}
                 continue
-            record = record._replace(key=found) if name == "key" else record._replace(value=found)
+            record = record._replace(key=value) if name == "key" else record._replace(value=value)
             if deserialize.is_json and self.options["as_json"]:
-                more[label] = json.loads(found)
+                more[label] = json.loads(value)
         if self.options["as_json"]:
             broker = self.leaders.get((record.topic, record.partition))  # type: ignore[call-overload]
             _out().write(json_object(record, broker, more) + self._delimiter)
@@ -288,10 +288,10 @@ def _avro(registry: str | None, name: str) -> Deserialize:
 
     def call(data: bytes) -> bytes:
         try:
-            found = deserialize(data, context)
+            value = deserialize(data, context)
         except ValueError as error:  # no bytes of a registry's serializer
             raise CatFormatError(str(error)) from error
-        return json.dumps(found, ensure_ascii=False, default=_plain, separators=(",", ":")).encode()
+        return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":")).encode()
 
     return call
 

@@ -148,8 +148,8 @@ def pack_deserializer(text: str) -> Deserialize:
                         f"truncated, expected {size} bytes to unpack {letter} but only {len(data) - at} "
                         "bytes remaining"
                     )
-                (found,) = struct.unpack_from(order + letter, data, at)
-                out.append(found if isinstance(found, bytes) else b"%d" % found)
+                (number,) = struct.unpack_from(order + letter, data, at)
+                out.append(number if isinstance(number, bytes) else b"%d" % number)
                 at += size
         return b"".join(out)
 

@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 
 from odradek.broker.metrics import applications as module
-from odradek.broker.metrics.applications import Application, Applications, Identity, Positions, TopicUse
+from odradek.broker.metrics.applications import (
+    Application,
+    ApplicationIdentity,
+    Applications,
+    Positions,
+    TopicUse,
+)
 
 
-def named(client_id: str, host: str = "10.0.0.1") -> Identity:
-    return Identity(client_id, ("apache-kafka-java", "4.1.0"), "User:alice", host)
+def named(client_id: str, host: str = "10.0.0.1") -> ApplicationIdentity:
+    return ApplicationIdentity(client_id, ("apache-kafka-java", "4.1.0"), "User:alice", host)
 
 
 def names(applications: Applications) -> set[str]:

@@ -125,7 +125,7 @@ class Positions:
         return advanced if 0 < advanced <= _RECORDS_A_BYTE * before[1] else 0
 
 
-class Identity:
+class ApplicationIdentity:
     """The identity of an application: equal for all of its connections.
 
     Attributes:
@@ -191,7 +191,7 @@ class Application:
         "requests",
     )
 
-    def __init__(self, identity: Identity, table: Applications, now_ms: int) -> None:
+    def __init__(self, identity: ApplicationIdentity, table: Applications, now_ms: int) -> None:
         self.identity = identity
         self.connections = 0
         self.requests = 0
@@ -282,7 +282,7 @@ class Applications:
     """
 
     def __init__(self) -> None:
-        self.others = Application(Identity("", ("", ""), "", ""), self, 0)
+        self.others = Application(ApplicationIdentity("", ("", ""), "", ""), self, 0)
         self.forgotten = 0
         self._by_key: dict[Hashable, Application] = {}
         # Those without a connection, the longest gone first.
@@ -295,7 +295,7 @@ class Applications:
     def __iter__(self) -> Iterator[Application]:
         return iter(list(self._by_key.values()))
 
-    def connect(self, identity: Identity, now_ms: int) -> Application:
+    def connect(self, identity: ApplicationIdentity, now_ms: int) -> Application:
         """Return the application of a connection, which counts for it until its `disconnect`."""
         application = self._by_key.get(identity.key)
         if application is None:
@@ -322,7 +322,7 @@ class Applications:
         self._topics += 1
         return True
 
-    def _new(self, identity: Identity, now_ms: int) -> Application:
+    def _new(self, identity: ApplicationIdentity, now_ms: int) -> Application:
         if len(self._by_key) >= MOST_APPLICATIONS:
             if not self._gone:
                 if self.others.requests == 0:

@@ -12,8 +12,8 @@ from odradek.broker.metrics.applications import (
     MOST_APPLICATIONS,
     WINDOW_MS,
     Application,
+    ApplicationIdentity,
     Applications,
-    Identity,
     TopicUse,
 )
 from odradek.broker.metrics.pushed_metrics import ClientSeries, PushedMetrics, PushingClient
@@ -63,7 +63,7 @@ def application_report(
 
 def _key(client: PushingClient) -> Hashable:
     software = (client.software_name, client.software_version)
-    return Identity(client.client_id, software, client.principal, client.host).key
+    return ApplicationIdentity(client.client_id, software, client.principal, client.host).key
 
 
 def _instance(known: ClientSeries) -> Report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.metrics.applications import LONGEST_NAME, Application, Identity
+from odradek.broker.metrics.applications import LONGEST_NAME, Application, ApplicationIdentity
 from odradek.broker.requests.between_brokers import purpose_of
 from odradek.wire.api import ApiKey
 
@@ -41,7 +41,7 @@ def name_application(context: RequestContext) -> Application | None:
     ):
         return application
     forget_application(peer)
-    identity = Identity(
+    identity = ApplicationIdentity(
         client_id or "",
         peer.software,
         peer.principal,
