@@ -227,7 +227,7 @@ class _Writer:
                 continue
             label = "payload" if name == "value" else name
             try:
-                value = deserialize(data)
+                text = deserialize(data)
             except OdradekError as error:
                 if not self.options["as_json"]:
                     raise OdradekError(
@@ -236,9 +236,9 @@ class _Writer:
                     ) from error
                 more |= {label: None, f"{label}_error": str(error)}
                 continue
-            record = record._replace(key=value) if name == "key" else record._replace(value=value)
+            record = record._replace(key=text) if name == "key" else record._replace(value=text)
             if deserialize.is_json and self.options["as_json"]:
-                more[label] = json.loads(value)
+                more[label] = json.loads(text)
         if self.options["as_json"]:
             broker = self.leaders.get((record.topic, record.partition))  # type: ignore[call-overload]
             _out().write(json_object(record, broker, more) + self._delimiter)

@@ -148,8 +148,8 @@ def pack_deserializer(text: str) -> Deserialize:
                         f"truncated, expected {size} bytes to unpack {letter} but only {len(data) - at} "
                         "bytes remaining"
                     )
-                (number,) = struct.unpack_from(order + letter, data, at)
-                out.append(number if isinstance(number, bytes) else b"%d" % number)
+                (field,) = struct.unpack_from(order + letter, data, at)
+                out.append(field if isinstance(field, bytes) else b"%d" % field)
                 at += size
         return b"".join(out)
 

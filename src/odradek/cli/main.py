@@ -39,6 +39,7 @@ TOOLS = {
     "log-dirs": "Show brokers' data folders and the partitions in them.",
     "leader-election": "Have preferred or unclean leaders elected.",
     "reassign-partitions": "Move partitions to other brokers, and replicas to other folders.",
+    "replica-verification": "Compare the replicas of partitions with each other.",
     "acls": "List, add and remove ACLs: who may do what.",
     "transactions": "Look at transactions; find those that hang, and abort them.",
     "dump-log": "Print what is in log and index files.",

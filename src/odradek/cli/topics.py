@@ -247,7 +247,7 @@ def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
     there = (topic for name, topic in chosen.items() if name in configs)
     if options["as_json"]:
         objects = (as_object(topic, configs[topic.name], live, options) for topic in there)
-        echo_json([each for each in objects if each is not None])
+        echo_json([topic for topic in objects if topic is not None])
         return
     echo_lines(line for topic in there for line in description(topic, configs[topic.name], live, options))
 
