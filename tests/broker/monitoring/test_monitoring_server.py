@@ -18,6 +18,7 @@ from odradek.broker.metrics.metrics import MetricKey
 from odradek.broker.monitoring.declarations import DECLARATIONS
 from odradek.broker.monitoring.exposition import OPEN_METRICS, PROMETHEUS_TEXT
 from odradek.broker.monitoring.health import readiness
+from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.fetch import FetchRequest
 
 pytest.importorskip("prometheus_client")
@@ -27,6 +28,9 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from ..live import PATIENCE_S, append, batch, connect, create_topic, running
 from ..net import run
+
+_REQUESTS = "kafka_network_requestmetrics_requests_total"
+_FETCHES = ("Fetch", "FetchConsumer", "FetchFollower")
 
 
 def _get(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -72,6 +76,22 @@ def test_prometheus_reads_what_was_produced(tmp_path: Path) -> None:
             assert read["kafka_server_replicamanager_leadercount", ()] == 2
             assert read["kafka_network_requestmetrics_totaltimems_count", (("request", "Produce"),)] == 1
             p99 = (("quantile", "0.99"), ("request", "Produce"))
+            await client.call(FetchRequest(), 4)
+            await append(client, "nothing", batch([b"a"]))
+            software = ApiVersionsRequest(client_software_name="odd-client", client_software_version="1.2")
+            await client.call(software, 3)
+            await client.call(FetchRequest(replica_id=1), 4)
+            read = _samples(
+                read_open_metrics, (await _ask(broker, "/metrics", Accept=OPEN_METRICS))[2].decode()
+            )
+            requests = {request: read[_REQUESTS, (("request", request),)] for request in _FETCHES}
+            assert requests == {"Fetch": 2, "FetchConsumer": 1, "FetchFollower": 1}
+            times = "kafka_network_requestmetrics_totaltimems_count"
+            assert [read[times, (("request", request),)] for request in _FETCHES] == [2, 1, 1]
+            unknown = (("error", "UNKNOWN_TOPIC_OR_PARTITION"), ("request", "Produce"))
+            assert read["kafka_network_requestmetrics_errors_total", unknown] == 1
+            by_software = (("clientSoftwareName", "odd-client"), ("clientSoftwareVersion", "1.2"))
+            assert read["kafka_server_socket_server_metrics_connections", by_software] == 1
             for phase in ("total", "local", "remote", "throttle"):
                 assert (f"kafka_network_requestmetrics_{phase}timems", p99) in read
             assert read["kafka_network_requestmetrics_totaltimems", p99] > 0

@@ -119,6 +119,9 @@ def test_a_loop_that_turns_is_no_stall() -> None:
     world.run(10_000)
     assert world.stalls == []
     assert world.detector.count == world.stacks_taken == 0
+    delays = world.detector.delays
+    assert delays.counts[0] == sum(delays.counts)
+    assert delays.counts[0] > 0
 
 
 def test_a_stall_is_told_once_with_its_length_and_where() -> None:

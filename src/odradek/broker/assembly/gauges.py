@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from odradek.broker.upkeep.housekeeping import Housekeeping
     from odradek.broker.upkeep.moving import Moving
     from odradek.cluster.controller.kafka_controller import KafkaController
-    from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.log.cleaner.manager import LogCleaner
     from odradek.log.folders.log_manager import LogManager
     from odradek.replication.delayed import Purgatory
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from odradek.util.topic_partition import TopicPartition
 
 _PARTITIONS_A_STEP = 16
+_PARTITIONS_COUNTED_A_STEP = 256
 
 
 def count_copied(
@@ -103,37 +103,33 @@ def register_fetcher_gauges(metrics: Metrics, fetchers: ReplicaFetcherManager) -
 
 def register_controller_gauges(metrics: Metrics, controller: KafkaController) -> None:
     """Add gauges for what the active controller alone knows; they are 0 on all other brokers."""
+    metrics.source(partial(_controller_samples, controller))
+
+
+def _controller_samples(controller: KafkaController) -> Samples:
+    """Yield what the controller knows of its cluster; one walk through all partitions, with pauses."""
+    image, is_active = controller.image, controller.is_active
+    leaderless = imbalanced = partitions = 0
+    if is_active:
+        for topic in image.topics.values():
+            is_kept = topic.name not in image.marked
+            for partition in topic.partitions.values():
+                partitions += 1
+                if partitions % _PARTITIONS_COUNTED_A_STEP == 0:
+                    yield None
+                if is_kept:
+                    leaderless += partition.leader < 0
+                    imbalanced += partition.leader != partition.replicas[0]
     kind = "kafka.controller:KafkaController"
-
-    def of_controller(name: str, count: Callable[[ClusterImage], int]) -> None:
-        metrics.gauge(kind, name, lambda: count(controller.image) if controller.is_active else 0)
-
-    of_controller("ActiveControllerCount", lambda image: 1)
-    of_controller("ActiveBrokerCount", lambda image: len(image.brokers))
-    of_controller("OfflinePartitionsCount", _count_leaderless)
-    of_controller("PreferredReplicaImbalanceCount", _count_imbalanced)
-    of_controller("GlobalTopicCount", lambda image: len(image.topics))
-    of_controller("GlobalPartitionCount", lambda image: sum(1 for _ in _partitions(image)))
-
-
-def _partitions(image: ClusterImage) -> Iterator[PartitionImage]:
-    for topic in image.topics.values():
-        yield from topic.partitions.values()
-
-
-def _kept_partitions(image: ClusterImage) -> Iterator[PartitionImage]:
-    """Those of topics that are not being deleted."""
-    for topic in image.topics.values():
-        if topic.name not in image.marked:
-            yield from topic.partitions.values()
-
-
-def _count_leaderless(image: ClusterImage) -> int:
-    return sum(partition.leader < 0 for partition in _kept_partitions(image))
-
-
-def _count_imbalanced(image: ClusterImage) -> int:
-    return sum(partition.leader != partition.replicas[0] for partition in _kept_partitions(image))
+    for name, count in (
+        ("ActiveControllerCount", 1),
+        ("ActiveBrokerCount", len(image.brokers)),
+        ("OfflinePartitionsCount", leaderless),
+        ("PreferredReplicaImbalanceCount", imbalanced),
+        ("GlobalTopicCount", len(image.topics)),
+        ("GlobalPartitionCount", partitions),
+    ):
+        yield (kind, name, ()), count if is_active else 0
 
 
 def _partition_samples(replicas: ReplicaManager, clock: Clock, config: BrokerConfig) -> Samples:

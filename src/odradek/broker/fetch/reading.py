@@ -112,6 +112,7 @@ class FetchReading:
         self._rack = ""
         self._throttle: ReplicationQuota | None = None
         if replica_id >= 0:
+            context.is_follower = True
             # Of what followers get alone, and only while the throttle is for some replica.
             quota = self._broker.replicas.quotas.leader
             self._throttle = None if quota.is_idle else quota

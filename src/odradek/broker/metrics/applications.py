@@ -311,6 +311,16 @@ class Applications:
         if application.connections == 0 and application is not self.others:
             self._gone[application.identity.key] = application
 
+    def connections_by_software(self) -> dict[tuple[str, str], int]:
+        """Return how many connections there are, by name and version of their clients' software."""
+        counts: dict[tuple[str, str], int] = {}
+        for application in [*self, self.others]:
+            identity = application.identity
+            key = (identity.software_name or "unknown", identity.software_version or "unknown")
+            if application.connections:
+                counts[key] = counts.get(key, 0) + application.connections
+        return counts
+
     def takes_topic(self, application: Application) -> bool:
         """Return whether there is room for one more topic, which is counted then."""
         if (

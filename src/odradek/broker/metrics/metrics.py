@@ -9,10 +9,11 @@ shows as a meter is a count here; a rate is the difference of two snapshots.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from odradek.broker.metrics.applications import Applications
 from odradek.broker.metrics.histogram import Histogram, percentile
+from odradek.errors.codes import ErrorCode
 
 Tags = tuple[tuple[str, str], ...]
 MetricKey = tuple[str, str, Tags]
@@ -211,8 +212,12 @@ class TopicMetricsTable:
         return iter(self._by_topic.items())
 
 
+FETCH_CONSUMER, FETCH_FOLLOWER = FETCHES = ("FetchConsumer", "FetchFollower")
+"""Kafka's names for the two kinds of fetches."""
+
+
 class RequestMetricsTable:
-    """`RequestMetrics` by API name."""
+    """`RequestMetrics` by API name; those of fetches by `FETCHES`."""
 
     def __init__(self) -> None:
         self._by_api: dict[str, RequestMetrics] = {}
@@ -280,8 +285,18 @@ class Metrics:
             yield (kind, name, ()), getattr(self.replication, attribute)
         kind = "kafka.network:RequestMetrics"
         for api, requests in list(self.requests.items()):
-            yield from _of_requests(kind, api, requests)
+            yield from _of_requests(kind, api, (requests,))
             yield None
+        fetches = [requests for api, requests in self.requests.items() if api in FETCHES]
+        if fetches:
+            # Kafka counts a fetch twice, as one of its kind, and as one of all.
+            yield from _of_requests(kind, "Fetch", fetches)
+            yield None
+        kind = "kafka.server:socket-server-metrics"
+        for (software, version), connections in self.applications.connections_by_software().items():
+            tags = (("clientSoftwareName", software), ("clientSoftwareVersion", version))
+            yield (kind, "connections", tags), connections
+        yield None
         for key, read in list(self._gauges.items()):
             yield key, read()
             yield None
@@ -295,42 +310,75 @@ def _of_topic(kind: str, tags: Tags, metrics: TopicMetrics) -> Samples:
         yield (kind, name, tags), getattr(metrics, attribute)
 
 
-def _of_requests(kind: str, api: str, requests: RequestMetrics) -> Samples:
+def summary_of(kind: str, name: str, tags: Tags, histogram: Histogram) -> Samples:
+    """Yield the percentiles, the number and the sum of some times."""
+    counts = histogram.recent(time.monotonic())
+    yield from _summary(kind, name, tags, counts, 0, sum(histogram.counts), histogram.total_ms)
+
+
+def _summary(
+    kind: str, name: str, tags: Tags, recent: list[int], zeros: int, count: int, total_ms: float
+) -> Samples:
+    for text, fraction in _PERCENTILES:
+        yield (kind, name, (*tags, ("quantile", text))), percentile(recent, fraction, zeros)
+    yield (kind, name, (*tags, ("suffix", "Count"))), count
+    yield (kind, name, (*tags, ("suffix", "Sum"))), total_ms
+
+
+def _of_requests(kind: str, api: str, parts: Sequence[RequestMetrics]) -> Samples:
+    """Yield what there is of the requests of one kind, or of several together."""
     tags = (("request", api),)
     count, total = (*tags, ("suffix", "Count")), (*tags, ("suffix", "Sum"))
-    yield (kind, "RequestsPerSec", tags), requests.requests
-    yield (kind, "TotalTimeMsMax", tags), requests.max_time_ms
+    requests, responses = sum(part.requests for part in parts), sum(part.responses for part in parts)
+    yield (kind, "RequestsPerSec", tags), requests
+    yield (kind, "TotalTimeMsMax", tags), max(part.max_time_ms for part in parts)
     for name, number, value in (
-        ("RequestBytes", requests.requests, requests.request_bytes),
-        ("ResponseBytes", requests.responses, requests.response_bytes),
+        ("RequestBytes", requests, sum(part.request_bytes for part in parts)),
+        ("ResponseBytes", responses, sum(part.response_bytes for part in parts)),
     ):
         yield (kind, name, count), number
         yield (kind, name, total), value
-    now_s, responses = time.monotonic(), requests.responses
-    times, waits, throttles = requests.times, requests.waits, requests.throttles
-    all_recent, waits_recent, throttles_recent = (
-        times.recent(now_s),
-        waits.recent(now_s),
-        throttles.recent(now_s),
+    errors: dict[int, int] = {}
+    for part in parts:
+        for code, times in part.errors.items():
+            errors[code] = errors.get(code, 0) + times
+    for code, times in errors.items():
+        yield (kind, "ErrorsPerSec", (*tags, ("error", error_name(code)))), times
+    now_s = time.monotonic()
+    all_recent = _together([part.times.recent(now_s) for part in parts])
+    waits_recent = _together([part.waits.recent(now_s) for part in parts])
+    throttles_recent = _together([part.throttles.recent(now_s) for part in parts])
+    times_ms, waits_ms = (
+        sum(part.times.total_ms for part in parts),
+        sum(part.waits.total_ms for part in parts),
     )
     recent = sum(all_recent)
     # Most requests wait for nobody, and only their whole time is counted: it is their local time, too.
-    waited, worked = requests.waited_times.recent(now_s), requests.worked.recent(now_s)
+    waited = _together([part.waited_times.recent(now_s) for part in parts])
+    worked = _together([part.worked.recent(now_s) for part in parts])
     local = [
         max(0, whole - of_waited + rest)
         for whole, of_waited, rest in zip(all_recent, waited, worked, strict=True)
     ]
     for name, counts, total_ms in (
-        ("TotalTimeMs", all_recent, times.total_ms),
-        ("LocalTimeMs", local, times.total_ms - waits.total_ms),
-        ("RemoteTimeMs", waits_recent, waits.total_ms),
-        ("ThrottleTimeMs", throttles_recent, throttles.total_ms),
+        ("TotalTimeMs", all_recent, times_ms),
+        ("LocalTimeMs", local, times_ms - waits_ms),
+        ("RemoteTimeMs", waits_recent, waits_ms),
+        ("ThrottleTimeMs", throttles_recent, sum(part.throttles.total_ms for part in parts)),
     ):
-        zeros = max(0, recent - sum(counts))
-        for text, fraction in _PERCENTILES:
-            yield (kind, name, (*tags, ("quantile", text))), percentile(counts, fraction, zeros)
-        yield (kind, name, count), responses
-        yield (kind, name, total), total_ms
+        yield from _summary(kind, name, tags, counts, max(0, recent - sum(counts)), responses, total_ms)
+
+
+def _together(counts: Sequence[list[int]]) -> list[int]:
+    return [sum(of_bucket) for of_bucket in zip(*counts, strict=True)]
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error; the number, where there is none."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
 
 
 _PERCENTILES = (

@@ -16,8 +16,8 @@ from odradek.broker.metrics.applications import (
     Applications,
     TopicUse,
 )
+from odradek.broker.metrics.metrics import error_name
 from odradek.broker.metrics.pushed_metrics import ClientSeries, PushedMetrics, PushingClient
-from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 
 Report = dict[str, Any]
@@ -140,11 +140,3 @@ def _errors(errors: Iterable[tuple[tuple[int, int], int]]) -> list[Report]:
         {"request": ApiKey(api_key).api_name, "error": error_name(code), "count": count}
         for (api_key, code), count in sorted(errors)
     ]
-
-
-def error_name(code: int) -> str:
-    """Return Kafka's name of an error; the number, where there is none."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

@@ -90,6 +90,7 @@ _TABLE: dict[str, list[tuple[str, str, MetricType, str, str]]] = {
     ],
     "kafka.network:RequestMetrics": [
         ("RequestsPerSec", "request", _COUNTER, "", "Requests that were taken up."),
+        ("ErrorsPerSec", "request error", _COUNTER, "", "Errors that were told, by topic and partition."),
         ("RequestBytes", "request", _SUMMARY, "bytes", "Sizes of requests."),
         ("ResponseBytes", "request", _SUMMARY, "bytes", "Sizes of responses."),
         ("TotalTimeMs", "request", _SUMMARY, "ms", "From taking a request up to having its answer."),
@@ -180,6 +181,13 @@ _TABLE: dict[str, list[tuple[str, str, MetricType, str, str]]] = {
             "The same, for a limit of its address.",
         ),
         ("broker-connection-accept-rate", "", _GAUGE, "", "Connections a second, of all listeners."),
+        (
+            "connections",
+            "clientSoftwareName clientSoftwareVersion",
+            _GAUGE,
+            "",
+            "Connections by their clients' software (KIP-511).",
+        ),
         ("successful-authentication-total", "listener", _COUNTER, "", "Logins."),
         ("failed-authentication-total", "listener", _COUNTER, "", "Logins that were refused."),
         (
@@ -301,6 +309,7 @@ _TABLE: dict[str, list[tuple[str, str, MetricType, str, str]]] = {
         ("StarvedStallCount", "", _COUNTER, "", "Those in which the machine gave the loop no time."),
         ("StallTimeMs", "", _COUNTER, "ms", "For how long these held everybody up, in all."),
         ("StallTimeMsMax", "", _GAUGE, "ms", "The longest of these."),
+        ("DelayMs", "", _SUMMARY, "ms", "For how long what is to be done has to wait for its turn."),
     ],
     "odradek.server:Process": [
         ("ResidentMemoryBytes", "", _GAUGE, "bytes", "Memory of the process."),

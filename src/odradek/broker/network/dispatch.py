@@ -26,6 +26,7 @@ from odradek.broker.apis.error_responses import error_in_steps, shorten_messages
 from odradek.broker.apis.registry import Handler, Handlers, rewritten
 from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_apart
 from odradek.broker.kafka_versions import before_groups
+from odradek.broker.metrics.metrics import FETCH_CONSUMER, FETCH_FOLLOWER
 from odradek.broker.network.outbox import UNREAD
 from odradek.broker.requests.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
 from odradek.broker.requests.applications import name_application
@@ -91,7 +92,7 @@ class _Route:
     """The way of all requests of one API in one version.
 
     Attributes:
-        handler, version, metrics: the API's.
+        handler, version, metrics: the API's; `followers`: the metrics of fetches by other brokers.
         request_class, response_class: of the messages.
         call: the handler's function.
         decode_header, decode, encode: of the messages, see `decode_within` and `encode_parts` of
@@ -107,6 +108,7 @@ class _Route:
         "decode_header",
         "encode",
         "error_fields",
+        "followers",
         "handler",
         "looks_for_errors",
         "metrics",
@@ -118,11 +120,14 @@ class _Route:
         "version",
     )
 
-    def __init__(self, handler: Handler, version: int, metrics: RequestMetrics) -> None:
+    def __init__(
+        self, handler: Handler, version: int, metrics: RequestMetrics, followers: RequestMetrics
+    ) -> None:
         key = handler.api_key
         self.handler = handler
         self.version = version
         self.metrics = metrics
+        self.followers = followers
         self.request_class = request_class(key)
         self.call = handler.function
         self.decode_header = RequestHeader.codec(request_header_version(key, version)).decode_within
@@ -290,7 +295,11 @@ class Dispatcher:
         return route
 
     def _new_route(self, handler: Handler, version: int) -> _Route:
-        return _Route(handler, version, self._request_metrics.of(handler.api_key.api_name))
+        table, key = self._request_metrics, handler.api_key
+        if key == ApiKey.FETCH:
+            return _Route(handler, version, table.of(FETCH_CONSUMER), table.of(FETCH_FOLLOWER))
+        metrics = table.of(key.api_name)
+        return _Route(handler, version, metrics, metrics)
 
     def _find_route_between_brokers(self, frame: Any, key: int) -> _Route | None:
         """Find the route of a request of another broker, whatever release this one is; None for clients."""
@@ -491,10 +500,6 @@ class Dispatcher:
         return _Exchange(route, context, size, started_ms)
 
     def _run(self, exchange: _Exchange) -> Handled[Struct]:
-        # Counted once it is decoded: what is malformed is no request.
-        metrics = exchange.route.metrics
-        metrics.requests += 1
-        metrics.request_bytes += exchange.request_bytes
         context = exchange.context
         application = context.peer.application
         if application is None or context.now_ms >= context.peer.named_until_ms:
@@ -502,10 +507,16 @@ class Dispatcher:
         if application is not None:
             application.requests += 1
             application.last_ms = context.now_ms
+        handled: Handled[Struct]
         try:
-            return exchange.route.call(context, exchange.request)
+            handled = exchange.route.call(context, exchange.request)
         except Exception as error:
-            return self._failed(exchange, error)
+            handled = self._failed(exchange, error)
+        # Counted once it is decoded: what is malformed is no request.
+        metrics = exchange.route.followers if context.is_follower else exchange.route.metrics
+        metrics.requests += 1
+        metrics.request_bytes += exchange.request_bytes
+        return handled
 
     def _answer_unsupported_api_versions(self, header: RequestHeader) -> Answer:
         """Kafka answers in version 0, which every client can read, and from 2.4 on names the versions that it
@@ -635,7 +646,7 @@ class Dispatcher:
         elapsed_ms = now_ms - exchange.started_ms
         if self.throttle is not None:
             self.throttle.count_network_time(context, now_ms - begun_ms)
-        metrics = exchange.route.metrics
+        metrics = exchange.route.followers if context.is_follower else exchange.route.metrics
         metrics.observe(elapsed_ms, size)
         if response is not None and (exchange.route.looks_for_errors or context.has_errors):
             self._count_errors(exchange, response)
@@ -660,12 +671,13 @@ class Dispatcher:
         fields = exchange.route.error_fields
         if fields is None:
             return
-        errors = exchange.route.metrics.errors
-        application = exchange.context.peer.application
+        route, context = exchange.route, exchange.context
+        errors = route.followers.errors if context.is_follower else route.metrics.errors
+        application = context.peer.application
         for code, times in errors_of(fields, response).items():
             errors[code] = errors.get(code, 0) + times
             if application is not None:
-                application.count_error(exchange.context.header.api_key, code, times)
+                application.count_error(context.header.api_key, code, times)
 
     def _muted(self, context: RequestContext, answer: Answer, later: Later) -> Answer | None:
         """Take nothing more up from a connection that is throttled; returns what leaves at once.

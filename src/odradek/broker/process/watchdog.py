@@ -41,6 +41,9 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.broker.metrics.histogram import Histogram
+from odradek.broker.metrics.metrics import summary_of
+
 if TYPE_CHECKING:
     from odradek.broker.metrics.metrics import Metrics
 
@@ -132,6 +135,7 @@ class StallDetector:
         starved: those of them that would have been none, had the thread not been without a processor, or been
             woken late.
         max_ms, total_ms: the longest, and all together.
+        delays: for how long each beat had to wait for its turn.
         resting: nothing happens in the loop; no beat need be asked for until something does.
     """
 
@@ -148,6 +152,7 @@ class StallDetector:
         self.starved = 0
         self.max_ms = 0.0
         self.total_ms = 0.0
+        self.delays = Histogram()
         self.resting = False
         self.last_beat = Beat(now_ms, usage)
         """When the loop was last known to run, and what its thread had used by then."""
@@ -208,6 +213,7 @@ class StallDetector:
         stall = _stall(answer.at_ms - self.last_beat.at_ms, self.last_beat.usage, answer.usage, self._stack)
         # A question that came late, as this thread had no processor, is not the loop's silence; but what kept
         # this thread may be the loop, which computed and did not let go of the interpreter's lock.
+        self.delays.observe(max(0.0, answer.at_ms - self._asked_ms))
         late_ms = max(0.0, self._asked_ms - self.last_beat.at_ms - self.period_ms)
         stall = stall._replace(
             stalled_ms=stall.stalled_ms - max(0.0, late_ms - stall.cpu_ms - stall.starved_ms)
@@ -418,6 +424,7 @@ class Watchdog:
         metrics.gauge(kind, "StarvedStallCount", lambda: detector.starved)
         metrics.gauge(kind, "StallTimeMs", lambda: detector.total_ms)
         metrics.gauge(kind, "StallTimeMsMax", lambda: detector.max_ms)
+        metrics.source(lambda: summary_of(kind, "DelayMs", (), detector.delays))
 
     # ------------------------------------------------------------------ the loop's thread
 

@@ -43,6 +43,7 @@ class RequestContext:
         resumed_ms: the monotonic time at which that began; negative while nothing is done for the request.
             Both are kept only while a quota asks for them.
         has_errors: set where a response may tell an error; of most APIs it is looked for all the same.
+        is_follower: set where another broker fetches, to copy.
         is_exempt: whether the time that the request takes counts for nobody's quota.
         mute_ms: set by a handler that throttles: nothing more is taken up from the connection for so long.
         close_connection: set by a handler that wants the connection closed instead of answered (Produce with
@@ -58,6 +59,7 @@ class RequestContext:
         "has_errors",
         "header",
         "is_exempt",
+        "is_follower",
         "mute_ms",
         "now_ms",
         "on_disconnect",
@@ -77,6 +79,7 @@ class RequestContext:
         self.resumed_ms = -1.0
         self.is_exempt = False
         self.has_errors = False
+        self.is_follower = False
         self.close_connection = False
         self.on_disconnect: Callable[[], None] | None = None
 
