@@ -63,6 +63,8 @@ class MonitoringServer:
         """
         self._broker, self._loop = broker, broker.loop
         self._is_running = is_running
+        # Now, as the first read would hold the loop for the import of its module.
+        self._telemetry = broker.telemetry
         self._routes: Routes[Callable[[Request, Mapping[str, str]], Response]] = Routes(
             [
                 ("GET", "/metrics", self._metrics),
@@ -112,7 +114,7 @@ class MonitoringServer:
     def _applications(self, _request: Request, _query: Mapping[str, str]) -> Response:
         broker = self._broker
         report = application_report(
-            broker.metrics.applications, broker.telemetry.pushed, broker.broker_id, broker.clock.now_ms()
+            broker.metrics.applications, self._telemetry.pushed, broker.broker_id, broker.clock.now_ms()
         )
         return Response(200, self._on_loop(report, _ANSWER_S))
 
@@ -149,8 +151,7 @@ class MonitoringServer:
         exposition = Exposition(naming)
         yield from exposition.add_all(self._broker.metrics.samples())
         yield from exposition.add_all(process_samples())
-        broker = self._broker
-        yield from exposition.add_pushed(broker.telemetry.pushed.clients(broker.clock.now_ms()))
+        yield from exposition.add_pushed(self._telemetry.pushed.clients(self._broker.clock.now_ms()))
         return (yield from exposition.text(is_open_metrics=is_open_metrics))
 
     def _judge(self) -> Generator[object, None, tuple[int, object]]:
