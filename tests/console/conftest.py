@@ -65,7 +65,8 @@ def visit() -> Iterator[Callable[..., Visitor]]:
         def make(servers: str, **settings: Any) -> Visitor:
             configs = {"bootstrap_servers": servers, "default_api_timeout_ms": 8000}
             configs |= settings.pop("client_configs", {})
-            console = Console(ConsoleSettings(configs, **{"token": TOKEN, **settings}))
+            clock = settings.pop("clock", None)
+            console = Console(ConsoleSettings(configs, **{"token": TOKEN, **settings}), clock)
             base = "http://127.0.0.1:8090"
             return Visitor(open_clients.enter_context(TestClient(console.app, base_url=base)))
 

@@ -149,6 +149,16 @@ def test_topics(browser: Browser, broker: Broker, sizes: Callable[[str, str], No
     browser.driver.switch_to.active_element.send_keys("by-people", Keys.ENTER)
     until(lambda: "filter=by-people" in browser.driver.current_url, "the filtered table")
     until(lambda: browser.texts("tbody th") == ["seen-by-people"], "one topic")
+    # A filter with a name is kept in the browser, whatever the name is.
+    browser.find("details.saved summary").click()
+    browser.find("details.saved input").send_keys("<b>mine", Keys.TAB, Keys.ENTER)
+    browser.open("/topics")
+    assert browser.texts("details.saved a") == ["<b>mine"]
+    link = browser.find("details.saved a").get_attribute("href")
+    assert "filter=by-people" in link
+    browser.open(link.removeprefix(browser.url))
+    assert browser.texts("tbody th") == ["seen-by-people"]
+    browser.driver.execute_script("localStorage.clear()")
 
 
 def test_create_and_delete_by_keyboard(browser: Browser, sizes: Callable[[str, str], None]) -> None:

@@ -199,6 +199,22 @@ def test_history_is_kept_while_the_console_runs(admin: Admin, broker: Broker) ->
     assert total == [Point(BEGIN_MS, 6), Point(BEGIN_MS + 10_000, 1), Point(BEGIN_MS + 20_000, None)]
 
 
+def test_rates_of_topics_are_drawn(broker: Broker, visit: Callable[..., Visitor]) -> None:
+    broker.create_topic("fast", 2)
+    clock = ManualClock(BEGIN_MS)
+    visitor = visit(broker.bootstrap_servers, clock=clock)
+    visitor.log_in()
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for count in (0, 50, 100):
+            for n in range(count):
+                producer.send("fast", b"x", partition=n % 2)
+            producer.flush()
+            page = visitor.get("/topics/fast")
+            clock.advance(10_000)
+    assert "Records a second from" in page
+    assert "at first 5, at last 10" in page
+
+
 def test_ends_of_what_is_gone_are_told(broker: Broker, admin: Admin) -> None:
     async def ask() -> tuple[dict[TopicPartition, int], frozenset[TopicPartition], str]:
         async with AsyncAdmin(bootstrap_servers=broker.bootstrap_servers) as asking:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 import threading
 from typing import Any
 
@@ -58,6 +59,7 @@ BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     help="The metrics port of a broker of odradek, such as http://127.0.0.1:9404; it tells who produces and "
     "consumes what. Repeatable, once for each broker.",
 )
+@click.option("--until-stdin-ends", is_flag=True, hidden=True)
 @click.option("--read-only", is_flag=True, help="Change nothing in the cluster.")
 @click.option(
     "--log-level",
@@ -74,6 +76,7 @@ def command(
     login: str,
     schema_registry: str | None,
     metrics_urls: tuple[str, ...],
+    until_stdin_ends: bool,
     read_only: bool,
     log_level: str,
 ) -> None:
@@ -115,7 +118,10 @@ def command(
         if token is not None:
             click.echo(f"login {server.url}/login#{token}")
         try:
-            threading.Event().wait()
+            if until_stdin_ends:
+                sys.stdin.buffer.read()
+            else:
+                threading.Event().wait()
         except KeyboardInterrupt:
             # SIGTERM too comes as one (`ends_by_sigterm`).
             logging.getLogger(__name__).info("stopping")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -115,6 +117,17 @@ class _Server(click.Command):
     help="The address of that port; everybody who reaches it may read (odradek.metrics.host). "
     "[default: 127.0.0.1]",
 )
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, 65535),
+    help="Run the web console beside the broker, in a process of its own; 0 takes a free port. Its lines, "
+    "with the login, are on standard error.",
+)
+@click.option(
+    "--console-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Client configs for that console: TLS, SASL.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level",
@@ -167,6 +180,8 @@ def command(
     scram_words: tuple[str, ...],
     metrics_port: int | None,
     metrics_host: str | None,
+    console_port: int | None,
+    console_config: Path | None,
     log_format: str,
     log_level: str,
     request_log: Path | None,
@@ -220,19 +235,25 @@ def command(
         _refuse(str(error))
     users = _scram_users(scram_words, workers)
     service = ServiceManager(os.environ)
+    consoles = ExitStack()
+    on_ready: Callable[[str], None] = _say_ready
+    if console_port is not None:
+        on_ready = _with_console(consoles, console_port, console_config, config, workers)
     if worker is not None:
         hold()
     if workers > 1:
         logging = ["--log-format", log_format, "--log-level", log_level]
         logging += ["--authorizer-log-level", authorizer_log_level]
         options = (config, config_file, settings, tuple(logging))
-        code = _run_workers(workers, *options, request_log, authorizer_log, service)
+        with consoles:
+            code = _run_workers(workers, *options, request_log, authorizer_log, on_ready, service)
     else:
         _check_single(config)
         more = {} if faults is None else {"make": _controlled(faults)}
-        code = run(
-            config, request_log=request_log, on_ready=_say_ready, scram_users=users, service=service, **more
-        )
+        with consoles:
+            code = run(
+                config, request_log=request_log, on_ready=on_ready, scram_users=users, service=service, **more
+            )
     ignore()
     sys.exit(code)
 
@@ -262,6 +283,7 @@ def _run_workers(
     arguments: tuple[str, ...],
     request_log: Path | None,
     authorizer_log: Path | None,
+    on_ready: Callable[[str], None],
     service: ServiceManager,
 ) -> int:
     from odradek.broker.process import workers
@@ -269,7 +291,7 @@ def _run_workers(
     options = workers.WorkerOptions(
         config, config_file, _settings(settings), arguments, request_log, authorizer_log
     )
-    return workers.run_workers(options, count, on_ready=_say_ready, service=service)
+    return workers.run_workers(options, count, on_ready=on_ready, service=service)
 
 
 def _check_single(config: BrokerConfig) -> None:
@@ -314,6 +336,25 @@ def _say_ready(address: str) -> None:
         # Whoever was to read the line has gone, or the disk behind it is full: no reason to stop, nor to fail
         # when Python flushes what is left at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _with_console(
+    consoles: ExitStack, port: int, config_file: Path | None, config: BrokerConfig, workers: int
+) -> Callable[[str], None]:
+    """Return what the ready broker calls: it says so, and starts the console, which `consoles` ends."""
+    from odradek.cli.console_process import ConsoleProcess
+
+    host = config.odradek_metrics_host
+    shown = "127.0.0.1" if host in ("", "0.0.0.0") else f"[{host}]" if ":" in host else host
+    first = config.odradek_metrics_port
+    # A port of 0 is known only to the broker's log.
+    urls = [f"http://{shown}:{first + n}" for n in range(workers)] if first > 0 else []
+
+    def on_ready(address: str) -> None:
+        _say_ready(address)
+        consoles.callback(ConsoleProcess(address, port, urls, config_file).close)
+
+    return on_ready
 
 
 def _refuse(message: str) -> NoReturn:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from odradek.client.types import TopicPartition
-from odradek.console.group_asking import ask_group_offsets
+from odradek.console.group_asking import ask_ends, ask_group_offsets
 from odradek.console.views.groups import GroupOffsets
 from odradek.console.views.history import History
 from odradek.errors import OdradekError
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 EVERY_S = 10.0
 MOST_GROUPS = 100
+MOST_TOPICS = 50
 TOTAL = TopicPartition("", -1)
 """The key of a group's whole lag among those of its partitions."""
 
@@ -43,6 +44,8 @@ class Watch:
         self._clock = clock
         # The last one looked at stands last.
         self._groups: dict[str, History[TopicPartition]] = {}
+        self._topics: dict[str, History[str]] = {}
+        self._partitions: dict[str, tuple[TopicPartition, ...]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def groups_seen(self, offsets: Mapping[str, GroupOffsets]) -> None:
@@ -52,7 +55,30 @@ class Watch:
         while len(self._groups) > MOST_GROUPS:
             del self._groups[next(iter(self._groups))]
         self._keep(offsets)
-        if self._task is None and self._groups:
+        self._begin()
+
+    def topic_seen(self, topic: str, partitions: Iterable[TopicPartition], count: int | None) -> None:
+        """Begin to watch a topic that somebody looks at.
+
+        Args:
+            topic: its name.
+            partitions: all of it.
+            count: the sum of the offsets of their ends; None where it is not known.
+        """
+        self._topics[topic] = self._topics.pop(topic) if topic in self._topics else History(most_keys=1)
+        self._partitions[topic] = tuple(partitions)
+        while len(self._topics) > MOST_TOPICS:
+            gone = next(iter(self._topics))
+            del self._topics[gone], self._partitions[gone]
+        self._keep_topic(topic, count)
+        self._begin()
+
+    def topic(self, topic: str) -> History[str]:
+        """Return the history of a topic: the sum of its ends, by its name."""
+        return self._topics.get(topic) or History()
+
+    def _begin(self) -> None:
+        if self._task is None and (self._groups or self._topics):
             self._task = asyncio.create_task(self._run(), name="odradek-console-watch")
 
     def group(self, group_id: str) -> History[TopicPartition]:
@@ -62,6 +88,10 @@ class Watch:
     async def sample(self) -> None:
         """Look at everything that is watched, once."""
         self._keep(await ask_group_offsets(self._admin, list(self._groups)))
+        ends, _, _ = await ask_ends(self._admin, {tp for tps in self._partitions.values() for tp in tps})
+        for topic, partitions in list(self._partitions.items()):
+            is_known = all(tp in ends for tp in partitions)
+            self._keep_topic(topic, sum(ends[tp] for tp in partitions) if is_known else None)
 
     async def close(self) -> None:
         """Stop looking."""
@@ -74,13 +104,14 @@ class Watch:
         now_ms = self._clock.now_ms()
         for group, known in offsets.items():
             history = self._groups.get(group)
-            if history is None or (
-                # Pages that are loaded often would push the past out.
-                history.last_ms is not None and now_ms - history.last_ms < EVERY_S * 500
-            ):
-                continue
-            lags = {tp: known.lag(tp) for tp in sorted(known.committed)}
-            history.add(now_ms, {TOTAL: known.total, **lags})
+            if history is not None and _is_due(history.last_ms, now_ms):
+                lags = {tp: known.lag(tp) for tp in sorted(known.committed)}
+                history.add(now_ms, {TOTAL: known.total, **lags})
+
+    def _keep_topic(self, topic: str, count: int | None) -> None:
+        history, now_ms = self._topics.get(topic), self._clock.now_ms()
+        if history is not None and _is_due(history.last_ms, now_ms):
+            history.add(now_ms, {topic: count})
 
     async def _run(self) -> None:
         while True:
@@ -89,3 +120,8 @@ class Watch:
                 await self.sample()
             except OdradekError as error:
                 logger.warning("the watched groups are not known now: %s", error)
+
+
+def _is_due(last_ms: int | None, now_ms: int) -> bool:
+    # Pages that are loaded often would push the past out.
+    return last_ms is None or now_ms - last_ms >= EVERY_S * 500

@@ -11,7 +11,9 @@ from starlette.responses import RedirectResponse, Response
 from odradek.client.types import NewTopic, TopicPartition
 from odradek.console.asking import ask_log_dirs, ask_offsets
 from odradek.console.forms import FormError
+from odradek.console.views.history import rates
 from odradek.console.views.paging import page_of
+from odradek.console.views.plots import plot
 from odradek.console.views.topics import (
     ORDERS,
     PartitionRow,
@@ -78,12 +80,17 @@ async def topic_page(visit: Visit) -> Response:
         first, end = offsets.bounds.get(TopicPartition(name, row.partition), (None, None))
         return replace(row, first=first, end=end)
 
+    ends = [end for _, end in offsets.bounds.values()]
+    partitions = [TopicPartition(name, p.partition) for p in topic.partitions]
+    visit.watch.topic_seen(name, partitions, sum(ends) if len(ends) == len(partitions) else None)
+    points = rates(visit.watch.topic(name).points(name))
     (summary,) = topic_rows([topic], sizes, live)
     context = {
         "topic": topic,
         "summary": summary,
         "table": replace(table, rows=[with_offsets(row) for row in table.rows]),
         "problems_only": problems_only,
+        "plot": plot(points, "Records a second"),
         "configs": config_rows(
             described[("topic", name)],
             text=visit.query("config"),

@@ -108,3 +108,52 @@ if (rows !== null) {
   pause.addEventListener("click", () => { if (source === null) start(); else stop("paused"); });
   start();
 }
+
+// Filters with names, kept by this browser for each page: a filter is the query of the page's address.
+const form = document.querySelector("form.filter");
+if (form !== null) {
+  const key = `filters ${location.pathname}`;
+  const read = () => {
+    try {
+      const kept = JSON.parse(localStorage.getItem(key) ?? "{}");
+      return typeof kept === "object" && kept !== null ? kept : {};
+    } catch {
+      return {};
+    }
+  };
+  const element = (tag, text, attributes = {}) => {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const box = element("details", "", { class: "saved" });
+  const show = () => {
+    const kept = read();
+    const change = (next) => { localStorage.setItem(key, JSON.stringify(next)); show(); };
+    const name = element("input", "", { "aria-label": "Name of this filter", placeholder: "a name" });
+    const save = element("button", "Save this filter", { type: "button" });
+    save.addEventListener("click", () => {
+      // What is typed into the form counts, and not what was shown last.
+      const query = new URLSearchParams(new FormData(form)).toString();
+      if (name.value.trim() !== "") change({ ...read(), [name.value.trim()]: query });
+    });
+    box.replaceChildren(element("summary", `Saved filters (${Object.keys(kept).length})`));
+    for (const [saved, query] of Object.entries(kept)) {
+      const line = element("p", "");
+      const forget = element("button", "Forget", { type: "button", class: "quiet", "aria-label": `Forget ${saved}` });
+      forget.addEventListener("click", () => {
+        const next = read();
+        delete next[saved];
+        change(next);
+      });
+      line.append(element("a", saved, { href: `${location.pathname}?${query}` }), forget);
+      box.append(line);
+    }
+    const row = element("p", "", { class: "row" });
+    row.append(name, save);
+    box.append(row);
+  };
+  show();
+  form.after(box);
+}
