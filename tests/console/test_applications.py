@@ -15,7 +15,7 @@ import pytest
 from odradek.console.views.applications import application_rows, chosen_applications
 from odradek.testing import Broker
 from ports import free_port
-from waiting import joined
+from waiting import until
 
 from .conftest import Visitor
 from .test_topics import row
@@ -70,7 +70,7 @@ def serving(told: object) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
-        joined(thread)
+        until(lambda: not thread.is_alive(), "the end of the server")
         server.server_close()
 
 

@@ -21,7 +21,7 @@ from odradek.console.settings import ConsoleSettings
 from odradek.console.tailing import MOST_SHOWN, TailNews, tail
 from odradek.console.views.messages import MessageFilter
 from odradek.testing import Broker
-from waiting import WITHIN_S
+from waiting import WITHIN_S, until
 
 from .conftest import CSRF, TOKEN, Visitor
 
@@ -40,7 +40,7 @@ def produce(servers: str, count: int) -> None:
 
 
 def follow(
-    servers: str, count: int, wanted: MessageFilter, until: Callable[[TailNews], bool], **bounds: Any
+    servers: str, count: int, wanted: MessageFilter, is_last: Callable[[TailNews], bool], **bounds: Any
 ) -> list[TailNews]:
     """The news of a tail that begins before the records are produced."""
 
@@ -62,7 +62,7 @@ def follow(
                 if not told:
                     await asyncio.to_thread(produce, servers, count)
                 told.append(item)
-                if until(item):
+                if is_last(item):
                     break
         return told
 
@@ -110,14 +110,18 @@ def test_a_stream_of_events(broker: Broker) -> None:
 
             assert told()["read"] == "0"
             produce(broker.bootstrap_servers, 2)
-            rows = ""
-            while "&lt;i&gt;1" not in rows:
-                rows += told()["rows"]
+            parts: list[str] = []
+
+            def rows_so_far() -> str:
+                parts.append(told()["rows"])
+                return "".join(parts)
+
+            rows = until(rows_so_far, "both records", holds=lambda text: "&lt;i&gt;1" in text)
             assert "<i>" not in rows
             assert len(re.findall("<tr>", rows)) == 2
             post("/topics", "/logout")
-            problem = next(event["problem"] for event in iter(told, None) if "problem" in event)
-            assert "session is over" in problem
+            last = until(told, "the end of the session", holds=lambda news: "problem" in news)
+            assert "session is over" in last["problem"]
 
 
 def test_what_cannot_be_followed_is_told(broker: Broker, visitor: Visitor) -> None:
