@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 project = "odradek"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"
-include_patterns = ["README.md", "docs/**.md", "benchmarks/**.md", "examples/*.py"]
+include_patterns = ["*.md", "docs/**.md", "benchmarks/**.md", "examples/*.py"]
 # What the walk through the checkout passes over.
 exclude_patterns = [".*", "artifacts", "build", "dist", "image", "src", "tests"]
 source_suffix = {".md": "markdown", ".py": "example"}
