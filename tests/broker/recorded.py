@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.broker.apis.registry import SERVED
 from odradek.broker.app import Broker
+from odradek.broker.metrics.metrics import FETCHES
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, batch_records
 from odradek.records.message_sets.message_set import MessageHeader, iter_entries, message_records
@@ -162,12 +163,15 @@ class Replay:
             self._streams[conn] = stream
         self._translate(exchange)
         stream.sent[correlation] = exchange
-        requests = self.broker.metrics.requests.of(ApiKey(exchange.key).api_name)
-        before = requests.requests
+        names = FETCHES if exchange.key == ApiKey.FETCH else (ApiKey(exchange.key).api_name,)
+        tables = [self.broker.metrics.requests.of(name) for name in names]
+        before = sum(table.requests for table in tables)
         stream.writer.writelines(
             encode_request(exchange.key, exchange.version, correlation, exchange.client_id, exchange.request)
         )
-        await settle(lambda: requests.requests > before, f"for the broker to take {exchange}")
+        await settle(
+            lambda: sum(table.requests for table in tables) > before, f"the broker to take {exchange}"
+        )
 
     async def _receive(self, conn: int, exchange: Exchange, now_ms: float) -> float:
         stream = self._streams[conn]

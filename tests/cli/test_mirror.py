@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -63,14 +64,20 @@ def test_a_topic_with_its_configs_and_groups(run: RunTool, clusters: Clusters, n
         with Producer(**at_source, transactional_id=name) as producer:
             producer.init_transactions()
             numbers = itertools.count()
+            now_ms = int(time.time() * 1_000)  # younger than what retention deletes
             for commit in (True, False, True):
                 producer.begin_transaction()
                 for number in itertools.islice(numbers, 3):
                     headers = [("h", b"%d" % number)]
                     producer.send(
-                        name, b"%d" % number, key=b"k", partition=1, timestamp_ms=number, headers=headers
+                        name,
+                        b"%d" % number,
+                        key=b"k",
+                        partition=1,
+                        timestamp_ms=now_ms + number,
+                        headers=headers,
                     )
-                producer.send(name, None, key=b"gone", partition=0, timestamp_ms=5)
+                producer.send(name, None, key=b"gone", partition=0, timestamp_ms=now_ms)
                 (producer.commit_transaction if commit else producer.abort_transaction)()
         # Six records of partition 1, each transaction with a marker behind: the second is at offset 8.
         source.alter_group_offsets(name, {(name, 1): 9, (name, 0): 0})

@@ -42,7 +42,7 @@ EXTRAS = {
     "zookeeper": Extra("kazoo", "brokers that share a ZooKeeper: a cluster"),
 }
 
-FOR_DEVELOPMENT = frozenset({"test", "dev"})
+FOR_DEVELOPMENT = frozenset({"test", "dev", "docs"})
 """Extras for those who work on odradek itself, in a checkout."""
 
 
