@@ -78,6 +78,7 @@ def test_a_topic_with_its_configs_and_groups(run: RunTool, clusters: Clusters, n
                         headers=headers,
                     )
                 producer.send(name, None, key=b"gone", partition=0, timestamp_ms=now_ms)
+                producer.flush()  # else what is aborted may never have been written
                 (producer.commit_transaction if commit else producer.abort_transaction)()
         # Six records of partition 1, each transaction with a marker behind: the second is at offset 8.
         source.alter_group_offsets(name, {(name, 1): 9, (name, 0): 0})
