@@ -34,13 +34,13 @@ def test_the_packages_of_an_extra_are_installed_by_their_own_names(extra: str) -
 
 
 def test_nobody_is_told_to_install_odradek_from_a_registry() -> None:
-    """It is in none. Checkouts are installed by their path: `pip install '.[spark]'`."""
-    folders = [ROOT / name for name in ("src", "docs", "examples", "benchmarks")]
+    """It is in none. Checkouts and wheels are installed by their path: `pip install '.[spark]'`."""
+    folders = [ROOT / name for name in ("src", "docs", "examples", "benchmarks", "image", "packaging")]
     told = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in [*ROOT.glob("*.md"), *(path for folder in folders for path in folder.rglob("*.*"))]
-        if path.suffix in (".py", ".md") and path.name != "extras.py"
+        if path.suffix in (".py", ".md", ".yml", ".yaml", ".service") and path.name != "extras.py"
         for line in path.read_text(encoding="utf-8").splitlines()
-        if "odradek[" in line
+        if "odradek[" in line or re.search(r"pip install [^`]*(?<![\w./-])odradek(?![\w/-])", line)
     ]
     assert told == []
