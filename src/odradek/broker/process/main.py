@@ -132,9 +132,10 @@ async def _main(
     try:
         if observe is not None:
             observe(broker)
-        if on_ready is not None and not stop.is_set():
-            on_ready(broker.bootstrap_servers)
-        service.ready(broker.bootstrap_servers)
+        if not stop.is_set():
+            if on_ready is not None:
+                on_ready(broker.bootstrap_servers)
+            service.ready(broker.bootstrap_servers)
         service.watch(loop)
         logger.info("ready host=%s port=%d", broker.host, broker.port)
         flood.begin()
