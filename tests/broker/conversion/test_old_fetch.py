@@ -11,6 +11,7 @@ import pytest
 
 from odradek.broker.conversion import fetch as fetch_conversions
 from odradek.broker.conversion import lazy_records
+from odradek.broker.metrics.metrics import FETCH_CONSUMER
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import BatchBuilder, build_batch
@@ -207,6 +208,8 @@ def test_zstd_cannot_be_converted(tmp_path: Path) -> None:
                 for offset in (1, 2):
                     answer = await fetched(client, version, offset=offset)
                     assert ErrorCode(answer.error_code) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            errors = broker.metrics.requests.of(FETCH_CONSUMER).errors
+            assert errors == {int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE): 8}
             client.close()
 
     run(main)

@@ -188,10 +188,9 @@ class FetchReading:
                     self.watched.append(partition)
             except KafkaError as error:
                 self.is_urgent = self.is_urgent or not isinstance(error, _PATIENT)
-                self._context.has_errors = True
                 answer = error_answer(partition.fetch_partition.partition, error.code, self._version)
             except Exception as error:
-                self.is_urgent = self._context.has_errors = True
+                self.is_urgent = True
                 answer = self._unforeseen(partition, error)
             answers.append((partition, answer))
         if first:

@@ -57,6 +57,7 @@ class ResponseForm:
         self._response = FetchResponse(session_id=session_id, responses=[])
         if error is not ErrorCode.NONE:
             self._response.error_code = int(error)
+            context.has_errors = True
         self._context = context
         self._by_topic: dict[bytes | str | None, FetchableTopicResponse] = {}
         """By id from version 13 on, before by name. Answers of one topic may come apart, because a session's
@@ -88,8 +89,10 @@ class ResponseForm:
                 metrics.of(partition.topic).bytes_out += size
                 metrics.all.bytes_out += size
                 self._count_for_application(partition, partition.topic, size)
-            elif version >= 16 and answer.error_code in _LEADER_ERRORS and partition.topic is not None:
-                self._add_leader(partition.topic, answer)
+            elif answer.error_code:
+                self._context.has_errors = True
+                if version >= 16 and answer.error_code in _LEADER_ERRORS and partition.topic is not None:
+                    self._add_leader(partition.topic, answer)
 
     def _count_for_application(self, partition: FetchedPartition, topic: str, size: int) -> None:
         peer = self._context.peer

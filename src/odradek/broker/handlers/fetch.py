@@ -364,7 +364,5 @@ class _Fetch:
         error, session_id, chosen = self.broker.fetch_sessions.finish(
             self.session, self.reading.answers, now_ms=self.context.now_ms
         )
-        if error:
-            self.context.has_errors = True
         follower = self.reading.reader.replica_id
         return ResponseForm(self.context, error, session_id, follower), chosen

@@ -649,7 +649,7 @@ class Dispatcher:
         metrics = exchange.route.followers if context.is_follower else exchange.route.metrics
         metrics.observe(elapsed_ms, size)
         if response is not None and (exchange.route.looks_for_errors or context.has_errors):
-            self._count_errors(exchange, response)
+            self._count_errors(exchange, response, metrics)
         if exchange.waited_ms > 0.0:
             metrics.observe_wait(elapsed_ms, exchange.waited_ms)
         if context.mute_ms:
@@ -667,12 +667,11 @@ class Dispatcher:
         return self._muted(context, answer, later) if context.mute_ms else answer
 
     @staticmethod
-    def _count_errors(exchange: _Exchange, response: Struct) -> None:
+    def _count_errors(exchange: _Exchange, response: Struct, metrics: RequestMetrics) -> None:
         fields = exchange.route.error_fields
         if fields is None:
             return
-        route, context = exchange.route, exchange.context
-        errors = route.followers.errors if context.is_follower else route.metrics.errors
+        errors, context = metrics.errors, exchange.context
         application = context.peer.application
         for code, times in errors_of(fields, response).items():
             errors[code] = errors.get(code, 0) + times
