@@ -55,6 +55,19 @@ def test_what_a_guid_goes_by(schema: Schema, hashed: bytes) -> None:
     assert guid_of(schema) == md5(hashed)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema(AVRO, "\ud800"),
+        Schema(AVRO, "T", (SchemaReference("\ud800", "\udfff", 1),)),
+        Schema(AVRO, "T", (SchemaReference("n", "s", 2**40),)),
+        with_more([1], "text"),
+    ],
+)
+def test_whatever_stands_in_the_topic_has_a_guid(schema: Schema) -> None:
+    assert guid_of(schema) == guid_of(schema)
+
+
 def test_a_schema_is_found_by_its_guid_as_long_as_it_is_there() -> None:
     ask = Asked("NONE")
     ask.register("s", '"long"')

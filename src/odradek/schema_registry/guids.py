@@ -28,14 +28,15 @@ _RULE_LISTS = ("migrationRules", "domainRules", "encodingRules")
 @lru_cache(_SEEN_MAX)
 def guid_of(schema: Schema) -> str:
     """Return a schema's GUID, in small letters."""
-    digest = hashlib.md5(schema.text.encode(), usedforsecurity=False)
+    digest = hashlib.md5(_bytes(schema.text), usedforsecurity=False)
     for reference in schema.references:
-        digest.update(reference.name.encode() + reference.subject.encode())
-        digest.update(struct.pack(">i", reference.version))
+        digest.update(_bytes(reference.name) + _bytes(reference.subject))
+        digest.update(struct.pack(">I", reference.version & 0xFFFFFFFF))
     for text, parts in ((schema.metadata, _of_metadata), (schema.rule_set, _of_rule_set)):
-        if text:
+        content = json.loads(text) if text else None
+        if isinstance(content, dict):
             digest.update(_IS_THERE)
-            for part in parts(json.loads(text)):
+            for part in parts(content):
                 digest.update(part)
     return str(UUID(bytes=digest.digest()))
 
