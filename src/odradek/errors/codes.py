@@ -223,7 +223,10 @@ class ErrorCode(enum.IntEnum):
 
 def error_name(code: int) -> str:
     """The name of an error code, or its number where it has none."""
-    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
 
 
 def to_code(number: int) -> ErrorCode:

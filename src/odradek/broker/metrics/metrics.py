@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from odradek.broker.metrics.applications import Applications
 from odradek.broker.metrics.histogram import Histogram, percentile
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import error_name
 
 Tags = tuple[tuple[str, str], ...]
 MetricKey = tuple[str, str, Tags]
@@ -371,14 +371,6 @@ def _of_requests(kind: str, api: str, parts: Sequence[RequestMetrics]) -> Sample
 
 def _together(counts: Sequence[list[int]]) -> list[int]:
     return [sum(of_bucket) for of_bucket in zip(*counts, strict=True)]
-
-
-def error_name(code: int) -> str:
-    """Return Kafka's name of an error; the number, where there is none."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
 
 
 _PERCENTILES = (

@@ -16,8 +16,8 @@ from odradek.broker.metrics.applications import (
     Applications,
     TopicUse,
 )
-from odradek.broker.metrics.metrics import error_name
 from odradek.broker.metrics.pushed_metrics import ClientSeries, PushedMetrics, PushingClient
+from odradek.errors.codes import error_name
 from odradek.wire.api import ApiKey
 
 Report = dict[str, Any]
