@@ -21,14 +21,14 @@ from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.broker.requests.untold import unknown_topic
 from odradek.cluster.configs.client_metrics_config import (
-    CLIENT_METRICS,
     CLIENT_METRICS_CONFIGS,
     check_subscription,
+    entity_of,
 )
 from odradek.cluster.configs.config_def import ConfigError, ConfigKey, ConfigValueError
 from odradek.cluster.configs.topic_config import TOPIC_CONFIGS, validate_topic_configs
 from odradek.cluster.controller.topics import check_name
-from odradek.cluster.paths import DEFAULT_ENTITY, sanitize
+from odradek.cluster.paths import DEFAULT_ENTITY
 from odradek.errors import (
     ClusterAuthorizationError,
     ErrorCode,
@@ -242,7 +242,7 @@ def _change_client_metrics(
     if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
     controller = context.broker.controller
-    entity = f"{CLIENT_METRICS}/{sanitize(name)}"
+    entity = entity_of(name)
     try:
         configs = change(controller.config_of(entity), CLIENT_METRICS_CONFIGS)
         _check_lengths(configs)

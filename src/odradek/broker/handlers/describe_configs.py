@@ -37,10 +37,9 @@ from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.broker.requests.untold import unknown_topic
-from odradek.cluster.configs.client_metrics_config import CLIENT_METRICS, CLIENT_METRICS_CONFIGS
+from odradek.cluster.configs.client_metrics_config import CLIENT_METRICS_CONFIGS, entity_of
 from odradek.cluster.configs.topic_config import TOPIC_DOCS
 from odradek.cluster.controller.topics import check_name
-from odradek.cluster.paths import sanitize
 from odradek.errors import (
     ClusterAuthorizationError,
     InvalidRequestError,
@@ -157,7 +156,7 @@ def _subscription(
     """The configs of a subscription to clients' metrics; none where there is no such one, as in Kafka."""
     if not name:
         raise InvalidRequestError("Client metrics subscription name must not be empty")
-    configs = context.broker.image.config(f"{CLIENT_METRICS}/{sanitize(name)}")
+    configs = context.broker.image.config(entity_of(name))
     return [
         ConfigEntry(
             config_name,

@@ -18,8 +18,7 @@ from odradek.broker.event_loop.slices import Steps
 from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.untold import is_untold, unknown_topic
-from odradek.cluster.configs.client_metrics_config import CLIENT_METRICS
-from odradek.cluster.paths import desanitize
+from odradek.cluster.configs.client_metrics_config import subscriptions
 from odradek.errors import ClusterAuthorizationError, UnsupportedVersionError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_config_resources import (
@@ -84,8 +83,5 @@ def _names(context: RequestContext, kind: ResourceKind) -> Iterable[str]:
             str(broker.broker_id) for broker in brokers if broker.endpoint(context.listener_name) is not None
         ]
     if kind is ResourceKind.CLIENT_METRICS:
-        prefix = f"{CLIENT_METRICS}/"
-        return sorted(
-            desanitize(path.removeprefix(prefix)) for path in image.configs if path.startswith(prefix)
-        )
+        return subscriptions(image.configs)
     return ()

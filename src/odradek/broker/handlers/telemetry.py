@@ -51,7 +51,7 @@ def push(context: RequestContext, request: PushTelemetryRequest) -> Steps[PushTe
     """Check what comes, and keep it."""
     telemetry, asking = context.broker.telemetry, _asking(context)
     client_id = bytes(request.client_instance_id)
-    telemetry.push(
+    wish = telemetry.push(
         client_id,
         asking,
         request.subscription_id,
@@ -60,8 +60,8 @@ def push(context: RequestContext, request: PushTelemetryRequest) -> Steps[PushTe
         context.now_ms,
         terminating=request.terminating,
     )
-    if request.metrics:
+    if request.metrics and wish.metrics:
         # The frame's memory is the next request's after the first pause.
         data = memoryview(bytes(request.metrics))
-        yield from telemetry.keep(client_id, asking, request.compression_type, data, context.now_ms)
+        yield from telemetry.keep(client_id, asking, wish, request.compression_type, data, context.now_ms)
     return PushTelemetryResponse()

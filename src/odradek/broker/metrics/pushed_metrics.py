@@ -97,8 +97,11 @@ class PushedMetrics:
             now_ms: the time.
             interval_ms: how often it is to push.
         """
-        self.expire(now_ms)
         known = self._by_instance.get(instance_id)
+        is_full = len(self._by_instance) >= MOST_CLIENTS or self._series >= MOST_SERIES
+        if is_full or (known is not None and known.expires_ms <= now_ms):
+            self.expire(now_ms)
+            known = self._by_instance.get(instance_id)
         if known is None:
             if len(self._by_instance) >= MOST_CLIENTS:
                 self.left_out += 1
@@ -118,18 +121,19 @@ class PushedMetrics:
                 for name, text in point.attributes[:_MOST_ATTRIBUTES]
             ),
         )
-        if not math.isfinite(point.value):
+        series = to.series.get(key)
+        value = point.value if series is None or not point.is_delta else series.value + point.value
+        if not math.isfinite(value):
             # Neither JSON nor a sum has a place for it.
             to.left_out += 1
             return
-        series = to.series.get(key)
         if series is None:
             if len(to.series) >= MOST_SERIES_OF_A_CLIENT or self._series >= MOST_SERIES:
                 to.left_out += 1
                 return
             series = to.series[key] = Series(point.is_monotonic)
             self._series += 1
-        series.value = series.value + point.value if point.is_delta else point.value
+        series.value = value
 
     def expire(self, now_ms: int) -> None:
         """Forget clients that have been silent for too long."""

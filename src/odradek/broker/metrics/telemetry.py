@@ -20,10 +20,10 @@ from odradek.broker.metrics.otlp import MalformedMetricsError, read_points
 from odradek.broker.metrics.pushed_metrics import PushedMetrics, PushingClient
 from odradek.cluster.configs.client_metrics_config import (
     ALL_METRICS,
-    CLIENT_METRICS,
     DEFAULT_INTERVAL_MS,
     Subscription,
     parse_subscription,
+    subscriptions,
 )
 from odradek.cluster.configs.config_def import ConfigError
 from odradek.errors import (
@@ -166,7 +166,7 @@ class ClientTelemetry:
         now_ms: int,
         *,
         terminating: bool,
-    ) -> None:
+    ) -> Wish:
         """Check whether a client may send metrics.
 
         Args:
@@ -176,6 +176,9 @@ class ClientTelemetry:
             size: how many bytes it sends.
             now_ms: the time.
             terminating: whether it will send no more.
+
+        Returns:
+            What is wanted of it.
 
         Raises:
             InvalidRequestError: no such id can be, or it had said that it would send no more.
@@ -193,6 +196,7 @@ class ClientTelemetry:
             self._check(client, client_id, subscription, codec, size, now_ms, terminating)
         finally:
             client.terminating = terminating
+        return client.wish
 
     def _check(
         self,
@@ -232,16 +236,13 @@ class ClientTelemetry:
             )
 
     def keep(
-        self, client_id: bytes, asking: Asking, codec: int, data: memoryview, now_ms: int
+        self, client_id: bytes, asking: Asking, wish: Wish, codec: int, data: memoryview, now_ms: int
     ) -> Iterator[None]:
-        """Keep what `push` has let in, with pauses.
+        """Keep what `push` has let in, with pauses. `wish` is what it returned, and wants something.
 
         Raises:
             InvalidRecordError: it does not unpack, to too much, or to something else than metrics.
         """
-        wish = self._client(client_id, asking).wish
-        if not wish.metrics:
-            return
         client = PushingClient(
             asking.client_id,
             uuid_to_text(client_id),
@@ -266,8 +267,7 @@ class ClientTelemetry:
 
     def _client(self, client_id: bytes, asking: Asking) -> _Client:
         client = self._clients.get(client_id)
-        is_old = self._configs_read is not self._configs()
-        if is_old:
+        if self._configs_read is not self._configs():
             self._read_subscriptions()
         if client is None:
             client = self._clients[client_id] = _Client(self._wish(client_id, asking))
@@ -285,10 +285,10 @@ class ClientTelemetry:
     def _read_subscriptions(self) -> None:
         configs = self._configs_read = self._configs()
         self._subscriptions = []
-        for entity, values in sorted(configs.items()):
-            if entity.startswith(f"{CLIENT_METRICS}/") and values:
+        for entity in subscriptions(configs).values():
+            if configs[entity]:
                 try:
-                    self._subscriptions.append(parse_subscription(values))
+                    self._subscriptions.append(parse_subscription(configs[entity]))
                 except (ConfigError, KafkaError) as error:
                     logger.warning("a subscription to clients' metrics is passed over: %s: %s", entity, error)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from odradek.broker.config.broker_config import BrokerConfig, read_properties
@@ -60,11 +59,16 @@ def read_config(
 
 def warn_of(config: BrokerConfig) -> None:
     """Log the given configs that nobody knows, with the nearest names, and those that change nothing."""
-    for name in config.unknown:
-        if near := get_close_matches(name, sorted(known_names()), n=3, cutoff=NEAR):
-            logger.warning("unknown config is ignored name=%s nearest=%s", name, ",".join(near))
-        else:
-            logger.warning("unknown config is ignored name=%s", name)
+    if config.unknown:
+        # Here, as it is hardly ever needed.
+        from difflib import get_close_matches
+
+        names = sorted(known_names())
+        for name in config.unknown:
+            if near := get_close_matches(name, names, n=3, cutoff=NEAR):
+                logger.warning("unknown config is ignored name=%s nearest=%s", name, ",".join(near))
+            else:
+                logger.warning("unknown config is ignored name=%s", name)
     # Those that ask for protection have a line of their own, or the start is refused.
     promises = {promise.name for promise in unkept_promises(config)}
     for name in config.without_effect():

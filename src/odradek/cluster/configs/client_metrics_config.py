@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.cluster.configs.config_def import ConfigKey, ConfigType
+from odradek.cluster.paths import desanitize, sanitize
 from odradek.errors import InvalidConfigurationError, InvalidRequestError
 
 METRICS, INTERVAL_MS, MATCH = "metrics", "interval.ms", "match"
@@ -20,6 +21,24 @@ ALL_METRICS = "*"
 
 CLIENT_METRICS = "client-metrics"
 """The type of these entities, as in `client-metrics/NAME`."""
+_PREFIX = f"{CLIENT_METRICS}/"
+
+
+def entity_of(name: str) -> str:
+    """Return the path below `/config` of a subscription."""
+    return _PREFIX + sanitize(name)
+
+
+def subscriptions(configs: Iterable[str]) -> dict[str, str]:
+    """Return the names of all subscriptions and their paths, sorted.
+
+    Args:
+        configs: the paths of all entities that have configs.
+    """
+    return dict(
+        sorted((desanitize(path.removeprefix(_PREFIX)), path) for path in configs if path.startswith(_PREFIX))
+    )
+
 
 CLIENT_METRICS_CONFIGS: Mapping[str, ConfigKey] = {
     key.name: key
