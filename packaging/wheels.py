@@ -38,12 +38,15 @@ class Target(NamedTuple):
     Attributes:
         tag: the platform of its wheels (PEP 600, PEP 656).
         zig: what zig calls it, with the oldest C library that the wheels have to work with.
-        suffix: the end of a compiled module's name, behind the Python's.
     """
 
     tag: str
     zig: str
-    suffix: str
+
+    @property
+    def suffix(self) -> str:
+        """The end of a compiled module's name, behind the Python's."""
+        return self.zig.partition(".")[0]
 
     @property
     def machine(self) -> str:
@@ -61,7 +64,7 @@ class Target(NamedTuple):
 
 
 TARGETS = tuple(
-    Target(f"{tag}_{machine}", f"{machine}-linux-{libc}", f"{machine}-linux-{libc.partition('.')[0]}")
+    Target(f"{tag}_{machine}", f"{machine}-linux-{libc}")
     for machine in ("x86_64", "aarch64")
     for tag, libc in (("manylinux_2_17", "gnu.2.17"), ("musllinux_1_2", "musl"))
 )
@@ -231,7 +234,9 @@ for module in pkgutil.walk_packages(odradek.__path__, "odradek."):
     try:
         importlib.import_module(module.name)
         there += 1
-    except ImportError as why:
+    except ModuleNotFoundError as why:
+        if (why.name or "odradek").startswith("odradek"):
+            raise
         absent[module.name] = str(why)
 print(json.dumps({"there": there, "absent": absent}))
 """
@@ -252,9 +257,6 @@ def tried(wheel: Path, python: str, folder: Path, is_compiled: bool) -> str:
     install(own, f"{wheel}[arrow,test]")
     run(own, "-m", "pip", "check")
     found = json.loads(run(own, "-c", IMPORT_ALL, at=folder).splitlines()[-1])
-    ours = {name: why for name, why in found["absent"].items() if "odradek" in why.partition("named")[2]}
-    if ours:
-        raise SystemExit(f"{wheel.name}: cannot be imported: {ours}")
     findings = [json.loads(line) for line in run_doctor(own, folder).splitlines()]
     (walk,) = (finding["what"] for finding in findings if finding["subject"] == "what requests pass")
     if (walk == "compiled") != is_compiled:
