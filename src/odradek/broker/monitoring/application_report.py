@@ -68,17 +68,15 @@ def _key(client: PushingClient) -> Hashable:
 
 def _instance(known: ClientSeries) -> Report:
     """Tell the metrics of one client instance as a whole; those with attributes are in `/metrics`."""
-    whole = [name for name, attributes in known.series if not attributes]
+    metrics = sorted(
+        (name, series.value) for (name, attributes), series in known.series.items() if not attributes
+    )
     return {
         "client_instance_id": known.client.instance_id,
         "pushes": known.pushes,
         "last_push_ms": known.last_ms,
-        "metrics": {
-            name: series.value
-            for (name, attributes), series in sorted(known.series.items())
-            if not attributes
-        },
-        "others": len(known.series) - len(whole),
+        "metrics": dict(metrics),
+        "others": len(known.series) - len(metrics),
         "left_out": known.left_out,
     }
 

@@ -9,6 +9,7 @@ text: objects that Python's garbage collector would have to look at do not pile 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from functools import cache
 
 from odradek.broker.metrics.metrics import MetricKey, Tags
 from odradek.broker.metrics.pushed_metrics import ClientSeries, PushingClient, Series
@@ -83,28 +84,35 @@ class Exposition:
         lines.lines.append(f"{sample}{{{labels}}} {value}" if labels else f"{sample} {value}")
 
     def add_pushed(self, clients: Iterable[ClientSeries]) -> Generator[None, None, None]:
-        """Add what clients have pushed (KIP-714), under names that none of our own has."""
+        """Add what clients have pushed (KIP-714), under names that none of our own has, with pauses."""
+        # Clients have many metrics and labels in common.
+        sample_of, label_of = cache(pushed_sample), cache(_pushed_label)
+        waiting = 0
         for known in clients:
             own = [(name, _escape(text)) for name, text in _labels_of_client(known.client)]
             seen: set[tuple[str, str]] = set()
             for (name, attributes), series in list(known.series.items()):
                 labels = dict(own)
                 for attribute, text in attributes:
-                    labels.setdefault(_pushed_label(attribute), _escape(text))
+                    labels.setdefault(label_of(attribute), _escape(text))
                 shown = ",".join([f'{label_name}="{text}"' for label_name, text in labels.items()])
-                sample = pushed_sample(name)
+                sample = sample_of(name)
                 # Two names may become the same, and Prometheus would take nothing at all.
                 if (sample, shown) not in seen:
                     seen.add((sample, shown))
                     self._pushed_lines(name, sample, series).append(f"{sample}{{{shown}}} {series.value}")
-            yield
+                waiting += 1
+                if waiting == _LINES_A_STEP:
+                    waiting = 0
+                    yield
 
     def _pushed_lines(self, name: str, sample: str, series: Series) -> list[str]:
-        # No counters: names come from clients, and need not end as a counter's has to.
-        kind = "unknown" if series.is_monotonic else "gauge"
-        of_family = Family(sample, kind, sample, f"{name}, as clients say.")
-        _, lines = self._families.setdefault(f"pushed {sample}", (of_family, []))
-        return lines
+        key = f"pushed {sample}"
+        if key not in self._families:
+            # No counters: names come from clients, and need not end as a counter's has to.
+            kind = "unknown" if series.is_monotonic else "gauge"
+            self._families[key] = Family(sample, kind, sample, f"{name}, as clients say."), []
+        return self._families[key][1]
 
     def text(self, *, is_open_metrics: bool = True) -> Generator[None, None, list[str]]:
         """Return the text, in pieces of one family or less. It can be asked for once."""
