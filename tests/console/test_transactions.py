@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
+
+import pytest
 
 from cli.hanging import LOST_ID, hang, unverified
 from odradek import Admin, Producer
+from odradek.client.aio.admin import AsyncAdmin
+from odradek.client.aio.admin_base import naming
+from odradek.client.errors import ClientTimeoutError
+from odradek.client.types import TransactionDescription
 from odradek.testing import Broker
 from waiting import WITHIN_S
 
@@ -49,3 +56,28 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: Broker, visitor: 
         assert "None hangs" in page
         again = visitor.post("/transactions", "/transactions/abort", 409, **fields)
         assert "is open any more" in again
+
+
+def test_ids_are_described_together(
+    broker: Broker, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id that cannot be described costs one more call, and has its line."""
+    servers = broker.bootstrap_servers
+    for n in range(3):
+        with Producer(bootstrap_servers=servers, transactional_id=f"together-{n}") as producer:
+            producer.init_transactions()
+    asked = []
+    describe = AsyncAdmin.describe_transactions
+
+    async def refusing_one(
+        admin: AsyncAdmin, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription]:
+        asked.append(names := list(transactional_ids))
+        if "together-1" in names:
+            raise naming(ClientTimeoutError("no coordinator"), {"together-1": ClientTimeoutError("gone")})
+        return await describe(admin, names)
+
+    monkeypatch.setattr(AsyncAdmin, "describe_transactions", refusing_one)
+    page = visitor.get("/transactions?filter=together")
+    assert asked == [["together-0", "together-1", "together-2"], ["together-0", "together-2"]]
+    assert [row(page, f"together-{n}")[3] for n in range(3)] == ["Empty"] * 3

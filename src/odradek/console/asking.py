@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.client.types import LogDirDescription, OffsetAndTimestamp, TopicPartition
 from odradek.errors import KafkaError
@@ -13,8 +13,38 @@ from odradek.errors import KafkaError
 if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin
 
+T = TypeVar("T")
+
 WITHIN_S = 3.0
 EARLIEST, LATEST = -2, -1
+
+
+async def ask_those_there(
+    ask: Callable[[list[str]], Awaitable[Mapping[str, T]]],
+    names: Iterable[str],
+    is_absence: Callable[[KafkaError], bool] = lambda _: True,
+) -> Mapping[str, T]:
+    """Ask about all names at once, and again without those that are absent: such a one fails the whole call.
+
+    Args:
+        ask: a call of an admin client; the `errors` of what it raises tell what each name's is.
+        names: what is asked about.
+        is_absence: whether a name with this error is left out of the answer; without, any is.
+
+    Raises:
+        KafkaError: as `ask`, where no name is to blame, or where its error is no absence.
+    """
+    left = list(names)
+    while left:
+        try:
+            return await ask(left)
+        except KafkaError as error:
+            problems: Mapping[str, KafkaError] = getattr(error, "errors", {})
+            there = [name for name in left if name not in problems or not is_absence(problems[name])]
+            if len(there) == len(left):
+                raise
+            left = there
+    return {}
 
 
 @dataclass(frozen=True)

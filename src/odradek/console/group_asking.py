@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.client.types import TopicPartition
+from odradek.console.asking import ask_those_there
 from odradek.console.views.groups import GroupOffsets
 from odradek.errors import KafkaError
 
 if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin
-    from odradek.client.types import GroupDescription, TopicDescription
+    from odradek.client.types import GroupDescription
 
 WITHIN_S = 5.0
 AT_ONCE = 16
@@ -66,7 +67,11 @@ async def ask_ends(
         return {}, frozenset(), ""
     try:
         async with asyncio.timeout(WITHIN_S):
-            topics = await _described(admin, {tp.topic for tp in partitions})
+            topics = await ask_those_there(
+                admin.describe_topics,
+                {tp.topic for tp in partitions},
+                lambda error: error.code.name == "UNKNOWN_TOPIC_OR_PARTITION",
+            )
             there = {
                 TopicPartition(p.topic, p.partition): p.leader
                 for topic in topics.values()
@@ -81,21 +86,3 @@ async def ask_ends(
         return {}, frozenset(), str(error)
     problem = "" if len(led) + len(gone) == len(partitions) else "partitions have no leader now"
     return {tp: answer.offset for tp, answer in answers.items()}, gone, problem
-
-
-async def _described(admin: AsyncAdmin, topics: set[str]) -> dict[str, TopicDescription]:
-    """The topics that there are.
-
-    Raises:
-        KafkaError: as `AsyncAdmin.describe_topics`, but for topics that do not exist.
-    """
-    while topics:
-        try:
-            return await admin.describe_topics(topics)
-        except KafkaError as error:
-            problems: Mapping[str, KafkaError] = getattr(error, "errors", {})
-            gone = {n for n, e in problems.items() if e.code.name == "UNKNOWN_TOPIC_OR_PARTITION"}
-            if not gone:
-                raise
-            topics = topics - gone
-    return {}

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.client.core.transactions.hanging import OpenTransaction, hanging, open_for_longer
-from odradek.client.types import TopicPartition, TransactionDescription
+from odradek.client.types import TopicPartition
+from odradek.console.asking import ask_those_there
 from odradek.errors import KafkaError, TransactionalIdNotFoundError
 
 if TYPE_CHECKING:
@@ -42,18 +43,13 @@ async def find_hanging(
                 listed = await admin.list_transactions(producer_ids=producer_ids)
                 ids = {item.producer_id: item.transactional_id for part in listed.values() for item in part}
             # The coordinators last: what they have ended meanwhile is not hanging.
-            return hanging(candidates, ids, await _descriptions(admin, sorted(set(ids.values())))), problem
+            descriptions = await ask_those_there(
+                admin.describe_transactions,
+                sorted(set(ids.values())),
+                lambda error: isinstance(error, TransactionalIdNotFoundError),
+            )
+            return hanging(candidates, ids, descriptions), problem
     except TimeoutError:
         return [], f"not all brokers have answered within {WITHIN_S:g} s"
     except KafkaError as error:
         return [], str(error)
-
-
-async def _descriptions(admin: AsyncAdmin, names: Sequence[str]) -> dict[str, TransactionDescription]:
-    described: dict[str, TransactionDescription] = {}
-    for name in names:
-        try:
-            described |= await admin.describe_transactions([name])
-        except TransactionalIdNotFoundError:
-            continue
-    return described

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from odradek.client.types import GroupDescription, TopicPartition
-from odradek.console.asking import EARLIEST, LATEST
+from odradek.console.asking import EARLIEST, LATEST, ask_those_there
 from odradek.console.forms import Form, FormError
 from odradek.console.group_asking import ask_group_offsets
 from odradek.console.views.groups import (
@@ -194,18 +194,12 @@ async def _reset_partitions(visit: Visit, reset: Reset, offsets: GroupOffsets) -
     return [TopicPartition(reset.topic, number) for number in sorted(reset.partitions or there)]
 
 
-async def _described(visit: Visit, names: Iterable[str]) -> dict[str, GroupDescription]:
+async def _described(visit: Visit, names: Iterable[str]) -> Mapping[str, GroupDescription]:
     """The groups that can be described; of others only their names are known."""
-    left = list(names)
-    while left:
-        try:
-            return await visit.admin.describe_groups(left)
-        except KafkaError as error:
-            problems = getattr(error, "errors", {})
-            if not problems:
-                return {}
-            left = [name for name in left if name not in problems]
-    return {}
+    try:
+        return await ask_those_there(visit.admin.describe_groups, names)
+    except KafkaError:
+        return {}
 
 
 async def _group(visit: Visit) -> GroupDescription | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from starlette.responses import Response
 
 from odradek.client.core.transactions.hanging import OpenTransaction
-from odradek.client.types import AbortTransactionSpec, TopicPartition
+from odradek.client.types import AbortTransactionSpec, TopicPartition, TransactionDescription
+from odradek.console.asking import ask_those_there
 from odradek.console.forms import Form, FormError
 from odradek.console.hanging_search import find_hanging
 from odradek.console.views.paging import page_of
@@ -46,6 +48,7 @@ async def transactions_page(visit: Visit) -> Response:
         if text in item.transactional_id.lower() and visit.query("state") in ("", item.state)
     )
     table = page_of(chosen, visit.page_number)
+    described = await _described(visit, [name for name, _, _, _ in table.rows])
     query = Form(visit.request.query_params)
     minutes = query.optional_number("minutes", "Minutes", least=0) if query.text("minutes") else MINUTES
     hung: list[OpenTransaction] = []
@@ -62,7 +65,7 @@ async def transactions_page(visit: Visit) -> Response:
         hung, problem = await find_hanging(visit.admin, partitions, now_ms, (minutes or 0) * MINUTE_MS)
     context = {
         "table": table,
-        "rows": [await _row(visit, now_ms, *row) for row in table.rows],
+        "rows": [_row(now_ms, *row, described.get(row[0])) for row in table.rows],
         "states": sorted({item.state for part in listed.values() for item in part}),
         "looks": looks,
         "minutes": minutes,
@@ -111,13 +114,24 @@ def _place(form: Form) -> tuple[TopicPartition, int]:
     )
 
 
-async def _row(
-    visit: Visit, now_ms: int, transactional_id: str, broker: int, producer_id: int, state: str
-) -> TransactionRow:
-    """The row of an id; one that has gone since, or that may not be described, has its line all the same."""
+async def _described(visit: Visit, names: Iterable[str]) -> Mapping[str, TransactionDescription]:
+    """The ids that can be described: others have gone since, or may not be."""
     try:
-        told = (await visit.admin.describe_transactions([transactional_id]))[transactional_id]
+        return await ask_those_there(visit.admin.describe_transactions, names)
     except KafkaError:
+        return {}
+
+
+def _row(
+    now_ms: int,
+    transactional_id: str,
+    broker: int,
+    producer_id: int,
+    state: str,
+    told: TransactionDescription | None,
+) -> TransactionRow:
+    """The row of an id; one that cannot be described has its line all the same."""
+    if told is None:
         return TransactionRow(transactional_id, broker, producer_id, state, None, ())
     age_ms = None if told.start_time_ms is None else max(0, now_ms - told.start_time_ms)
     return TransactionRow(transactional_id, broker, producer_id, told.state, age_ms, told.partitions)
