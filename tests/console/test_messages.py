@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
+import threading
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
 
 from odradek import Producer
-from odradek.console.views.messages import MOST_SIGNS, decode, parse_time, time_text
+from odradek.client.types import ConsumerRecord
+from odradek.console import decoding
+from odradek.console.views.messages import (
+    MOST_SIGNS,
+    MessageRow,
+    decode,
+    message_row,
+    parse_time,
+    time_text,
+)
 from odradek.testing import Broker
 from waiting import WITHIN_S
 
@@ -100,5 +111,24 @@ def test_decoding() -> None:
     assert kinds == ["null", "text", "text", "json", "text", "hex", "hex"]
     long = decode(b"x" * (MOST_SIGNS + 1))
     assert (len(long.text), long.is_cut, long.size) == (MOST_SIGNS, True, MOST_SIGNS + 1)
+    binary = decode(b"\xff" * MOST_SIGNS)
+    assert (len(binary.text), binary.is_cut, binary.size) == (MOST_SIGNS, True, MOST_SIGNS)
+    assert decode(b"\xff\x00").text == "ff 00"
     assert parse_time("1970-01-01T00:00:01") == parse_time("1970-01-01 01:00:01+01:00") == 1000
     assert (time_text(-1), time_text(2**62)) == ("none", f"{2**62} ms")
+
+
+def test_decoding_leaves_the_event_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a registry, too: values may be large."""
+    threads = []
+
+    def message_row_seen(record: ConsumerRecord[bytes, bytes]) -> MessageRow:
+        threads.append(threading.current_thread())
+        return message_row(record)
+
+    monkeypatch.setattr(decoding, "message_row", message_row_seen)
+    record = ConsumerRecord("t", 0, 0, 0, 0, b"k", b"[1]", (), 0)
+    (shown,) = asyncio.run(decoding.Decoder().rows([record]))
+    assert (shown.key.kind, shown.value.kind) == ("text", "json")
+    assert threading.main_thread() not in threads
+    assert len(threads) == 1

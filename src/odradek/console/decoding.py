@@ -1,4 +1,4 @@
-"""Keys and values by the schemas of a registry; off the event loop, as the registry may have to be asked."""
+"""Keys and values for people, by the schemas of a registry if there is one; off the event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from odradek.console.views.messages import Decoded, MessageRow, decode, message_row, shown
+from odradek.console.views.messages import Decoded, MessageRow, message_row, shown
 from odradek.errors import OdradekError
 from odradek.serdes.errors import UnknownSchemaError
 from odradek.serdes.schemas import AVRO, JSON, PROTOBUF
@@ -41,25 +41,28 @@ class Decoder:
         return self._registry
 
     async def rows(self, records: Sequence[ConsumerRecord[bytes, bytes]]) -> list[MessageRow]:
-        """Return a row for each record."""
-        if self._registry is None:
-            return [message_row(record) for record in records]
+        """Return a row for each record; large values take their time, and so may a registry."""
         return await asyncio.to_thread(self._rows, records)
 
     def _rows(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> list[MessageRow]:
         # What a registry that is down has been asked once for is not asked for again by the same page.
         failed: dict[int, str] = {}
-        return [
-            replace(
-                message_row(record),
-                key=self._decoded(record.key, SerializationContext(record.topic, "key"), failed),
-                value=self._decoded(record.value, SerializationContext(record.topic, "value"), failed),
+        rows = []
+        for record in records:
+            row = message_row(record)
+            key, value = (SerializationContext(record.topic, field) for field in ("key", "value"))
+            rows.append(
+                replace(
+                    row,
+                    key=self._decoded(row.key, record.key, key, failed),
+                    value=self._decoded(row.value, record.value, value, failed),
+                )
             )
-            for record in records
-        ]
+        return rows
 
-    def _decoded(self, data: bytes | None, context: SerializationContext, failed: dict[int, str]) -> Decoded:
-        plain = decode(data)
+    def _decoded(
+        self, plain: Decoded, data: bytes | None, context: SerializationContext, failed: dict[int, str]
+    ) -> Decoded:
         # Text begins with no zero: only what is binary may be framed.
         if data is None or len(data) < HEADER_SIZE or data[0] or self._registry is None:
             return plain

@@ -53,7 +53,7 @@ def _decoded(data: bytes) -> tuple[str, str]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return "hex", data.hex(" ")
+        return "hex", _hex(data)
     if text.lstrip()[:1] in ("{", "["):
         try:
             return "json", json.dumps(json.loads(text), indent=2, ensure_ascii=False)
@@ -61,7 +61,12 @@ def _decoded(data: bytes) -> tuple[str, str]:
             pass
     if all(sign.isprintable() or sign in "\n\r\t" for sign in text):
         return "text", text
-    return "hex", data.hex(" ")
+    return "hex", _hex(data)
+
+
+def _hex(data: bytes) -> str:
+    # No more than may be shown, and some more, so that it is seen to be cut.
+    return data[:MOST_SIGNS].hex(" ")
 
 
 @dataclass(frozen=True)
