@@ -13,6 +13,7 @@ import pytest
 
 from odradek import Admin, Consumer, Producer
 from odradek.client.aio.admin import AsyncAdmin
+from odradek.client.errors import ClientTimeoutError
 from odradek.client.types import GroupDescription, MemberDescription, TopicPartition
 from odradek.console.group_asking import ask_ends
 from odradek.console.views.command_lines import CommandLines
@@ -150,6 +151,23 @@ def test_a_reset_does_what_its_preview_shows(
 def test_resets_that_cannot_be(admin: Admin, visitor: Visitor, query: dict[str, str], told: str) -> None:
     admin.alter_group_offsets("reset-in-vain", {("read-by-groups", 0): 4})
     assert told in html.unescape(visitor.get(one("reset-in-vain", "reset", **query), 400))
+
+
+def test_a_reset_is_refused_where_the_offsets_cannot_be_asked_for(
+    admin: Admin, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be known may have been committed since the preview."""
+    admin.alter_group_offsets("not-told", {("read-by-groups", 1): 0})
+    plan = json.dumps([["read-by-groups", 0, None, 5]])
+    with monkeypatch.context() as patched:
+
+        async def fail(*_: object) -> None:
+            raise ClientTimeoutError("the coordinator does not answer")
+
+        patched.setattr(AsyncAdmin, "list_group_offsets", fail)
+        page = visitor.post("/topics", "/groups/reset", 502, id="not-told", plan=plan)
+        assert "does not answer" in page
+    assert TopicPartition("read-by-groups", 0) not in admin.list_group_offsets("not-told")
 
 
 def test_deletion_is_confirmed(admin: Admin, visitor: Visitor) -> None:

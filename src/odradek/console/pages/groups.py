@@ -116,8 +116,10 @@ async def reset(visit: Visit) -> Response:
         plan = parse_plan(visit.form.get("plan", ""))
     except ValueError as error:
         raise FormError(str(error)) from error
-    now = (await ask_group_offsets(visit.admin, [group_id]))[group_id]
-    moved = [str(tp) for tp, (shown, _) in plan.items() if now.committed.get(tp) != shown]
+    # Offsets that cannot be asked for are not offsets that are not there: the error is the answer.
+    offsets = await visit.admin.list_group_offsets(group_id)
+    now = {tp: at.offset for tp, at in offsets.items() if at.offset >= 0}
+    moved = [str(tp) for tp, (shown, _) in plan.items() if now.get(tp) != shown]
     if moved:
         raise FormError(f"The group has committed since the preview: {', '.join(moved[:10])}.", 409)
     await visit.admin.alter_group_offsets(group_id, {tp: new for tp, (_, new) in plan.items()})
@@ -164,12 +166,14 @@ def reset_of(query: Form) -> Reset:
 async def _reset_rows(visit: Visit, reset: Reset, offsets: GroupOffsets) -> list[ResetRow]:
     partitions = await _reset_partitions(visit, reset, offsets)
     first = await visit.admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    end = await visit.admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    untold = [tp for tp in partitions if tp not in offsets.ends]
+    told = await visit.admin.list_offsets(dict.fromkeys(untold, LATEST)) if untold else {}
+    ends = {**offsets.ends, **{tp: end.offset for tp, end in told.items()}}
     by_time = {}
     if reset.target == "time":
         by_time = await visit.admin.list_offsets(dict.fromkeys(partitions, reset.number))
     bounds = {
-        tp: Bounds(first[tp].offset, end[tp].offset, by_time[tp].offset if tp in by_time else -1)
+        tp: Bounds(first[tp].offset, ends[tp], by_time[tp].offset if tp in by_time else -1)
         for tp in partitions
     }
     return reset_rows(reset, offsets.committed, bounds)
