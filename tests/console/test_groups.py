@@ -247,6 +247,21 @@ def test_ends_of_what_is_gone_are_told(broker: Broker, admin: Admin) -> None:
     )
 
 
+def test_a_part_of_a_topic_is_no_gap_in_its_history() -> None:
+    """A page that shows a part of the partitions knows no count, and does not take the turn of the watch."""
+
+    async def watch() -> list[Point]:
+        clock = ManualClock(BEGIN_MS)
+        async with AsyncAdmin(bootstrap_servers="127.0.0.1:1") as never_asked:
+            watched = Watch(never_asked, clock)
+            watched.topic_seen("t", [A, B], None)
+            watched.topic_seen("t", [A, B], 7)
+            await watched.close()
+            return watched.topic("t").points("t")
+
+    assert asyncio.run(watch()) == [Point(BEGIN_MS, 7)]
+
+
 def test_totals_and_notes() -> None:
     offsets = GroupOffsets({A: 3, B: 12}, {A: 10, C: 1}, frozenset())
     assert offsets.total is None

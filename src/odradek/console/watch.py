@@ -63,14 +63,15 @@ class Watch:
         Args:
             topic: its name.
             partitions: all of it.
-            count: the sum of the offsets of their ends; None where it is not known.
+            count: the sum of the offsets of their ends; None where whoever looks does not know it.
         """
         self._topics[topic] = self._topics.pop(topic) if topic in self._topics else History(most_keys=1)
         self._partitions[topic] = tuple(partitions)
         while len(self._topics) > MOST_TOPICS:
             gone = next(iter(self._topics))
             del self._topics[gone], self._partitions[gone]
-        self._keep_topic(topic, count)
+        if count is not None:
+            self._keep_topic(topic, count)
         self._begin()
 
     def topic(self, topic: str) -> History[str]:
