@@ -6,7 +6,8 @@ import asyncio
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
@@ -14,8 +15,8 @@ import pytest
 from odradek import Admin, Consumer, Producer
 from odradek.client.aio.admin import AsyncAdmin
 from odradek.client.errors import ClientTimeoutError
-from odradek.client.types import GroupDescription, MemberDescription, TopicPartition
-from odradek.console.group_asking import ask_ends
+from odradek.client.types import GroupDescription, MemberDescription, TopicDescription, TopicPartition
+from odradek.console.group_asking import ask_ends, ask_group_offsets
 from odradek.console.views.command_lines import CommandLines
 from odradek.console.views.groups import GroupOffsets, lag_rows
 from odradek.console.views.history import History, Point, rates
@@ -260,6 +261,31 @@ def test_a_part_of_a_topic_is_no_gap_in_its_history() -> None:
             return watched.topic("t").points("t")
 
     assert asyncio.run(watch()) == [Point(BEGIN_MS, 7)]
+
+
+def test_a_partition_without_a_leader_is_a_problem_of_its_groups_alone(
+    admin: Admin, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("led-by-nobody")
+    admin.alter_group_offsets("with-leaders", {("read-by-groups", 0): 1})
+    admin.alter_group_offsets("without-a-leader", {("read-by-groups", 0): 1, ("led-by-nobody", 0): 0})
+    described = admin.describe_topics(["led-by-nobody", "read-by-groups"])
+    (led,) = described["led-by-nobody"].partitions
+    unled = replace(described["led-by-nobody"], partitions=(replace(led, leader=-1),))
+    described["led-by-nobody"] = unled
+
+    async def describe(_: AsyncAdmin, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        return {name: described[name] for name in topics}
+
+    monkeypatch.setattr(AsyncAdmin, "describe_topics", describe)
+
+    async def ask() -> dict[str, GroupOffsets]:
+        async with AsyncAdmin(bootstrap_servers=broker.bootstrap_servers) as asking:
+            return await ask_group_offsets(asking, ["with-leaders", "without-a-leader"])
+
+    offsets = asyncio.run(ask())
+    assert (offsets["with-leaders"].problem, offsets["with-leaders"].total) == ("", 9)
+    assert offsets["without-a-leader"].problem == "partitions have no leader now"
 
 
 def test_totals_and_notes() -> None:

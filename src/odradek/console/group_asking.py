@@ -44,15 +44,19 @@ async def ask_group_offsets(
         except KafkaError as error:
             problems[group] = str(error)
 
-    await asyncio.gather(*map(ask, dict.fromkeys(groups)))
-    members = [member for group in (described or {}).values() for member in group.members]
-    wanted = {tp for offsets in committed.values() for tp in offsets}
-    wanted |= {tp for member in members for tp in member.assignment}
-    ends, gone, problem = await ask_ends(admin, wanted)
-    return {
-        group: GroupOffsets(committed.get(group, {}), ends, gone, problems.get(group, problem))
-        for group in committed.keys() | problems.keys()
-    }
+    names = list(dict.fromkeys(groups))
+    await asyncio.gather(*map(ask, names))
+    wanted = {name: committed.get(name, {}).keys() | _assigned((described or {}).get(name)) for name in names}
+    ends, gone, problem = await ask_ends(admin, set().union(*wanted.values()))
+    for name, partitions in wanted.items():
+        # What is not known of another group's partitions is no problem of this one.
+        if not partitions <= ends.keys() | gone:
+            problems.setdefault(name, problem)
+    return {name: GroupOffsets(committed.get(name, {}), ends, gone, problems.get(name, "")) for name in names}
+
+
+def _assigned(group: GroupDescription | None) -> set[TopicPartition]:
+    return set() if group is None else {tp for member in group.members for tp in member.assignment}
 
 
 async def ask_ends(
