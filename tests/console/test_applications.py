@@ -95,6 +95,22 @@ def test_an_application_is_the_sum_of_what_brokers_tell(
     assert f"{other} has not told its applications" in html.unescape(page)
 
 
+def test_a_broker_that_tells_something_else_hides_no_other(
+    broker: Broker, visit: Callable[..., Visitor]
+) -> None:
+    others = {"produced": use("", 7.0), "consumed": None}
+    told = {**report(1, other_topics=others), "left_out": None}
+    with serving(told) as one, serving({"broker_id": 2, "applications": [{}]}) as other:
+        visitor = visit(broker.bootstrap_servers, metrics_urls=(one, other))
+        visitor.log_in()
+        page = visitor.get("/applications")
+    assert row(page, "<b>shop")[4] == "orders 40.5/sother topics 7/s"
+    assert "by 1 of 2 brokers" in page
+    assert f"{other} has not told its applications" in html.unescape(page)
+    # There is no topic of that name to go to.
+    assert 'href="/topics/other' not in page
+
+
 def test_without_metrics_ports_the_page_says_what_to_do(visitor: Visitor) -> None:
     assert "--metrics-url" in visitor.get("/applications")
 

@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+from odradek.console.views.applications import application_rows
+
 WITHIN_S = 3.0
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -25,15 +27,21 @@ async def ask_applications(urls: Sequence[str]) -> tuple[list[dict[str, Any]], d
 
     async def ask(url: str) -> None:
         try:
-            report = json.loads(await asyncio.to_thread(_get, f"{url.rstrip('/')}/applications"))
-            if not isinstance(report, dict):
-                raise ValueError("the answer is of another form")
-            reports.append(report)
+            reports.append(await asyncio.to_thread(_report, f"{url.rstrip('/')}/applications"))
         except (OSError, ValueError, RecursionError) as error:
             problems[url] = str(error)
 
     await asyncio.gather(*map(ask, dict.fromkeys(urls)))
     return reports, problems
+
+
+def _report(url: str) -> dict[str, Any]:
+    """What a broker tells; of another form it would keep what the others tell from being shown."""
+    report = json.loads(_get(url))
+    if not isinstance(report, dict):
+        raise ValueError("the answer is of another form")
+    application_rows([report])
+    return report
 
 
 def _get(url: str) -> bytes:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ORDERS = ("last_seen", "produced", "consumed", "errors")
+#: No name of a topic: it has a blank.
+OTHER_TOPICS = "other topics"
 
 
 @dataclass
 class TopicFlow:
-    """Records of a topic that an application produces or consumes, by all brokers."""
+    """Records of a topic that an application produces or consumes, by all brokers; or of `OTHER_TOPICS`."""
 
     records: int = 0
     records_per_s: float = 0.0
@@ -83,6 +85,12 @@ def application_rows(reports: Iterable[Mapping[str, Any]]) -> list[ApplicationRo
     return list(rows.values())
 
 
+def has_forgotten(report: Mapping[str, Any]) -> bool:
+    """Return whether a broker has seen more applications than it remembers."""
+    left_out = report.get("left_out")
+    return isinstance(left_out, Mapping) and bool(left_out.get("forgotten"))
+
+
 def _add(rows: dict[tuple[Any, ...], ApplicationRow], told: Mapping[str, Any], broker: int) -> None:
     software = " ".join(str(word) for word in (told["software_name"], told["software_version"]) if word)
     identity = (str(told["client_id"]), software, str(told["principal"]), str(told["host"]))
@@ -96,7 +104,7 @@ def _add(rows: dict[tuple[Any, ...], ApplicationRow], told: Mapping[str, Any], b
     others = told["other_topics"]
     for flows, use in ((row.produced, others["produced"]), (row.consumed, others["consumed"])):
         if use is not None:
-            _flow(flows, "other topics", use)
+            _flow(flows, OTHER_TOPICS, use)
     row.groups |= {str(group["group"]) for group in told["groups"]}
     for error in told["errors"]:
         row.errors[str(error["request"]), str(error["error"])] += int(error["count"])
