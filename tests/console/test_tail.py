@@ -126,6 +126,7 @@ def test_a_stream_of_events(broker: Broker) -> None:
 
 def test_what_cannot_be_followed_is_told(broker: Broker, visitor: Visitor) -> None:
     assert "no partition 7" in visitor.get("/topics/followed/tail/events?partition=7", 404)
+    assert "is not like 2026" in visitor.get("/topics/followed/tail/events?start=time&time=noon", 400)
     assert "no such topic" in visitor.get("/topics/nowhere/tail/events", 404)
     page = visitor.get("/topics/followed/tail?value=%3Cb%3E")
     assert "console-consumer" in page

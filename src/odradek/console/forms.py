@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -23,6 +25,21 @@ class FormError(ValueError):
     def __init__(self, text: str, status: int = 400) -> None:
         super().__init__(text)
         self.status = status
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Values within that cannot be understood make a form that cannot be taken.
+
+    Raises:
+        FormError: for a ValueError, with its text.
+    """
+    try:
+        yield
+    except FormError:
+        raise
+    except ValueError as error:
+        raise FormError(str(error)) from error
 
 
 class Form(dict[str, str]):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from starlette.responses import Response
 
-from odradek.console.forms import FormError
+from odradek.console.forms import FormError, refusing
 from odradek.console.views.access import (
     OPERATIONS,
     QUOTAS,
@@ -141,14 +141,10 @@ async def _told(asking: Awaitable[T]) -> tuple[T | None, str]:
 
 
 def _binding(fields: Any) -> AclBinding:
-    try:
+    with refusing():
         return parse_binding(fields)
-    except ValueError as error:
-        raise FormError(str(error)) from error
 
 
 def _entity(fields: Any) -> tuple[tuple[str, str | None], ...]:
-    try:
+    with refusing():
         return parse_entity(fields)
-    except ValueError as error:
-        raise FormError(str(error)) from error

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from odradek.client.types import GroupDescription, TopicPartition
 from odradek.console.asking import EARLIEST, LATEST, ask_those_there
-from odradek.console.forms import Form, FormError
+from odradek.console.forms import Form, FormError, refusing
 from odradek.console.group_asking import ask_group_offsets
 from odradek.console.views.groups import (
     STATES,
@@ -95,10 +95,8 @@ async def reset_page(visit: Visit) -> Response:
     offsets = (await ask_group_offsets(visit.admin, [group.group_id]))[group.group_id]
     if offsets.problem:
         raise FormError(f"The group's offsets are not known: {offsets.problem}", 502)
-    try:
+    with refusing():
         rows = await _reset_rows(visit, reset, offsets)
-    except ValueError as error:
-        raise FormError(str(error)) from error
     context = {
         "group": group,
         "rows": rows,
@@ -112,10 +110,8 @@ async def reset_page(visit: Visit) -> Response:
 async def reset(visit: Visit) -> Response:
     """Set a group's offsets as the preview has shown it, unless they have moved since."""
     group_id = visit.form.get("id", "")
-    try:
+    with refusing():
         plan = parse_plan(visit.form.get("plan", ""))
-    except ValueError as error:
-        raise FormError(str(error)) from error
     # Offsets that cannot be asked for are not offsets that are not there: the error is the answer.
     offsets = await visit.admin.list_group_offsets(group_id)
     now = {tp: at.offset for tp, at in offsets.items() if at.offset >= 0}
@@ -144,10 +140,8 @@ def reset_of(query: Form) -> Reset:
     target = query.text("target")
     number = 0
     if target == "time":
-        try:
+        with refusing():
             number = parse_time(query.text("time"))
-        except ValueError as error:
-            raise FormError(str(error)) from error
     elif target == "shift":
         number = query.number("number", "Offset, or how far", least=-MOST_OFFSET, most=MOST_OFFSET)
     elif target == "offset":

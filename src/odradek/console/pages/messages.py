@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from starlette.responses import Response
 
 from odradek.client.types import TopicPartition
 from odradek.console.asking import EARLIEST, LATEST
-from odradek.console.forms import Form
+from odradek.console.forms import Form, FormError, refusing
 from odradek.console.scanning import MOST_RECORDS, Range, scan
 from odradek.console.views.messages import STARTS, MessageFilter, parse_time
 from odradek.console.visit import Visit
@@ -37,14 +38,15 @@ def question_of(query: Form) -> Question:
     """Return what the fields of a query ask for.
 
     Raises:
-        ValueError: a field cannot be understood.
+        FormError: a field cannot be understood.
     """
     start = query.text("start") if query.text("start") in STARTS else "latest"
     at = 0
     if start == "offset":
         at = query.number("offset", "Offset", least=0, most=2**63 - 1)
     elif start == "time":
-        at = parse_time(query.text("time"))
+        with refusing():
+            at = parse_time(query.text("time"))
     wanted = MessageFilter(query.text("key"), query.text("value"), query.text("header"))
     partition = query.optional_number("partition", "Partition", least=0)
     committed = query.text("isolation") == "read_committed"
@@ -58,12 +60,10 @@ async def messages_page(visit: Visit) -> Response:
     context = {"name": name, "query": query, "rows": [], "read": 0, "bound": "", "problem": "", "line": ""}
     try:
         question = question_of(query)
-    except ValueError as error:
-        return visit.page("messages.html", {**context, "problem": str(error)}, 400)
-    ranges = await _ranges(visit, name, question)
-    if not ranges:
-        problem = f"Partition: {name} has no partition {question.partition}."
-        return visit.page("messages.html", {**context, "problem": problem}, 404)
+        partitions = await partitions_of(visit, name, question)
+    except FormError as error:
+        return visit.page("messages.html", {**context, "problem": str(error)}, error.status)
+    ranges = await _ranges(visit, partitions, question)
     is_latest = question.start == "latest"
     scanned = await scan(
         visit.session.client_configs,
@@ -92,8 +92,13 @@ async def messages_page(visit: Visit) -> Response:
     return visit.page("messages.html", context)
 
 
-async def _ranges(visit: Visit, name: str, question: Question) -> dict[TopicPartition, Range]:
-    """The offsets to read of each partition; none where the partition that is asked for is not there."""
+async def partitions_of(visit: Visit, name: str, question: Question) -> list[TopicPartition]:
+    """Return the partitions of a topic that a question means.
+
+    Raises:
+        FormError: there is none.
+        KafkaError: there is no such topic, and the like.
+    """
     topic = (await visit.admin.describe_topics([name]))[name]
     partitions = [
         TopicPartition(name, p.partition)
@@ -101,7 +106,14 @@ async def _ranges(visit: Visit, name: str, question: Question) -> dict[TopicPart
         if question.partition in (None, p.partition)
     ]
     if not partitions:
-        return {}
+        raise FormError(f"Partition: {name} has no partition {question.partition}.", 404)
+    return partitions
+
+
+async def _ranges(
+    visit: Visit, partitions: Collection[TopicPartition], question: Question
+) -> dict[TopicPartition, Range]:
+    """The offsets to read of each partition."""
     level = question.isolation_level
     first = await visit.admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
     end = await visit.admin.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=level)

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from odradek.client.types import TopicPartition
 from odradek.console.forms import Form, FormError
-from odradek.console.pages.messages import Question, question_of
+from odradek.console.pages.messages import Question, partitions_of, question_of
 from odradek.console.rendering import render
 from odradek.console.sessions import Session
 from odradek.console.tailing import TailNews, tail
@@ -56,14 +56,7 @@ async def tail_events(visit: Visit) -> Response:
     """Stream what comes into a topic, a few events a second."""
     name = visit.request.path_params["name"]
     question = question_of(Form(visit.request.query_params))
-    topic = (await visit.admin.describe_topics([name]))[name]
-    partitions = [
-        TopicPartition(name, p.partition)
-        for p in topic.partitions
-        if question.partition in (None, p.partition)
-    ]
-    if not partitions:
-        raise FormError(f"Partition: {name} has no partition {question.partition}.", 404)
+    partitions = await partitions_of(visit, name, question)
     if visit.session.tails >= MOST_TAILS:
         raise FormError(f"This session follows {MOST_TAILS} topics already: close a page of another.", 429)
     return EventStream(_events(visit, partitions, question))
