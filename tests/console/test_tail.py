@@ -8,19 +8,25 @@ import re
 from collections.abc import Callable
 from contextlib import aclosing
 from http.cookiejar import CookieJar
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from odradek import Producer
-from odradek.client.types import TopicPartition
+from odradek.client.types import PartitionInfo, TopicDescription, TopicPartition
+from odradek.console.forms import FormError
+from odradek.console.pages.tail import MOST_TAILS, tail_events
 from odradek.console.server import ConsoleServer
+from odradek.console.sessions import Sessions
 from odradek.console.settings import ConsoleSettings
 from odradek.console.tailing import MOST_SHOWN, TailNews, tail
 from odradek.console.views.messages import MessageFilter
 from odradek.testing import Broker
+from odradek.util.clock import SystemClock
 from waiting import WITHIN_S, until
 
 from .conftest import CSRF, TOKEN, Visitor
@@ -131,3 +137,28 @@ def test_what_cannot_be_followed_is_told(broker: Broker, visitor: Visitor) -> No
     page = visitor.get("/topics/followed/tail?value=%3Cb%3E")
     assert "console-consumer" in page
     assert "<b>" not in page
+
+
+def test_a_session_follows_no_more_topics_than_it_may() -> None:
+    """Requests that come together count, before their events begin; and not any more when they have ended."""
+    topic = TopicDescription("t", bytes(16), False, (PartitionInfo("t", 0, 1, (1,), (1,), ()),))
+
+    async def describe_topics(_: object) -> dict[str, TopicDescription]:
+        return {"t": topic}
+
+    async def gone(_: object) -> None:
+        raise OSError("the browser has gone")
+
+    async def run() -> None:
+        admin: Any = SimpleNamespace(describe_topics=describe_topics)
+        session = Sessions(SystemClock()).open(None, admin)
+        request = SimpleNamespace(path_params={"name": "t"}, query_params={})
+        visit: Any = SimpleNamespace(request=request, session=session, admin=admin)
+        streams = [await tail_events(visit) for _ in range(MOST_TAILS)]
+        with pytest.raises(FormError, match="follows 4 topics already"):
+            await tail_events(visit)
+        with pytest.raises(ClientDisconnect):
+            await streams[0]({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)  # type: ignore[arg-type]
+        await tail_events(visit)
+
+    asyncio.run(run())

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EVERY_S = 10.0
+#: As long as a history is: later, nothing is left of what somebody has seen.
+IDLE_MS = 3_600_000
 MOST_GROUPS = 100
 MOST_TOPICS = 50
 TOTAL = TopicPartition("", -1)
@@ -32,7 +34,7 @@ TOTAL = TopicPartition("", -1)
 
 
 class Watch:
-    """The histories of what has been looked at.
+    """The histories of what has been looked at; nothing is asked once nobody has looked for an hour.
 
     Args:
         admin: asks; whoever has made it closes it.
@@ -47,6 +49,8 @@ class Watch:
         self._topics: dict[str, History[str]] = {}
         self._partitions: dict[str, tuple[TopicPartition, ...]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._seen_ms = clock.monotonic_ms()
+        self._closed = False
 
     def groups_seen(self, offsets: Mapping[str, GroupOffsets]) -> None:
         """Begin to watch groups that somebody looks at, and keep what the page has asked for."""
@@ -79,7 +83,11 @@ class Watch:
         return self._topics.get(topic) or History()
 
     def _begin(self) -> None:
-        if self._task is None and (self._groups or self._topics):
+        self._seen_ms = self._clock.monotonic_ms()
+        # A page that was on its way as the session ended begins nothing that nobody would end.
+        if self._closed or not (self._groups or self._topics):
+            return
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="odradek-console-watch")
 
     def group(self, group_id: str) -> History[TopicPartition]:
@@ -95,7 +103,8 @@ class Watch:
             self._keep_topic(topic, sum(ends[tp] for tp in partitions) if is_known else None)
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop looking, for good."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -115,12 +124,15 @@ class Watch:
             history.add(now_ms, {topic: count})
 
     async def _run(self) -> None:
-        while True:
+        while self._clock.monotonic_ms() - self._seen_ms < IDLE_MS:
             await asyncio.sleep(EVERY_S)
             try:
                 await self.sample()
             except OdradekError as error:
                 logger.warning("the watched groups are not known now: %s", error)
+            except Exception:
+                # One look that fails is a gap in the plots, and not their end.
+                logger.exception("what is watched could not be looked at")
 
 
 def _is_due(last_ms: int | None, now_ms: int) -> bool:

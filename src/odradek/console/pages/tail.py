@@ -27,16 +27,22 @@ class EventStream(StreamingResponse):
 
     Args:
         events: the text of each.
+        session: whose topic is followed; it is counted from here on to the end of the stream.
     """
 
-    def __init__(self, events: AsyncGenerator[str, None]) -> None:
+    def __init__(self, events: AsyncGenerator[str, None], session: Session) -> None:
         super().__init__(events, media_type="text/event-stream")
         self._events = events
+        self._session = session
+        session.tails += 1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI; whatever ends it, the client behind the events is closed."""
-        async with aclosing(self._events):
-            await super().__call__(scope, receive, send)
+        try:
+            async with aclosing(self._events):
+                await super().__call__(scope, receive, send)
+        finally:
+            self._session.tails -= 1
 
 
 async def tail_page(visit: Visit) -> Response:
@@ -59,14 +65,13 @@ async def tail_events(visit: Visit) -> Response:
     partitions = await partitions_of(visit, name, question)
     if visit.session.tails >= MOST_TAILS:
         raise FormError(f"This session follows {MOST_TAILS} topics already: close a page of another.", 429)
-    return EventStream(_events(visit, partitions, question))
+    return EventStream(_events(visit, partitions, question), visit.session)
 
 
 async def _events(
     visit: Visit, partitions: list[TopicPartition], question: Question
 ) -> AsyncGenerator[str, None]:
-    session: Session = visit.session
-    session.tails += 1
+    session = visit.session
     try:
         async with aclosing(
             tail(
@@ -83,8 +88,6 @@ async def _events(
                 yield _event(await _told(visit, item))
     except OdradekError as error:
         yield _event({"problem": str(error)})
-    finally:
-        session.tails -= 1
 
 
 async def _told(visit: Visit, news: TailNews) -> dict[str, object]:
