@@ -78,6 +78,27 @@ class Form(dict[str, str]):
         return self.number(name, label, least=least, most=most) if self.text(name) else None
 
 
+def name_values(text: str, label: str) -> list[tuple[str, str]]:
+    """Return the names and values of a text with a `name=value` on each line; blank lines are none.
+
+    Args:
+        text: of a field; blanks belong to values, and not to names.
+        label: what the page calls the field.
+
+    Raises:
+        FormError: a line is not so.
+    """
+    pairs = []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise FormError(f"{label}: {line.strip()!r} is not name=value.")
+        pairs.append((name.strip(), value))
+    return pairs
+
+
 def parse_form(body: bytes) -> Form:
     """Return the fields of a body of the type application/x-www-form-urlencoded.
 

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 from odradek.client.aio.producer import AsyncProducer
-from odradek.console.forms import Form, FormError
+from odradek.console.forms import Form, FormError, name_values
 from odradek.console.pages.topics import topic_path
 from odradek.console.visit import Visit
 from odradek.errors import OdradekError
@@ -34,7 +34,9 @@ async def produce(visit: Visit) -> Response:
     try:
         key = await _data(visit, name, "key")
         value = await _data(visit, name, "value")
-        headers = parse_headers(form.get("headers", ""))
+        headers = [
+            (header, data.encode("utf-8")) for header, data in name_values(form.get("headers", ""), "Headers")
+        ]
         partition = form.optional_number("partition", "Partition", least=0)
         async with AsyncProducer(_configs(visit.session.client_configs)) as producer:
             done = await producer.send_and_wait(name, value, key, partition, headers=headers)
@@ -116,20 +118,3 @@ def _by_schema(visit: Visit, context: SerializationContext, value: Any) -> bytes
     if newest == "JSON":
         return JSONSerializer(None, registry, conf=conf)(value, context)
     raise FormError(f"{context.field.capitalize()}: {newest} schemas can be read here, but not written by.")
-
-
-def parse_headers(text: str) -> list[tuple[str, bytes]]:
-    """Return the headers of a text with a `name=value` on each line.
-
-    Raises:
-        ValueError: a line is none.
-    """
-    headers = []
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise ValueError(f"Headers: {line.strip()!r} is not name=value.")
-        headers.append((name.strip(), value.encode("utf-8")))
-    return headers

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from odradek.client.types import NewTopic, TopicPartition
 from odradek.console.asking import ask_log_dirs, ask_offsets
-from odradek.console.forms import FormError
+from odradek.console.forms import FormError, name_values
 from odradek.console.views.history import rates
 from odradek.console.views.paging import page_of
 from odradek.console.views.plots import plot
@@ -19,7 +19,6 @@ from odradek.console.views.topics import (
     PartitionRow,
     chosen_rows,
     config_rows,
-    parse_configs,
     partition_rows,
     problem_counts,
     replica_sizes,
@@ -114,7 +113,8 @@ async def create(visit: Visit) -> Response:
     try:
         partitions = form.optional_number("partitions", "Partitions", least=1)
         replicas = form.optional_number("replicas", "Replication factor", least=1, most=MOST_REPLICAS)
-        configs = parse_configs(form.text("configs"))
+        lines = name_values(form.text("configs"), "Configs")
+        configs = {key: value.strip() for key, value in lines}
         topic = NewTopic(name, partitions or -1, replicas or -1, configs=configs)
         line = visit.command_lines.create_topic(name, partitions, replicas, configs)
         if "try" in form:

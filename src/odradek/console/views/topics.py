@@ -228,23 +228,6 @@ def _source(number: int) -> str:
     return CONFIG_SOURCES.get(number, "UNKNOWN")
 
 
-def parse_configs(text: str) -> dict[str, str]:
-    """Return the configs of a text with a `name=value` on each line.
-
-    Raises:
-        ValueError: a line is none.
-    """
-    configs: dict[str, str] = {}
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise ValueError(f"Configs: {line.strip()!r} is not name=value.")
-        configs[name.strip()] = value.strip()
-    return configs
-
-
 def problem_counts(rows: Sequence[TopicRow]) -> tuple[int, int]:
     """Return how many partitions of all rows lack a replica in sync, and how many have no leader."""
     return sum(row.under_replicated for row in rows), sum(row.offline for row in rows)
