@@ -190,4 +190,6 @@ def test_command_lines_are_quoted_for_a_shell() -> None:
     begin = "odradek topics --bootstrap-server h:1,h:2 --command-config 'my file'"
     assert lines.delete_topic("a.b") == rf"{begin} --delete --topic 'a\.b'"
     assert "'x=$(reboot)'" in lines.create_topic("t", None, None, {"x": "$(reboot)"})
+    named = lines.produce("--command-config")
+    assert "--producer.config 'my file' --topic --command-config " in named
     assert lines.set_topic_config("t", "a", "b,c").endswith("--add-config 'a=[b,c]'")

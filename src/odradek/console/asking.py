@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.types import LogDirDescription, OffsetAndTimestamp, TopicPartition
 from odradek.errors import KafkaError
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WITHIN_S = 3.0
-EARLIEST, LATEST = -2, -1
 
 
 async def ask_those_there(

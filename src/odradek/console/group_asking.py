@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from odradek.client.core.fetch_requests import LATEST
 from odradek.client.types import TopicPartition
 from odradek.console.asking import ask_those_there
 from odradek.console.views.groups import GroupOffsets
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 WITHIN_S = 5.0
 AT_ONCE = 16
-LATEST = -1
 
 
 async def ask_group_offsets(

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from starlette.responses import Response
 
+from odradek.client.aio.admin_access import MECHANISMS
 from odradek.console.forms import FormError, refusing
 from odradek.console.views.access import (
     OPERATIONS,
@@ -24,8 +25,6 @@ from odradek.errors import KafkaError
 from odradek.util.acl import AccessControlEntryFilter, AclBinding, AclBindingFilter, ResourcePatternFilter
 
 T = TypeVar("T")
-
-MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 async def access_page(visit: Visit) -> Response:
@@ -49,7 +48,7 @@ async def access_page(visit: Visit) -> Response:
         "resource_types": RESOURCE_TYPES,
         "operations": OPERATIONS,
         "quota_names": QUOTAS,
-        "mechanisms": MECHANISMS,
+        "mechanisms": list(MECHANISMS),
     }
     return visit.page("access.html", context)
 

@@ -33,7 +33,6 @@ async def applications_page(visit: Visit) -> Response:
         "problems": problems,
         "order": order,
         "other_topics": OTHER_TOPICS,
-        "now_ms": visit.clock.now_ms(),
         "left_out": any(map(has_forgotten, reports)),
     }
     return visit.page("applications.html", context)

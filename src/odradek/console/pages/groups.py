@@ -7,8 +7,9 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.types import GroupDescription, TopicPartition
-from odradek.console.asking import EARLIEST, LATEST, ask_those_there
+from odradek.console.asking import ask_those_there
 from odradek.console.forms import Form, FormError, refusing
 from odradek.console.group_asking import ask_group_offsets
 from odradek.console.views.groups import (
@@ -81,7 +82,6 @@ async def group_page(visit: Visit) -> Response:
         "plots": {row.tp: _plot(visit, group.group_id, row.tp, **SMALL) for row in table.rows},
         "topics": sorted({tp.topic for tp in offsets.committed}),
         "is_unused": group.state in UNUSED_STATES,
-        "targets": TARGETS,
     }
     return visit.page("group.html", context)
 

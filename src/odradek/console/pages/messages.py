@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
+from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.types import TopicPartition
-from odradek.console.asking import EARLIEST, LATEST
 from odradek.console.forms import Form, FormError, refusing
 from odradek.console.scanning import MOST_RECORDS, Range, scan
 from odradek.console.views.messages import STARTS, MessageFilter, parse_time

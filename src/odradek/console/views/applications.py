@@ -20,9 +20,7 @@ OTHER_TOPICS = "other topics"
 class TopicFlow:
     """Records of a topic that an application produces or consumes, by all brokers; or of `OTHER_TOPICS`."""
 
-    records: int = 0
     records_per_s: float = 0.0
-    bytes_per_s: float = 0.0
     groups: set[str] = field(default_factory=set)
 
 
@@ -34,7 +32,6 @@ class ApplicationRow:
         software: name and version; '' for a client that tells none.
         last_seen_ms: milliseconds since 1970.
         errors: (request, error) → how often it was told.
-        brokers: the ids of those that have seen it.
     """
 
     client_id: str
@@ -48,7 +45,6 @@ class ApplicationRow:
     consumed: dict[str, TopicFlow] = field(default_factory=dict)
     groups: set[str] = field(default_factory=set)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
-    brokers: set[int] = field(default_factory=set)
 
     @property
     def produced_per_s(self) -> float:
@@ -79,7 +75,7 @@ def application_rows(reports: Iterable[Mapping[str, Any]]) -> list[ApplicationRo
     try:
         for report in reports:
             for told in report["applications"]:
-                _add(rows, told, int(report["broker_id"]))
+                _add(rows, told)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the answer is of another form: {error!r}") from error
     return list(rows.values())
@@ -91,13 +87,12 @@ def has_forgotten(report: Mapping[str, Any]) -> bool:
     return isinstance(left_out, Mapping) and bool(left_out.get("forgotten"))
 
 
-def _add(rows: dict[tuple[Any, ...], ApplicationRow], told: Mapping[str, Any], broker: int) -> None:
+def _add(rows: dict[tuple[Any, ...], ApplicationRow], told: Mapping[str, Any]) -> None:
     software = " ".join(str(word) for word in (told["software_name"], told["software_version"]) if word)
     identity = (str(told["client_id"]), software, str(told["principal"]), str(told["host"]))
     row = rows.setdefault(identity, ApplicationRow(*identity, bool(told["is_broker"])))
     row.connections += int(told["connections"])
     row.last_seen_ms = max(row.last_seen_ms, int(told["last_seen_ms"]))
-    row.brokers.add(broker)
     for flows, uses in ((row.produced, told["produced"]), (row.consumed, told["consumed"])):
         for use in uses:
             _flow(flows, str(use["topic"]), use)
@@ -112,9 +107,7 @@ def _add(rows: dict[tuple[Any, ...], ApplicationRow], told: Mapping[str, Any], b
 
 def _flow(flows: dict[str, TopicFlow], topic: str, use: Mapping[str, Any]) -> None:
     flow = flows.setdefault(topic, TopicFlow())
-    flow.records += int(use["records"])
     flow.records_per_s += float(use["records_per_s"])
-    flow.bytes_per_s += float(use["bytes_per_s"])
     flow.groups |= set(map(str, use.get("groups", ())))
 
 

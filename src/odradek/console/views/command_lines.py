@@ -172,7 +172,7 @@ class CommandLines:
 
     def transactions(self) -> str:
         """List the transactional ids."""
-        return f"{self._line('transactions')} list"
+        return self._line("transactions", "list")
 
     def abort(self, tp: TopicPartition, start: int) -> str:
         """Abort a transaction that hangs."""
@@ -180,11 +180,10 @@ class CommandLines:
         return self._line("transactions", *words)
 
     def _for_clients(self, role: str, *words: str) -> str:
-        line = self._line(f"console-{role}", *words)
-        return line.replace("--command-config", f"--{role}.config")
+        return self._line(f"console-{role}", *words, config_option=f"--{role}.config")
 
-    def _line(self, tool: str, *words: str) -> str:
-        config = [] if self.config_file is None else ["--command-config", self.config_file]
+    def _line(self, tool: str, *words: str, config_option: str = "--command-config") -> str:
+        config = [] if self.config_file is None else [config_option, self.config_file]
         return shlex.join(["odradek", tool, "--bootstrap-server", self.bootstrap_servers, *config, *words])
 
 
