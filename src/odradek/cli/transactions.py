@@ -19,7 +19,16 @@ from odradek.cli.tool import (
     echo_lines,
     json_option,
 )
-from odradek.client.core.transactions.hanging import OpenTransaction, hanging, open_for_longer
+from odradek.client.core.transactions.hanging import (
+    MINUTE_MS,
+    MINUTES,
+    PARTITIONS_AT_ONCE,
+    OpenTransaction,
+    abort_spec,
+    hanging,
+    open_at,
+    open_for_longer,
+)
 from odradek.errors import OdradekError, TransactionalIdNotFoundError
 
 if TYPE_CHECKING:
@@ -59,8 +68,6 @@ HANGING = [
     "Duration(min)",
 ]
 #: A cluster can have very many partitions, and each of them very many producers. Kafka: `MAX_BATCH_SIZE`.
-PARTITIONS_AT_ONCE = 500
-MINUTE_MS = 60_000
 
 
 class _Tools(Tool, SuggestingGroup):
@@ -204,7 +211,6 @@ def abort(
 ) -> None:
     """Abort a transaction that hangs in a partition."""
     from odradek import TopicPartition
-    from odradek.client.types import AbortTransactionSpec
 
     if start_offset is None:
         if producer_id is None:
@@ -224,9 +230,7 @@ def abort(
             producer_id, producer_epoch = producer.producer_id, producer.producer_epoch
             coordinator_epoch = producer.coordinator_epoch
         assert producer_id is not None and producer_epoch is not None
-        # No marker has told the log of a coordinator where the first transaction of a producer id hangs. An
-        # epoch of 0 is never too new.
-        spec = AbortTransactionSpec(tp, producer_id, producer_epoch, max(0, coordinator_epoch or 0))
+        spec = abort_spec(tp, producer_id, producer_epoch, coordinator_epoch)
         with _told_as(
             f"Failed to abort transaction AbortTransactionSpec(topicPartition={tp}, "
             f"producerId={producer_id}, producerEpoch={producer_epoch}, "
@@ -236,20 +240,19 @@ def abort(
 
 
 def _open_at(admin: Admin, tp: TopicPartition, start_offset: int) -> ProducerState:
-    # By the first offset, as DescribeProducers (KIP-664) names no transactional ids.
     with _told_as(f"Failed to validate producer state for partition {tp}"):
         producers = admin.describe_producers([tp])[tp]
-    for producer in producers:
-        if producer.transaction_start_offset == start_offset:
-            return producer
-    raise OdradekError(
-        f"Could not find any open transactions starting at offset {start_offset} on partition {tp}"
-    )
+    producer = open_at(producers, start_offset)
+    if producer is None:
+        raise OdradekError(
+            f"Could not find any open transactions starting at offset {start_offset} on partition {tp}"
+        )
+    return producer
 
 
 @command.command("find-hanging", cls=Tool)
 @click.option("--broker-id", type=int, help="Only replicas of this broker.")
-@click.option("--max-transaction-timeout", "minutes", type=int, default=15, show_default=True,
+@click.option("--max-transaction-timeout", "minutes", type=int, default=MINUTES, show_default=True,
               help="Minutes; younger transactions do not hang.")  # fmt: skip
 @click.option("--topic", help="Only this topic.")
 @click.option("--partition", type=int, help="Only this partition of --topic.")

@@ -6,7 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odradek.client.core.transactions.hanging import OpenTransaction, hanging, open_for_longer
+from odradek.client.core.transactions.hanging import (
+    PARTITIONS_AT_ONCE,
+    OpenTransaction,
+    hanging,
+    open_for_longer,
+)
 from odradek.client.types import TopicPartition
 from odradek.console.asking import ask_those_there
 from odradek.errors import KafkaError, TransactionalIdNotFoundError
@@ -14,7 +19,6 @@ from odradek.errors import KafkaError, TransactionalIdNotFoundError
 if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin
 
-PARTITIONS_AT_ONCE = 500
 MOST_PARTITIONS = 20_000
 WITHIN_S = 10.0
 

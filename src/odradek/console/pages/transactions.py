@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from odradek.client.core.transactions.hanging import OpenTransaction
-from odradek.client.types import AbortTransactionSpec, TopicPartition, TransactionDescription
+from odradek.client.core.transactions.hanging import MINUTE_MS, MINUTES, OpenTransaction, abort_spec, open_at
+from odradek.client.types import TopicPartition, TransactionDescription
 from odradek.console.asking import ask_those_there
 from odradek.console.forms import Form, FormError
 from odradek.console.hanging_search import find_hanging
 from odradek.console.views.paging import page_of
 from odradek.console.visit import Visit
 from odradek.errors import KafkaError
-
-MINUTE_MS = 60_000
-MINUTES = 15
 
 
 @dataclass(frozen=True)
@@ -94,13 +91,10 @@ async def abort(visit: Visit) -> Response:
     """Abort the transaction that is still open at the place that was confirmed."""
     tp, start = _place(visit.form)
     producers = (await visit.admin.describe_producers([tp]))[tp]
-    still = [producer for producer in producers if producer.transaction_start_offset == start]
-    if not still:
+    producer = open_at(producers, start)
+    if producer is None:
         raise FormError(f"No transaction is open any more at offset {start} of {tp}.", 409)
-    producer = still[0]
-    # No marker has told a coordinator's epoch where the first transaction of a producer hangs.
-    epoch = max(0, producer.coordinator_epoch or 0)
-    spec = AbortTransactionSpec(tp, producer.producer_id, producer.producer_epoch, epoch)
+    spec = abort_spec(tp, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch)
     await visit.admin.abort_transaction(spec)
     return visit.done(
         f"The transaction at offset {start} of {tp} has been aborted.", "/transactions?hanging=1"

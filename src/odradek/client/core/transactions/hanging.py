@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from odradek.client.types import ProducerState, TopicPartition, TransactionDescription
+from odradek.client.types import AbortTransactionSpec, ProducerState, TopicPartition, TransactionDescription
+
+PARTITIONS_AT_ONCE = 500
+"""So many partitions are asked about in one call."""
+MINUTE_MS = 60_000
+MINUTES = 15
+"""Transactions are looked at if their last record is older, unless a user says otherwise."""
 
 
 class OpenTransaction(NamedTuple):
@@ -49,3 +55,25 @@ def hanging(
         if description is None or candidate.partition not in description.partitions:
             left.append(candidate)
     return left
+
+
+def open_at(producers: Iterable[ProducerState], start: int) -> ProducerState | None:
+    """Return the producer whose transaction begins at an offset and is open; None if there is none.
+
+    By the first offset, as DescribeProducers (KIP-664) names no transactional ids.
+    """
+    return next((producer for producer in producers if producer.transaction_start_offset == start), None)
+
+
+def abort_spec(
+    tp: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
+) -> AbortTransactionSpec:
+    """Return what aborts a transaction.
+
+    Args:
+        tp: where it is open.
+        producer_id, producer_epoch: whose it is.
+        coordinator_epoch: None or -1 where no marker has told the log of a coordinator: the first
+            transaction of its producer id hangs. An epoch of 0 is never too new.
+    """
+    return AbortTransactionSpec(tp, producer_id, producer_epoch, max(0, coordinator_epoch or 0))
