@@ -36,7 +36,7 @@ async def ask_applications(urls: Sequence[str]) -> tuple[list[dict[str, Any]], d
 
 
 def _report(url: str) -> dict[str, Any]:
-    """What a broker tells; of another form it would keep what the others tell from being shown."""
+    """Return a broker's answer; one of another form would keep the others from being shown."""
     report = json.loads(_get(url))
     if not isinstance(report, dict):
         raise ValueError("the answer is of another form")
