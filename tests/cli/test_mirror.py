@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -56,7 +57,18 @@ def read(servers: str, topic: str, partition: int) -> list[tuple[bytes | None, .
     return [(r.key, r.value, r.timestamp, tuple(r.headers)) for r in records]
 
 
-def test_a_topic_with_its_configs_and_groups(run: RunTool, clusters: Clusters, name: str) -> None:
+def test_a_topic_with_its_configs_and_groups(
+    run: RunTool, clusters: Clusters, name: str, tmp_path: Path
+) -> None:
+    # What the mirror needs goes before what files say.
+    (of_source := tmp_path / "source").write_text(
+        "isolation.level=read_uncommitted\nauto.offset.reset=latest\nenable.auto.commit=true\n",
+        encoding="utf-8",
+    )
+    (of_target := tmp_path / "target").write_text(
+        f"isolation.level=read_uncommitted\ntransactional.id={name}\n", encoding="utf-8"
+    )
+    files = ("--source-config", str(of_source), "--target-config", str(of_target))
     at_source, at_target = ({"bootstrap_servers": servers} for servers in clusters)
     with Admin(**at_source) as source, Admin(**at_target) as target:
         configs = {"retention.ms": "86400000", "min.insync.replicas": "1"}
@@ -82,7 +94,7 @@ def test_a_topic_with_its_configs_and_groups(run: RunTool, clusters: Clusters, n
                 (producer.commit_transaction if commit else producer.abort_transaction)()
         # Six records of partition 1, each transaction with a marker behind: the second is at offset 8.
         source.alter_group_offsets(name, {(name, 1): 9, (name, 0): 0})
-        done = run(*words(clusters, f"{name}.*", name, "--topic-prefix", "west.", "--once"))
+        done = run(*words(clusters, f"{name}.*", name, "--topic-prefix", "west.", "--once", *files))
         assert done.exit_code == 0, done.output
         assert done.stdout.splitlines() == [
             f"topic {name}: made west.{name}, partitions: 2",

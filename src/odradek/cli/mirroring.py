@@ -54,7 +54,7 @@ class Mirror:
 
     Args:
         name: of the mirror: no two that run may have the same in a target cluster.
-        source, target: client configs, under Python's names.
+        source, target: client configs, under Python's names; those that the copy needs go before them.
         topics, groups: what is copied; topics that are internal never are.
         prefix: put before the names of topics in the target.
         replication_factor: of topics that are made there; -1: the cluster's default.
@@ -93,10 +93,13 @@ class Mirror:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._source_admin = Admin(**source)
         self._target_admin = Admin(**target)
-        self._consumer = Consumer(
-            **source, isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
-        )
-        self._producer = Producer(**target, transactional_id=f"odradek-mirror-{name}")
+        reading = {
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
+        self._consumer = Consumer(**{**source, **reading})
+        self._producer = Producer(**{**target, "transactional_id": f"odradek-mirror-{name}"})
 
     def start(self) -> None:
         """Take over from a predecessor, and learn how far it came.
@@ -106,7 +109,7 @@ class Mirror:
         """
         self._make_topic(self.state_topic, 1, {"cleanup.policy": "compact"})
         self._producer.init_transactions()
-        with Consumer(**self._target_configs, isolation_level="read_committed") as reader:
+        with Consumer(**{**self._target_configs, "isolation_level": "read_committed"}) as reader:
             tp = TopicPartition(self.state_topic, 0)
             reader.assign([tp])
             reader.seek_to_beginning(tp)
