@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from odradek.util.own_python import module_command, module_environment
 from waiting import until
 
 pytest.importorskip("starlette")
@@ -30,12 +30,16 @@ def is_open(port: int) -> bool:
 def test_a_console_lives_as_long_as_its_broker(tmp_path: Path, end: signal.Signals) -> None:
     words = ["--data", str(tmp_path / "data"), "--port", "0", "--console-port", "0"]
     log = tmp_path / "log"
+    # What others put into the working folder is not run.
+    (tmp_path / "odradek.py").write_text("raise SystemExit('not the console')\n", encoding="utf-8")
     with log.open("w", encoding="utf-8") as stderr:
         child = subprocess.Popen(
-            [sys.executable, "-m", "odradek", "server", *words],
+            module_command("odradek", "server", *words),
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
+            cwd=tmp_path,
+            env=module_environment(),
         )
     try:
         assert child.stdout is not None

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from odradek.util.own_python import module_command, module_environment
+
 END_TIMEOUT_S = 20.0
 
 
@@ -35,9 +37,10 @@ class ConsoleProcess:
         if config_file is not None:
             words += ["--command-config", str(config_file)]
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "odradek", "console", *words],
+            module_command("odradek", "console", *words),
             stdin=subprocess.PIPE,
             stdout=sys.stderr.fileno(),
+            env=module_environment(),
         )
 
     def close(self) -> None:
