@@ -184,6 +184,21 @@ def test_a_console_producer_that_is_ended_sends_what_it_has_read(
     assert end_offset() == 100
 
 
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_cat_that_is_ended_does_not_wait_for_more_input(
+    children: list[Child], servers: str, admin: Admin, name: str, how: signal.Signals, status: int
+) -> None:
+    admin.create_topics([name])
+    child = Child("cat", "-P", "-b", servers, "-t", name, "-X", f"transactional.id={name}", "-q")
+    children.append(child)
+    child.write(b"a record\n")
+    until(lambda: admin.list_offsets({(name, 0): -1})[TopicPartition(name, 0)].offset == 1, "the record")
+    child.process.send_signal(how)
+    # Its input stays open, as in `tail -f … | odradek cat -P`.
+    assert child.process.wait(LIMIT_S) == status
+    assert admin.describe_transactions([name])[name].state == "CompleteAbort"
+
+
 def test_a_person_sees_progress_on_the_terminal_and_a_script_does_not(servers: str, name: str) -> None:
     words = ("producer-perf-test", "--bootstrap-server", servers, "--topic", name, "--num-records", "300",
              "--record-size", "10", "--throughput", "600")  # fmt: skip

@@ -9,12 +9,13 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from odradek.cli.tool import NotedSignals, Tool, client_configs, echo_lines
+from odradek.cli.tool import Tool, client_configs, echo_lines
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _query(configs: Mapping[str, Any], words: Sequence[str], *, as_json: bool) -
 
 
 def _produce(configs: Mapping[str, Any], topic: str, options: Mapping[str, Any]) -> None:
-    """Send records.
+    """Send records. A signal aborts the transaction, if there is one.
 
     Raises:
         OdradekError: at least one was not delivered.
@@ -217,33 +218,30 @@ def _produce(configs: Mapping[str, Any], topic: str, options: Mapping[str, Any])
 
     failed: list[BaseException] = []
     headers = [_header(word) for word in options["headers"]]
-    with NotedSignals() as signals, Producer(**configs) as producer:
-        transactional = producer.config.transactional_id is not None
-        if transactional:
+    # What was read is sent, whatever ends this: closing the producer waits for it.
+    with Producer(**configs) as producer:
+        transaction: AbstractContextManager[object] = nullcontext()
+        if producer.config.transactional_id is not None:
             producer.init_transactions()
-            producer.begin_transaction()
-        for count, data in enumerate(_inputs(options), 1):
-            key, value = _parted(data, options)
-            producer.send(
-                topic,
-                value,
-                key=key,
-                partition=None if options["partition"] in (None, -1) else options["partition"],
-                headers=headers,
-                on_delivery=lambda _, error: None if error is None else failed.append(error),
-            )
-            if options["tees"]:
-                sys.stdout.buffer.write(data + options["delimiter"])
-            if count == options["most"] or signals.ended_by is not None:
-                break
-        if transactional and signals.ended_by is not None:
-            producer.abort_transaction()
-        elif transactional:
-            producer.commit_transaction()
+            transaction = producer.begin_transaction()
+        with transaction:
+            for count, data in enumerate(_inputs(options), 1):
+                key, value = _parted(data, options)
+                producer.send(
+                    topic,
+                    value,
+                    key=key,
+                    partition=None if options["partition"] in (None, -1) else options["partition"],
+                    headers=headers,
+                    on_delivery=lambda _, error: None if error is None else failed.append(error),
+                )
+                if options["tees"]:
+                    sys.stdout.buffer.write(data + options["delimiter"])
+                if count == options["most"]:
+                    break
         producer.flush()
     if failed:
         raise OdradekError(f"{len(failed)} records were not delivered: {failed[0]}")
-    signals.leave()
 
 
 def _inputs(options: Mapping[str, Any]) -> Iterator[bytes]:
