@@ -152,10 +152,14 @@ def test_metadata_and_offsets(cat: RunTool, servers: str, topic: str) -> None:
         (["-Q", "-t", "T:0"], "expected TOPIC:PARTITION:MS"),
         (["-C", "-P", "-t", "T"], "one of -C, -P, -L, -Q, -G"),
         (["-P"], "-t TOPIC missing"),
+        (["-P", "-t", "T", "-D", ""], "-D, -K: a delimiter may not be empty"),
+        (["-P", "-t", "T", "-K", ""], "-D, -K: a delimiter may not be empty"),
     ],
 )
 def test_cat_refuses(cat: RunTool, topic: str, words: list[str], complaint: str) -> None:
-    refused = cat(*(word.replace("T", topic) if word[0] != "-" else word for word in words), "-e", status=1)
+    refused = cat(
+        *(word if word.startswith("-") else word.replace("T", topic) for word in words), "-e", status=1
+    )
     assert complaint in refused.stderr
 
 

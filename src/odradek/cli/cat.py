@@ -90,6 +90,8 @@ def command(modes: tuple[str, ...], brokers: str, **options: Any) -> None:
     options["key_delimiter"] = (
         None if options["key_delimiter"] is None else unescape(options["key_delimiter"])
     )
+    if mode == "P" and b"" in (options["delimiter"], options["key_delimiter"]):
+        raise click.UsageError("-D, -K: a delimiter may not be empty")
     configs = client_configs(
         brokers,
         options["config_file"],
