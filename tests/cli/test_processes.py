@@ -136,6 +136,26 @@ def test_records_that_nobody_read_are_not_committed(
     assert committed(admin, name, name) <= 3 + pipe // 10 + 500
 
 
+def test_what_cat_could_not_print_is_not_committed(
+    children: list[Child],
+    servers: str,
+    admin: Admin,
+    producer: Producer,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # what is printed waits for a flush
+    producer.send(name, value=b"v")
+    producer.flush()
+    child = Child("cat", "-b", servers, "-o", "beginning", "-q", "-c", "1", "-G", name, name)
+    children.append(child)
+    assert child.process.stdout is not None
+    child.process.stdout.close()
+    child.process.stdout = None
+    assert child.end() == (0, "")
+    assert committed(admin, name, name) == 0
+
+
 def test_what_is_committed_on_a_signal_is_exactly_what_was_printed(
     children: list[Child], servers: str, admin: Admin, producer: Producer, name: str
 ) -> None:

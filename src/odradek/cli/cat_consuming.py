@@ -160,15 +160,14 @@ def _read_group(
     consumer: Consumer, writer: _Writer, signals: NotedSignals, options: Mapping[str, Any]
 ) -> None:
     """Print what the group assigns, until nothing is left (`-e`), the count is reached, or a signal came."""
-    while signals.ended_by is None:
-        records = consumer.poll(_POLL_MS)
-        for index, record in enumerate(records):
+    most = options["most"]
+    while signals.ended_by is None and (most is None or writer.count < most):
+        # No more than is to be printed: what is left over would count as read.
+        room = {} if most is None else {"max_records": most - writer.count}
+        records = consumer.poll(_POLL_MS, **room)
+        for record in records:
             writer.write(record)
-            if writer.count == options["most"]:
-                # What is not printed is not committed: the next member goes on with it.
-                for left in reversed(records[index + 1 :]):
-                    consumer.seek((left.topic, left.partition), left.offset)
-                return
+        # Before the consumer is closed: what could not be printed is not committed.
         writer.flush()
         assigned = consumer.assignment()
         if options["ends"] and assigned and not records:
