@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import pytest
 from cli.conftest import RunTool
 from odradek import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
 from odradek.cli.mirror_state import MOST_RUNS, PartitionState, Run, decode, encode
+from odradek.cli.mirroring import Choice, Mirror
 from odradek.testing import Broker
 from waiting import WITHIN_S, until
 
@@ -173,6 +175,39 @@ def test_a_mirror_that_is_killed_copies_nothing_twice(run: RunTool, clusters: Cl
         copied = read(clusters.target, name, partition)
         assert copied == read(clusters.source, name, partition)
         assert len(copied) >= 1000
+
+
+def test_topics_that_are_deleted_are_read_no_longer(
+    clusters: Clusters, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_source, at_target = ({"bootstrap_servers": servers} for servers in clusters)
+    chosen = Choice(re.compile(f"{name}.*"), re.compile(""))
+    gone, kept = f"{name}-gone", f"{name}-kept"
+    tell: list[str] = []
+    with Admin(**at_source) as source, Admin(**at_target) as target:
+        source.create_topics([gone, kept])
+        mirror = Mirror(name, at_source, at_target, topics=chosen, groups=chosen, prefix="",
+                        replication_factor=-1, max_records=100, tell=tell.append)  # fmt: skip
+        with closing(mirror):
+            mirror.refresh_topics()
+            assert set(mirror.end_offsets()) == {(gone, 0), (kept, 0)}
+            # Deleted between the question for the topics and that for their configs.
+            with monkeypatch.context() as patched:
+                stale = {**source.describe_topics(), **target.describe_topics()}
+                patched.setattr(Admin, "describe_topics", lambda _: stale)
+                source.delete_topics([gone])
+                mirror.refresh_topics()
+                assert set(mirror.end_offsets()) == {(kept, 0)}
+                target.delete_topics([kept])
+                mirror.refresh_topics()
+                assert mirror.end_offsets() == {}
+            mirror.refresh_topics()
+            assert set(mirror.end_offsets()) == {(kept, 0)}
+            source.delete_topics([kept])
+            mirror.refresh_topics()
+            assert mirror.end_offsets() == {}
+    made = f"topic {kept}: made {kept}, partitions: 1"
+    assert tell == [f"topic {gone}: made {gone}, partitions: 1", made, made]
 
 
 def test_wrong_words(run: RunTool, clusters: Clusters) -> None:

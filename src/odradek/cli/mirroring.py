@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
 from odradek.cli.mirror_state import PartitionState, decode, encode
+from odradek.cli.topics import configs_of
 from odradek.client.errors import ClientTimeoutError
 from odradek.errors import KafkaError, OdradekError
 
@@ -134,13 +135,16 @@ class Mirror:
             for name, topic in self._source_admin.describe_topics().items()
             if self._topics.has(name) and not topic.is_internal
         }
-        if not described:
-            return
-        configs = self._own_configs(self._source_admin, described)
+        # Topics without configs have been deleted since, as has a copy without: it is made anew next time.
+        configs = _own_configs(self._source_admin, described)
+        described = {name: topic for name, topic in described.items() if name in configs}
         there = self._target_admin.describe_topics()
         known = {name: self._prefix + name for name in described if self._prefix + name in there}
         # Configs of topics that are there already are compared, not set blindly: nothing is written then.
-        present = self._own_configs(self._target_admin, known.values())
+        present = _own_configs(self._target_admin, known.values())
+        described = {
+            name: topic for name, topic in described.items() if name not in known or known[name] in present
+        }
         for name, topic in sorted(described.items()):
             copy = self._prefix + name
             count = len(topic.partitions)
@@ -160,18 +164,6 @@ class Mirror:
                 self._target_admin.incremental_alter_configs({("topic", copy): changed})
                 self._tell(f"topic {name}: configs of {copy} changed: {', '.join(sorted(changed))}")
         self._read(TopicPartition(name, p.partition) for name, t in described.items() for p in t.partitions)
-
-    def _own_configs(self, admin: Admin, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        resources = [("topic", name) for name in topics]
-        described = admin.describe_configs(resources) if resources else {}
-        return {
-            str(name): {
-                key: entry.value
-                for key, entry in entries.items()
-                if entry.source == _TOPIC_SOURCE and entry.value is not None and key not in LEFT_OUT_CONFIGS
-            }
-            for (_, name), entries in described.items()
-        }
 
     def _make_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         topic = NewTopic(
@@ -308,3 +300,15 @@ class Mirror:
                 self._tell(f"group {name}: {error}")
                 continue
             self.translated += 1
+
+
+def _own_configs(admin: Admin, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Topic → the configs that were set for it; topics that are gone by now are left out."""
+    return {
+        name: {
+            key: entry.value
+            for key, entry in entries.items()
+            if entry.source == _TOPIC_SOURCE and entry.value is not None and key not in LEFT_OUT_CONFIGS
+        }
+        for name, entries in configs_of(admin, topics).items()
+    }

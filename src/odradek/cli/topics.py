@@ -241,7 +241,7 @@ def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
         if options["as_json"]:
             echo_json([])
         return
-    configs = _configs(admin, chosen)
+    configs = configs_of(admin, chosen)
     live = {node.id for node in admin.describe_cluster().nodes}
     # A topic without configs has been deleted since.
     there = (topic for name, topic in chosen.items() if name in configs)
@@ -252,7 +252,7 @@ def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
     echo_lines(line for topic in there for line in description(topic, configs[topic.name], live, options))
 
 
-def _configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+def configs_of(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
     """Topic → its configs; topics that are gone by now are left out."""
     left = list(names)
     while left:
