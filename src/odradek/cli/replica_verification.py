@@ -175,9 +175,12 @@ class Verifier:
             for p in topic.partitions
         }
         starts = admin.list_offsets(dict.fromkeys(self._replicas, time_ms))
-        ends = admin.list_offsets(dict.fromkeys(self._replicas, LATEST))
         #: Where to go on. A time that no record has is the end.
-        self.positions = {tp: at.offset if at.offset >= 0 else ends[tp].offset for tp, at in starts.items()}
+        self.positions = {tp: at.offset for tp, at in starts.items()}
+        young = [tp for tp, offset in self.positions.items() if offset < 0]
+        if young:
+            ends = admin.list_offsets(dict.fromkeys(young, LATEST))
+            self.positions |= {tp: at.offset for tp, at in ends.items()}
         self._lags = dict.fromkeys(self._replicas, 0)
 
     def close(self) -> None:
