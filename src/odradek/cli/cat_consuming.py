@@ -50,16 +50,15 @@ def consume(
     earliest = options["group"] is None or "beginning" in options["offsets"]
     reading = {"auto_offset_reset": "earliest" if earliest else "latest"}
     more: dict[str, Any] = {"group_id": options["group"]} if options["group"] is not None else {}
-    with NotedSignals() as signals, Admin(**configs) as admin:
+    with NotedSignals() as signals, Consumer(**reading | dict(configs) | more) as consumer:
         if options["group"] is None:
-            writer.leaders = _leaders(admin, topics[0], options["partition"])
-        with Consumer(**reading | dict(configs) | more) as consumer:
-            if options["group"] is None:
+            with Admin(**configs) as admin:
+                writer.leaders = _leaders(admin, topics[0], options["partition"])
                 stops = _assign(consumer, admin, writer.leaders, part, ends=options["ends"])
-                _read(consumer, writer, signals, stops, options)
-            else:
-                _subscribe(consumer, topics)
-                _read_group(consumer, writer, signals, options)
+            _read(consumer, writer, signals, stops, options)
+        else:
+            _subscribe(consumer, topics)
+            _read_group(consumer, writer, signals, options)
         writer.flush()
     signals.leave()
 
