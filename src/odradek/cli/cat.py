@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from odradek.cli.tool import Tool, client_configs, echo_lines
+from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, echo_lines
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
     from odradek.client.types import ClusterDescription
 
 _CHUNK = 2**16
-_FILE = click.Path(exists=True, dir_okay=False)
 
 
 @click.command(cls=Tool, name="cat")
@@ -31,7 +30,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option("-L", "modes", flag_value="L", multiple=True, help="List brokers, topics and partitions.")
 @click.option("-Q", "modes", flag_value="Q", multiple=True, help="Ask for offsets: -t TOPIC:PARTITION:MS.")
 @click.option("-G", "group", metavar="GROUP", help="Consume WORDS, topics or ^expressions, in a group.")
-@click.option("-b", "--bootstrap-server", "brokers", required=True, metavar="HOST:PORT[,…]", help="Brokers.")
+@bootstrap_option("-b")
 @click.option("-t", "topics", multiple=True, metavar="TOPIC", help="The topic.")
 @click.option("-p", "partition", type=int, help="The partition; all if left out, or chosen by key.")
 @click.option(
@@ -60,7 +59,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option("-z", "codec", metavar="CODEC", help="Compression: gzip, snappy, lz4, zstd.")
 @click.option("-l", "by_lines", is_flag=True, help="Split the file at delimiters; else a file is one record.")
 @click.option("-T", "tees", is_flag=True, help="Print what is sent, too.")
-@click.option("-F", "config_file", type=_FILE, help="A properties file with client configs.")
+@command_config_option("-F")
 @click.option("-X", "properties", multiple=True, metavar="NAME=VALUE", help="A client config.")
 @click.option(
     "-m",
@@ -74,7 +73,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option("-u", "unbuffered", is_flag=True, help="Print each record at once.")
 @click.option("-E", "-v", is_flag=True, hidden=True, expose_value=False)
 @click.argument("words", nargs=-1)
-def command(modes: tuple[str, ...], brokers: str, **options: Any) -> None:
+def command(modes: tuple[str, ...], bootstrap_server: str, **options: Any) -> None:
     """Print, send, list and ask, as kcat does. Without a mode: produce if something comes in, else consume.
 
     WORDS are files to send, or topics for -G.
@@ -93,7 +92,7 @@ def command(modes: tuple[str, ...], brokers: str, **options: Any) -> None:
     if mode == "P" and b"" in (options["delimiter"], options["key_delimiter"]):
         raise click.UsageError("-D, -K: a delimiter may not be empty")
     configs = client_configs(
-        brokers,
+        bootstrap_server,
         options["config_file"],
         options["properties"],
         "-X",

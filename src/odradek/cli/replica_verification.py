@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from odradek.cli.tool import NotedSignals, Tool, client_configs, command_config_option, matching
+from odradek.cli.tool import (
+    NotedSignals,
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    matching,
+)
 from odradek.client.errors import ConnectionFailedError
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError
@@ -86,10 +93,7 @@ def compare(partition: TopicPartition, position: int, replicas: Sequence[Replica
 
 
 @click.command(cls=Tool, name="replica-verification")
-@click.option(
-    "--broker-list", "--bootstrap-server", "servers", required=True, metavar="HOST:PORT[,…]",
-    help="The brokers to ask first.",
-)  # fmt: skip
+@bootstrap_option("--broker-list")
 @command_config_option()
 @click.option(
     "--fetch-size", type=click.IntRange(1), default=2**20, show_default=True, help="Bytes of an answer."
@@ -103,7 +107,7 @@ def compare(partition: TopicPartition, position: int, replicas: Sequence[Replica
 @click.option("--report-interval-ms", type=click.IntRange(1), default=30_000, show_default=True,
               help="How often to tell the greatest lag.")  # fmt: skip
 def command(
-    servers: str,
+    bootstrap_server: str,
     config_file: str | None,
     fetch_size: int,
     max_wait_ms: int,
@@ -116,7 +120,7 @@ def command(
 
     from odradek import Admin
 
-    configs = client_configs(servers, config_file, client_id="odradek-replica-verification")
+    configs = client_configs(bootstrap_server, config_file, client_id="odradek-replica-verification")
     with NotedSignals() as signals, Admin(**configs) as admin:
         verifier = Verifier(
             admin, configs, matching(topics, admin.list_topics(internal=True)), time_ms, fetch_size
