@@ -21,11 +21,11 @@ from odradek.cli.tool import (
     json_option,
     table,
 )
-from odradek.client.types import TopicPartition
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
     from odradek import Admin
+    from odradek.client.types import TopicPartition
 
 #: Moves a terminal's cursor to the upper left corner, and clears what is below.
 REDRAW = "\x1b[H\x1b[J"

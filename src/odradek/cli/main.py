@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from odradek import __version__
 from odradek.cli.exits import by_kafkas_rule
 from odradek.cli.suggesting import SuggestingGroup
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: Tool → the line that `odradek --help` shows for it, without importing it.
 TOOLS = {
@@ -77,6 +79,9 @@ class ToolGroup(SuggestingGroup):
         """Complete the name of a tool, importing none."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
+        # Here, as every tool begins sooner without.
+        from click.shell_completion import CompletionItem
+
         return [
             CompletionItem(name, help=text) for name, text in TOOLS.items() if name.startswith(incomplete)
         ]
