@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli import offset_resets
+from odradek.cli import group_tables, offset_resets
 from odradek.cli.tool import (
     Tool,
     bootstrap_option,
@@ -90,7 +90,9 @@ def command(
         if action == "list":
             _list(admin, options, states, types)
             return
-        chosen = _consumer_groups(admin) if options["all_groups"] else list(dict.fromkeys(groups))
+        if options["all_groups"]:
+            groups = tuple(group.group_id for group in group_tables.consumer_groups(admin))
+        chosen = list(dict.fromkeys(groups))
         if action == "describe":
             _describe(admin, chosen, options)
         elif action == "delete":
@@ -160,15 +162,8 @@ def _filter(category: str, text: str | None, valid: tuple[str, ...]) -> list[str
     return [by_lowered[word] for word in words]
 
 
-def _consumer_groups(admin: Admin) -> list[str]:
-    """All groups of consumers: not those of other programs (Connect), of which no offsets can be told."""
-    return [g.group_id for g in admin.list_groups() if g.protocol_type in {"consumer", ""}]
-
-
 def _list(admin: Admin, options: Mapping[str, Any], states: list[str], types: list[str]) -> None:
-    from odradek.cli.group_tables import group_rows
-
-    listed = [g for g in admin.list_groups(states=states, types=types) if g.protocol_type in {"consumer", ""}]
+    listed = group_tables.consumer_groups(admin, states=states, types=types)
     if options["as_json"]:
         echo_json(
             [
@@ -180,15 +175,13 @@ def _list(admin: Admin, options: Mapping[str, Any], states: list[str], types: li
         echo_lines(g.group_id for g in listed)
     else:
         echo_lines(
-            group_rows(
+            group_tables.group_rows(
                 listed, with_type=options["types"] is not None, with_state=options["state"] is not None
             )
         )
 
 
 def _describe(admin: Admin, groups: list[str], options: Mapping[str, Any]) -> None:
-    from odradek.cli import group_tables
-
     missing = []
     objects = []
     for group, description in sorted(admin.describe_groups(groups).items()):

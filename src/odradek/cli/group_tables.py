@@ -30,6 +30,16 @@ def remark(group: GroupDescription) -> str:
     return ""
 
 
+def consumer_groups(admin: Admin, **only: Any) -> list[GroupListing]:
+    """The groups of consumers: not those of other programs (Connect), of which no offsets can be told.
+
+    Args:
+        admin: the cluster.
+        only: as `Admin.list_groups`.
+    """
+    return [group for group in admin.list_groups(**only) if group.protocol_type in ("consumer", "")]
+
+
 def group_rows(groups: Iterable[GroupListing], *, with_type: bool, with_state: bool) -> list[str]:
     """The table of `--list --state` and `--list --type`."""
     groups = list(groups)
@@ -106,16 +116,16 @@ def offset_rows(
     def add(partition: TopicPartition, member: MemberDescription | None) -> None:
         at, end = committed.get(partition), ends.get(partition)
         lag = None if at is None or end is None else end - at.offset
-        leader_epoch = [_number(None if at is None or at.leader_epoch < 0 else at.leader_epoch)]
+        leader_epoch = [number_text(None if at is None or at.leader_epoch < 0 else at.leader_epoch)]
         rows.append(
             [
                 group.group_id,
                 partition.topic,
                 str(partition.partition),
                 *(leader_epoch if verbose else []),
-                _number(None if at is None else at.offset),
-                _number(end),
-                _number(lag),
+                number_text(None if at is None else at.offset),
+                number_text(end),
+                number_text(lag),
                 *_who(member),
             ]
         )
@@ -178,7 +188,8 @@ def _who(member: MemberDescription | None) -> list[str]:
     return [member.member_id, member.client_host, member.client_id]
 
 
-def _number(value: int | None) -> str:
+def number_text(value: int | None) -> str:
+    """A number in a table; None: it is not known."""
     return MISSING if value is None else str(value)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from odradek.cli.group_tables import MISSING, consumer_groups, end_offsets, number_text
 from odradek.cli.tool import (
     Tool,
     bootstrap_option,
@@ -40,7 +41,6 @@ HEAD = [
     "WRITTEN/S",
     "CLIENT-ID",
 ]
-_UNKNOWN = "-"
 
 
 class Row(NamedTuple):
@@ -120,9 +120,7 @@ def look(admin: Admin, groups: Sequence[str], topics: Sequence[str]) -> Sample:
     Raises:
         OdradekError: a group that is named does not exist.
     """
-    from odradek.cli.group_tables import end_offsets
-
-    names = list(groups) or [g.group_id for g in admin.list_groups() if g.protocol_type in ("consumer", "")]
+    names = list(groups) or [group.group_id for group in consumer_groups(admin)]
     described = admin.describe_groups(names) if names else {}
     missing = [name for name in groups if described[name].state == "Dead"]
     if missing:
@@ -170,10 +168,10 @@ def lines(sample: Sample, rates: Mapping[tuple[str, TopicPartition], Rates]) -> 
     rows = [HEAD]
     for row in in_order(sample.rows):
         read, written = rates[row.group, row.partition]
-        numbers = [_text(number) for number in (row.offset, row.end, row.lag)]
-        paces = [_UNKNOWN if pace is None else f"{pace:.1f}" for pace in (read, written)]
+        numbers = [number_text(number) for number in (row.offset, row.end, row.lag)]
+        paces = [MISSING if pace is None else f"{pace:.1f}" for pace in (read, written)]
         where = [row.partition.topic, str(row.partition.partition)]
-        rows.append([row.group, *where, *numbers, *paces, row.client_id or _UNKNOWN])
+        rows.append([row.group, *where, *numbers, *paces, row.client_id or MISSING])
     return list(table(rows, (15, 15, 10, 15, 15, 10, 10, 10, 0)))
 
 
@@ -202,7 +200,3 @@ def as_object(row: Row, rates: Rates) -> dict[str, Any]:
         "writtenPerSecond": rates.written,
         "clientId": row.client_id,
     }
-
-
-def _text(number: int | None) -> str:
-    return _UNKNOWN if number is None else str(number)

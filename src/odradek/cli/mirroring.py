@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from odradek import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
+from odradek.cli.group_tables import consumer_groups
 from odradek.cli.mirror_state import PartitionState, decode, encode
 from odradek.cli.topics import configs_of
 from odradek.client.errors import ClientTimeoutError
@@ -273,8 +274,8 @@ class Mirror:
         """
         names = [
             group.group_id
-            for group in self._source_admin.list_groups()
-            if group.protocol_type in ("consumer", "") and self._groups.has(group.group_id)
+            for group in consumer_groups(self._source_admin)
+            if self._groups.has(group.group_id)
         ]
         described = self._target_admin.describe_groups(names) if names else {}
         self.translated = 0
