@@ -115,17 +115,15 @@ def offset_rows(
 
     def add(partition: TopicPartition, member: MemberDescription | None) -> None:
         at, end = committed.get(partition), ends.get(partition)
-        lag = None if at is None or end is None else end - at.offset
-        leader_epoch = [number_text(None if at is None or at.leader_epoch < 0 else at.leader_epoch)]
         rows.append(
             [
                 group.group_id,
                 partition.topic,
                 str(partition.partition),
-                *(leader_epoch if verbose else []),
+                *([number_text(_epoch(at))] if verbose else []),
                 number_text(None if at is None else at.offset),
                 number_text(end),
-                number_text(lag),
+                number_text(_lag(at, end)),
                 *_who(member),
             ]
         )
@@ -157,9 +155,9 @@ def as_object(admin: Admin, group: GroupDescription) -> dict[str, Any]:
                 "topic": partition.topic,
                 "partition": partition.partition,
                 "currentOffset": None if at is None else at.offset,
-                "leaderEpoch": None if at is None or at.leader_epoch < 0 else at.leader_epoch,
+                "leaderEpoch": _epoch(at),
                 "logEndOffset": end,
-                "lag": None if at is None or end is None else end - at.offset,
+                "lag": _lag(at, end),
                 "memberId": members.get(partition),
             }
         )
@@ -180,6 +178,14 @@ def as_object(admin: Admin, group: GroupDescription) -> dict[str, Any]:
         ],
         "offsets": rows,
     }
+
+
+def _lag(at: OffsetAndMetadata | None, end: int | None) -> int | None:
+    return None if at is None or end is None else end - at.offset
+
+
+def _epoch(at: OffsetAndMetadata | None) -> int | None:
+    return None if at is None or at.leader_epoch < 0 else at.leader_epoch
 
 
 def _who(member: MemberDescription | None) -> list[str]:
