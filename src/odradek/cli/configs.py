@@ -405,9 +405,9 @@ def _describe(admin: Admin, entities: Entities, *, shows_all: bool) -> Iterator[
         return
     for entity, values in _quotas(admin, entities).items():
         yield f"Quota configs for {_in_words(entity)} are {_quota_values(values)}"
-    # Only a user has credentials, the default of users does not.
-    if kind == USERS and CLIENTS not in entities.types and "" not in entities.names:
-        yield from _credential_lines(admin, entities.names)
+    for user, credentials in _credentials(admin, entities).items():
+        text = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in credentials.items())
+        yield f"SCRAM credential configs for user-principal '{user}' are {text}"
 
 
 def _objects(admin: Admin, entities: Entities, *, shows_all: bool) -> list[dict[str, Any]]:
@@ -427,10 +427,7 @@ def _objects(admin: Admin, entities: Entities, *, shows_all: bool) -> list[dict[
                         "source": CONFIG_SOURCES.get(entry.source, "UNKNOWN"),
                         "isSensitive": entry.sensitive,
                     }
-                    for entry in sorted(
-                        (_configs if shows_all else _own_configs)(admin, kind, name).values(),
-                        key=lambda entry: entry.name,
-                    )
+                    for entry in _entries(admin, kind, name, shows_all=shows_all)
                 ],
             }
             for name in entities.names or _all_of(admin, kind)
@@ -439,11 +436,10 @@ def _objects(admin: Admin, entities: Entities, *, shows_all: bool) -> list[dict[
         {"entity": dict(entity), "quotas": dict(sorted(values.items()))}
         for entity, values in _quotas(admin, entities).items()
     ]
-    if kind == USERS and CLIENTS not in entities.types and "" not in entities.names:
-        objects += [
-            {"entity": {"user": user}, "scramIterations": credentials}
-            for user, credentials in _credentials(admin, entities.names).items()
-        ]
+    objects += [
+        {"entity": {"user": user}, "scramIterations": credentials}
+        for user, credentials in _credentials(admin, entities).items()
+    ]
     return objects
 
 
@@ -464,8 +460,7 @@ def _resource_lines(admin: Admin, kind: str, name: str, *, shows_all: bool) -> I
         yield f"Default configs for {kind} in the cluster are:"
     else:
         yield f"{'All' if shows_all else 'Dynamic'} configs for {kind[:-1]} {name} are:"
-    entries = _configs(admin, kind, name) if shows_all else _own_configs(admin, kind, name)
-    for entry in sorted(entries.values(), key=lambda entry: entry.name):
+    for entry in _entries(admin, kind, name, shows_all=shows_all):
         synonyms = ", ".join(
             f"{CONFIG_SOURCES.get(source, 'UNKNOWN')}:{other}={_text(value)}"
             for other, value, source in entry.synonyms
@@ -476,6 +471,12 @@ def _resource_lines(admin: Admin, kind: str, name: str, *, shows_all: bool) -> I
 
 def _text(value: str | None) -> str:
     return "null" if value is None else value
+
+
+def _entries(admin: Admin, kind: str, name: str, *, shows_all: bool) -> list[ConfigEntry]:
+    """The configs to show, by name."""
+    entries = _configs(admin, kind, name) if shows_all else _own_configs(admin, kind, name)
+    return sorted(entries.values(), key=lambda entry: entry.name)
 
 
 def _configs(admin: Admin, kind: str, name: str) -> dict[str, ConfigEntry]:
@@ -515,10 +516,13 @@ def _quota_values(values: Mapping[str, float]) -> str:
     return ", ".join(f"{key}={java_double(value)}" for key, value in sorted(values.items()))
 
 
-def _credentials(admin: Admin, users: Sequence[str]) -> dict[str, dict[str, int]]:
+def _credentials(admin: Admin, entities: Entities) -> dict[str, dict[str, int]]:
     """User → mechanism → iterations; users without credentials are left out."""
+    # Only a user has credentials, the default of users does not.
+    if entities.types[0] != USERS or CLIENTS in entities.types or "" in entities.names:
+        return {}
     try:
-        by_user = admin.describe_user_scram_credentials(users or None)
+        by_user = admin.describe_user_scram_credentials(entities.names or None)
     except ResourceNotFoundError:
         return {}  # as with Kafka's tool, who has none is not mentioned
     except KafkaError as error:
@@ -527,9 +531,3 @@ def _credentials(admin: Admin, users: Sequence[str]) -> dict[str, dict[str, int]
             raise
         return {}
     return {user: dict(credentials) for user, credentials in sorted(by_user.items())}
-
-
-def _credential_lines(admin: Admin, users: Sequence[str]) -> Iterator[str]:
-    for user, credentials in _credentials(admin, users).items():
-        text = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in credentials.items())
-        yield f"SCRAM credential configs for user-principal '{user}' are {text}"
