@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -54,7 +55,7 @@ def _as_object(key: int, least: int, most: int, ours: ApiKey | None) -> dict[str
     from odradek.wire.messages import request_class
 
     versions = () if ours is None else request_class(ours).VERSIONS
-    usable = min(versions[-1], most) if versions and least <= versions[-1] and versions[0] <= most else None
+    usable = _usable(least, most, versions)
     name = None if ours is None else ours.api_name
     return {"apiKey": key, "name": name, "minVersion": least, "maxVersion": most, "usable": usable}
 
@@ -79,13 +80,19 @@ def version_line(key: int, theirs: tuple[int, int] | None, ours: object | None) 
         return f"{name}UNSUPPORTED"
     least, most = theirs
     versions = request_class(api).VERSIONS
-    if versions[-1] < least:
-        usable = "unusable: node too new"
-    elif most < versions[0]:
-        usable = "unusable: node too old"
+    usable = _usable(least, most, versions)
+    if usable is not None:
+        said = f"usable: {usable}"
     else:
-        usable = f"usable: {min(versions[-1], most)}"
-    return f"{name}{_span(least, most)} [{usable}]"
+        said = f"unusable: node too {'new' if versions[-1] < least else 'old'}"
+    return f"{name}{_span(least, most)} [{said}]"
+
+
+def _usable(least: int, most: int, versions: Sequence[int]) -> int | None:
+    """The newest version that a broker serves and the client (`versions`) asks; None: there is none."""
+    if not versions or versions[-1] < least or most < versions[0]:
+        return None
+    return min(versions[-1], most)
 
 
 def _span(least: int, most: int) -> str:
