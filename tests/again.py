@@ -10,6 +10,7 @@ python tests/again.py [ARGUMENTS OF PYTEST]
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,10 @@ MOST_FILES = 3
 """Failures in more files than this are no accident: nothing is run again. (A server that does not start fails
 every test of a file.)"""
 
-TIMED_OUT = "from pytest-timeout"
-"""Nor is anything where a test waited in vain until its time was over: it would wait as long once more."""
+TIMED_OUT = re.compile(r"Timeout \(>([\d.]+)s\) from pytest-timeout")
+MOST_S = 300
+"""Nor is anything where tests waited in vain for longer than this until their time was over: they would wait
+as long once more. (Where a machine stands still for two minutes, a test fails that way that hangs nowhere.)"""
 
 TESTS_FAILED = 1
 KEPT = {"--compatibility", "-m"}
@@ -46,9 +49,9 @@ def main(arguments: Sequence[str]) -> int:
         code = pytest([f"--junitxml={told}", *arguments, "-o", f"cache_dir={cache}"])
         failed = last_failed(Path(cache)) if code == TESTS_FAILED else []
         failures = list(failures_of(told))
-    in_vain = [failure.end for failure in failures if TIMED_OUT in failure.end]
-    if in_vain:
-        say("A TEST WAITED IN VAIN. Nothing is run again:", *in_vain)
+    if seconds_in_vain(failures) > MOST_S:
+        in_vain = [failure.end for failure in failures if TIMED_OUT.search(failure.end)]
+        say("TESTS WAITED IN VAIN. Nothing is run again:", *in_vain)
         return code
     if not 0 < len({name.partition("::")[0] for name in failed}) <= MOST_FILES:
         return code
@@ -103,6 +106,11 @@ def failures_of(told: Path) -> Iterator[Failure]:
                 (problem.get("message") or "").partition("\n")[0],
                 "\n".join([f"--- {module} {name} ({problem.tag})", *lines]),
             )
+
+
+def seconds_in_vain(failures: Sequence[Failure]) -> float:
+    """How long tests waited that were ended because their time was over."""
+    return sum(float(found[1]) for failure in failures if (found := TIMED_OUT.search(failure.end)))
 
 
 def note(failed: Sequence[str], failures: Sequence[Failure]) -> list[str]:
