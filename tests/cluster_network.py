@@ -54,7 +54,7 @@ class Network:
 
         Returns: the port to connect to.
         """
-        return asyncio.run_coroutine_threadsafe(self._open(target, port, source), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(self._open(target, port, source), self._loop).result(60)
 
     def cut(self, sender: str, receiver: str, *, one_way: bool = False) -> None:
         """Hold what `sender` sends to `receiver`, and the other way round unless `one_way`."""
@@ -102,7 +102,7 @@ class Network:
         async def run() -> None:
             change()
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(60)
 
     async def _open(self, target: str, port: int, source: str | Callable[[], Mapping[int, str]]) -> int:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

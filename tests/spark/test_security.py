@@ -41,7 +41,7 @@ def test_batches_are_written_and_read(spark: Any, secured: Broker, mechanism: st
 def test_a_stream_reads(spark: Any, secured: Broker, tmp_path: Path) -> None:
     with Producer(secured.client_configs("alice", "SCRAM-SHA-256")) as producer:
         for number in range(5):
-            producer.send("stream", value=b"%d" % number).result(30)
+            producer.send("stream", value=b"%d" % number).result(60)
     given = options(secured, "SCRAM-SHA-256", subscribe="stream", startingOffsets="earliest")
     source = spark.readStream.format("odradek").options(**given).load()
     query = (
@@ -72,7 +72,7 @@ def test_all_that_a_stream_can_do_it_does_over_sasl_and_tls(
     values = [b'{"id": %d}' % number for number in range(10)]
     with Producer(login) as producer:
         for value in (*values, b"no document"):
-            producer.send("orders", value=value).result(30)
+            producer.send("orders", value=value).result(60)
     given = options(secured, "SCRAM-SHA-256")
     reader = spark.readStream.format("odradek").options(**given).option("subscribe", "orders")
     typed = {"value.format": "json", "value.schema": "id BIGINT", "mode": "DROPMALFORMED"}

@@ -1,4 +1,4 @@
-"""Kills of `exactly_once_kills`: some steps, through Spark."""
+"""Kills of `exactly_once_kills`: each victim once, through Spark; `make kills` goes through every step."""
 
 from pathlib import Path
 
@@ -9,14 +9,10 @@ from spark.exactly_once_kills import run
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 KILLS = [
-    ("task has written", "broker"),
     ("task has prepared", "self"),
     ("driver decides", "workers"),
-    ("decision is sent", "broker"),
-    ("driver has decided", "self"),
     ("driver has decided", "driver"),
     ("one is committed", "broker"),
-    ("all are committed", "self"),
 ]
 
 
