@@ -35,7 +35,7 @@ def hang(servers: str, topic: str, timestamp_ms: int) -> None:
     )
     host, port = servers.split(":")
     frame = b"".join(map(bytes, encode_request(ApiKey.PRODUCE, _VERSION, 1, "old", request)))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     with socket.create_connection((host, int(port)), 10) as peer, peer.makefile("rb") as answers:
         while True:
             peer.sendall(frame)

@@ -34,7 +34,7 @@ def group(admin: Admin, producer: Producer, name: str) -> str:
 def member(servers: str, group: str, topic: str, **configs: object) -> Iterator[Consumer]:
     """A member that has its partitions."""
     with Consumer(topic, bootstrap_servers=servers, group_id=group, client_id="me", **configs) as consumer:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not consumer.assignment():
             consumer.poll(timeout_ms=50)
             assert time.monotonic() < deadline

@@ -86,7 +86,7 @@ def schema_registry(_: Path) -> tuple[str, ...]:
     [
         (server, r"broker/process/main\.py:\d+ run", r"broker/process/main\.py:\d+ _main"),
         (server_without_uvloop, r"broker/process/main\.py:\d+ run", r"broker/process/main\.py:\d+ _main"),
-        (mock, r"cli/mock\.py:\d+ _wait", r"testing/broker\.py:\d+ Broker\._main"),
+        (mock, r"cli/mock\.py:\d+ ", r"testing/broker\.py:\d+ Broker\._main"),
         (schema_registry, r"cli/schema_registry\.py:\d+ command", ""),
     ],
 )

@@ -146,7 +146,7 @@ def test_other_clients(tmp_path: Path) -> None:
     def send(servers: str) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 0})
         producer.produce("orders", b"tea", partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
     with Broker() as broker:
         broker.create_topic("orders")

@@ -320,7 +320,7 @@ def test_a_record_that_cannot_be_is_told(servers: str, topic: str, more: dict[st
     with Producer(bootstrap_servers=servers) as producer:
         with pytest.raises(TypeError, match=told):
             producer.send(topic, b"x", **more)
-        producer.send(topic, b"x").result(30)
+        producer.send(topic, b"x").result(60)
         # Now the topic's short way is open, too.
         with pytest.raises(ArgumentTypeError, match=told):
             producer.send(topic, b"x", **more)
@@ -383,7 +383,7 @@ def test_records_are_written_and_found_by_datetimes(servers: str, admin: Admin, 
     with Producer(bootstrap_servers=servers) as producer:
         for _ in range(2):  # the second record could go the short way
             sent = producer.send(topic, b"x", partition=0, timestamp_ms=MOMENT)
-            assert sent.result(30).timestamp == MOMENT_MS
+            assert sent.result(60).timestamp == MOMENT_MS
         with pytest.raises(IllegalArgumentError, match="milliseconds since the epoch"):
             producer.send(topic, b"x", timestamp_ms=before_all)
     with Consumer(bootstrap_servers=servers) as consumer:
@@ -420,7 +420,7 @@ def test_begun_twice(servers: str, topic: str) -> None:
             producer.begin_transaction()
         sent = producer.send(topic, b"x")
         producer.commit_transaction()
-        assert sent.result(30).topic == topic
+        assert sent.result(60).topic == topic
 
     async def begun() -> None:
         async with AsyncProducer(bootstrap_servers=servers, transactional_id=f"{topic}-aio") as producer:

@@ -46,7 +46,7 @@ def test_a_token_logs_in_its_owner(broker: Broker, mechanism: str) -> None:
         token = admin.create_delegation_token(renewers=["User:bob"])
     assert (token.owner, token.requester, token.renewers) == ("User:alice", "User:alice", ("User:bob",))
     with Producer(by_token(broker, token, mechanism)) as producer:
-        producer.send("t", value=b"x").result(30)
+        producer.send("t", value=b"x").result(60)
         found = broker.call(lambda one: {c.peer.principal for c in one.listeners[0].connections})
         assert found == {"User:alice"}
     with Admin(broker.client_configs("bob")) as admin:

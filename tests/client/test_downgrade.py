@@ -146,14 +146,14 @@ def test_the_plain_listener_gives_no_rights_of_the_secured_one() -> None:
         login = {**security.client_configs("alice"), "bootstrap.servers": at(ports["SASL_PLAINTEXT"])}
         plain: dict[str, Any] = {"bootstrap.servers": at(ports["PLAINTEXT"])}
         with Producer(login) as producer:
-            producer.send("pay", value=b"much").result(30)
+            producer.send("pay", value=b"much").result(60)
         with Admin(login) as admin:
             assert [node.port for node in admin.describe_cluster().nodes] == [ports["SASL_PLAINTEXT"]]
         with Admin(plain) as admin:
             assert [node.port for node in admin.describe_cluster().nodes] == [ports["PLAINTEXT"]]
             assert list(admin.list_topics()) == []
         with pytest.raises(KafkaError) as raised, Producer(plain) as producer:
-            producer.send("pay", value=b"more").result(30)
+            producer.send("pay", value=b"more").result(60)
         assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         with pytest.raises(KafkaError) as raised, Consumer(plain, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition("pay", 0)])

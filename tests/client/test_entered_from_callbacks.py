@@ -182,7 +182,7 @@ def test_what_a_send_calls_may_call_the_producer(servers: str, topic: str, what:
             call = (
                 PRODUCER[name]
                 if not name.startswith("send")
-                else lambda p: p.send(topic, b"inner").result(30)
+                else lambda p: p.send(topic, b"inner").result(60)
             )
             came[name] = attempt(lambda call=call: call(producer))
 
@@ -206,7 +206,7 @@ def test_what_a_send_calls_may_call_the_producer(servers: str, topic: str, what:
     producer = Producer(bootstrap_servers=servers, max_block_ms=200, **more)
     with producer:
         producer.partitions_for(topic)
-        sent = within_bound("send", lambda: producer.send(topic, b"outer").result(30))
+        sent = within_bound("send", lambda: producer.send(topic, b"outer").result(60))
     assert sent.offset >= 0
     assert came["send"].offset >= 0
     assert all(isinstance(one, OdradekError) for one in came.values() if isinstance(one, BaseException))
@@ -224,7 +224,7 @@ def test_a_delivery_callback_is_told_what_would_never_return(servers: str, topic
         for name in sorted(set(PRODUCER) - ENDS):
             came[name] = attempt(lambda name=name: PRODUCER[name](producer))
         later = producer.send(topic, b"later")
-        came["result"] = attempt(lambda: later.result(30))
+        came["result"] = attempt(lambda: later.result(60))
         called.set()
 
     class Interceptor:
@@ -234,9 +234,9 @@ def test_a_delivery_callback_is_told_what_would_never_return(servers: str, topic
     with Producer(bootstrap_servers=servers, max_block_ms=200, **more) as producer:
         producer.partitions_for(topic)
         last = producer.send(topic, b"x", on_delivery=call_all if what == "on_delivery" else None)
-        assert last.result(30).offset >= 0
+        assert last.result(60).offset >= 0
         assert called.wait(BOUND_S)
-        producer.flush(30)
+        producer.flush(60)
     assert isinstance(came["flush"], IllegalStateError)
     assert isinstance(came["result"], IllegalStateError)
     assert all(isinstance(one, OdradekError) for one in came.values() if isinstance(one, BaseException))
@@ -388,7 +388,7 @@ clients = [
 ]
 clients[0].create_topics(["t"])
 clients[1].send("t", b"x")
-clients[1].flush(30)
+clients[1].flush(60)
 clients[3].partitions_for("t")
 clients[5].leaders("t")
 clients[6].init_transactions()
@@ -412,7 +412,7 @@ if not ready:
     sys.exit("the child has not ended within 60 s")
 print(os.read(reading, 65536).decode())
 os.waitpid(child, 0)
-clients[1].flush(30)
+clients[1].flush(60)
 waiting.result(0)
 clients[3].partitions_for("t")
 clients[5].leaders("t")

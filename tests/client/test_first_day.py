@@ -118,7 +118,7 @@ def test_a_blocking_call_from_a_callback_is_an_error_of_the_root_too(servers: st
             except IllegalStateError as problem:
                 problems.append(problem)
 
-        producer.send(topic, b"x", on_delivery=block).result(30)
+        producer.send(topic, b"x", on_delivery=block).result(60)
         until(lambda: problems)
     assert "would never return" in str(problems[0])
 

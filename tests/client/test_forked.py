@@ -18,8 +18,8 @@ from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 servers = {"bootstrap_servers": sys.argv[1]}
 admin, producer, consumer = Admin(**servers), Producer(**servers), Consumer(**servers)
 admin.create_topics([NewTopic("clicks", 1)])
-producer.send("clicks", b"before").result(30)
-producer.send("clicks", b"fetched already").result(30)
+producer.send("clicks", b"before").result(60)
+producer.send("clicks", b"fetched already").result(60)
 consumer.assign([TopicPartition("clicks", 0)])
 consumer.seek_to_beginning()
 first = consumer.poll(30_000, max_records=1)
@@ -42,11 +42,11 @@ if not child:
     for client in (admin, producer, consumer):
         client.close()
     with Producer(**servers) as another:
-        another.send("clicks", b"of the child").result(30)
+        another.send("clicks", b"of the child").result(60)
     os.write(writing, json.dumps(said).encode())
     os._exit(0)
 os.waitpid(child, 0)
-producer.send("clicks", b"after").result(30)
+producer.send("clicks", b"after").result(60)
 values = [one.value.decode() for one in first]
 while len(values) < 4:
     values += [one.value.decode() for one in consumer.poll(30_000)]

@@ -470,7 +470,7 @@ def test_an_interrupted_wait_loses_no_record(servers: str, admin: Admin, group: 
         def interrupted(
             thread: ConsumerThread, waiting: Any, run: Any = ConsumerThread.run, **more: Any
         ) -> Any:
-            producer.send(topic, b"one").result(10)
+            producer.send(topic, b"one").result(60)
             run(thread, waiting, **more)
             raise KeyboardInterrupt
 

@@ -68,7 +68,7 @@ def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path) -> None:
                     sent[i % 2].append(value)
                     futures.append(producer.send("t", value, partition=i % 2))
                 if round_number < 2:
-                    futures[-1_500].result(30)
+                    futures[-1_500].result(60)
                     server.kill()
                     server.start()
             producer.flush(60)

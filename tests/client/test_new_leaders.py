@@ -29,4 +29,4 @@ def test_a_batch_that_came_to_the_old_leader_does_not_wait_for_the_backoff(idemp
             cluster.wait_until(lambda: cluster.partition("moves").replicas == (new, old))
             admin.elect_leaders([("moves", 0)])
             cluster.wait_until(lambda: cluster.leader("moves") == new)
-            assert producer.send("moves", value=b"to the new", partition=0).result(30).offset == 1
+            assert producer.send("moves", value=b"to the new", partition=0).result(60).offset == 1

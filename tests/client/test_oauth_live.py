@@ -73,7 +73,7 @@ def principals(broker: Broker) -> set[str]:
 def test_our_clients_show_tokens_of_a_function(broker: Broker) -> None:
     configs = client(broker, sasl_oauth_token_provider=partial(token, sub="bob"))
     with Producer(configs) as producer:
-        producer.send("ours", value=b"hello").result(30)
+        producer.send("ours", value=b"hello").result(60)
         assert "User:bob" in principals(broker)
     with Consumer(configs, "ours", group_id="ours", auto_offset_reset="earliest") as consumer:
         assert next(iter(consumer)).value == b"hello"
@@ -173,7 +173,7 @@ def test_keys_and_tokens_of_an_identity_provider(identity: str) -> None:
             },
         )
         with Producer(configs) as producer:
-            producer.send("t", value=b"x").result(30)
+            producer.send("t", value=b"x").result(60)
             assert "User:service" in principals(broker)
         configs["sasl.jaas.config"] = f'{MODULE} clientId="me" clientSecret="wrong";'
         with pytest.raises(SaslAuthenticationError, match="answered 401"), Admin(configs) as admin:
@@ -201,7 +201,7 @@ def test_assertions_instead_of_a_secret(identity: str, tmp_path: Path, retriever
         }
         parsed = pickle.loads(pickle.dumps(parse_source(options, streaming=False)))
         with Producer(parsed.client) as producer:
-            producer.send("t", value=b"x").result(30)
+            producer.send("t", value=b"x").result(60)
             assert "User:service" in principals(broker)
         stranger = {**parsed.client, f"{assertion}.claim.sub": "stranger"}
         with pytest.raises(SaslAuthenticationError, match="answered 401"), Admin(stranger) as admin:
@@ -255,7 +255,7 @@ def test_unsecured_tokens_where_no_keys_are_named() -> None:
     with Broker(security=kit) as broker:
         jaas = f'{MODULE} unsecuredLoginStringClaim_sub="dave";'
         with Producer(client(broker, sasl_jaas_config=jaas)) as producer:
-            producer.send("t", value=b"x").result(30)
+            producer.send("t", value=b"x").result(60)
             assert "User:dave" in principals(broker)
         with (
             pytest.raises(SaslAuthenticationError),

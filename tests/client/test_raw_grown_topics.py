@@ -16,7 +16,7 @@ def grow(servers: str, admin: Admin, topic: str, partitions: int) -> None:
     """More partitions, and one record in the last of them."""
     admin.create_partitions({topic: partitions})
     with Producer(bootstrap_servers=servers) as producer:
-        producer.send(topic, b"new", partition=partitions - 1).result(20)
+        producer.send(topic, b"new", partition=partitions - 1).result(60)
 
 
 def values(reader: RawReader, topic: str, partition: int, end: int) -> list[bytes]:

@@ -37,7 +37,7 @@ def test_our_clients_log_in(broker: Broker, mechanism: str, user: str) -> None:
     topic = f"ours-{mechanism}-{user[:3]}"
     configs = broker.client_configs(user, mechanism)
     with Producer(configs) as producer:
-        producer.send(topic, value=b"hello").result(30)
+        producer.send(topic, value=b"hello").result(60)
         assert f"User:{user}" in principals(broker)
     with Consumer(configs, topic, group_id=topic, auto_offset_reset="earliest") as consumer:
         assert next(iter(consumer)).value == b"hello"
@@ -80,7 +80,7 @@ def test_logins_over_tls(mechanism: str) -> None:
         configs = broker.client_configs("alice", mechanism)
         assert configs["security.protocol"] == "SASL_SSL"
         with Producer(configs) as producer:
-            producer.send("t", value=b"hello").result(30)
+            producer.send("t", value=b"hello").result(60)
             assert principals(broker) == {"User:alice"}
         servers = configs.pop("bootstrap.servers")
         with RawReader(servers, configs) as reader:
@@ -100,7 +100,7 @@ def test_other_names_of_user_and_password(broker: Broker) -> None:
     ):
         configs: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, **given}
         with Producer(configs, security_protocol="sasl_plaintext") as producer:
-            producer.send("names", value=b"x").result(30)
+            producer.send("names", value=b"x").result(60)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -115,7 +115,7 @@ def test_a_wrong_password_is_told_at_once(broker: Broker, mechanism: str, user: 
         admin.list_topics()
     assert broker.bootstrap_servers in str(raised.value)
     with pytest.raises(SaslAuthenticationError), Producer(configs) as producer:
-        producer.send("never", value=b"x").result(30)
+        producer.send("never", value=b"x").result(60)
 
     async def never() -> None:
         async with AsyncProducer(configs) as sender:
@@ -206,7 +206,7 @@ def test_clients_log_in_again_before_logins_run_out() -> None:
             Consumer(configs, auto_offset_reset="earliest") as consumer,
             RawReader(broker.bootstrap_servers, configs) as reader,
         ):
-            producer.send("long", value=b"0").result(30)
+            producer.send("long", value=b"0").result(60)
             consumer.assign([TopicPartition("long", 0)])
             seen: list[Any] = []
             number = 0
@@ -241,7 +241,7 @@ def test_the_brokers_of_a_cluster_log_in_at_each_other() -> None:
 
             def logins() -> float:
                 nonlocal sent
-                producer.send("t", value=b"%d" % sent).result(30)
+                producer.send("t", value=b"%d" % sent).result(60)
                 sent += 1
                 logged_in.update(principals(leader))
                 return _count(leader, "successful-authentication-total")

@@ -120,7 +120,7 @@ consumer = Consumer(TOPIC, bootstrap_servers=AT, group_id="early " + TOPIC, auto
 assert consumer.poll(30_000)
 """
     with Producer(bootstrap_servers=servers) as producer:
-        producer.send(topic, b"record").result(30)
+        producer.send(topic, b"record").result(60)
     assert stderr_of(program, servers, topic) == ""
     committed = admin.list_group_offsets("early " + topic)
     assert sum(offset.offset for offset in committed.values()) == 1

@@ -245,7 +245,7 @@ def test_a_transaction_that_closing_aborts_is_told(
     with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"x").result(30)
+        producer.send(topic, b"x").result(60)
     assert "closed amid a transaction" in caplog.text
     caplog.clear()
     with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:

@@ -94,7 +94,7 @@ def test_committed_aborted_and_open(servers: str, topic: str) -> None:
         with producer.begin_transaction():
             producer.send(topic, b"last", partition=0)
         producer.begin_transaction()
-        producer.send(topic, b"open", partition=1).result(30)
+        producer.send(topic, b"open", partition=1).result(60)
         expected = sorted([*(b"committed-%02d" % number for number in range(20)), b"last"])
         assert read(servers, topic) == expected
         assert read_tables(servers, topic) == expected
@@ -129,7 +129,7 @@ def test_a_zombie_is_fenced(servers: str, topic: str) -> None:
     try:
         zombie.init_transactions()
         zombie.begin_transaction()
-        zombie.send(topic, b"zombie", partition=0).result(30)
+        zombie.send(topic, b"zombie", partition=0).result(60)
         successor.init_transactions()
         with pytest.raises(ProducerFencedError) as fenced:
             zombie.commit_transaction()

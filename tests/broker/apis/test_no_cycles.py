@@ -192,7 +192,7 @@ def left_by(broker: Broker, work: Callable[[], None]) -> int:
 
 def everybody_has_gone(broker: Broker) -> None:
     """Wait until the broker has noticed the end of all connections but those that stay open."""
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 60
     while broker.call(lambda broker: sum(len(one.connections) for one in broker.listeners)) > 2:
         assert time.monotonic() < limit
 

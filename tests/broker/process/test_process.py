@@ -292,7 +292,7 @@ def test_a_log_damaged_beyond_its_tail_is_refused_where_that_is_wanted(tmp_path:
         )
         for number in range(1000):
             producer.produce("t", b"%d" % number * 20)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         del producer
     segments = sorted((tmp_path / "t-0").glob("*.log"))
     assert len(segments) > 2
