@@ -122,7 +122,7 @@ $(VENV)/.elsewhere: $(VENV)/.dev
 	@touch $@
 
 elsewhere: $(VENV)/.elsewhere
-	$(BIN)/python tests/elsewhere.py $(if $(EACH),,--together) $(WORLDS:%=--worlds %) \
+	$(BIN)/python tests/elsewhere.py $(if $(EACH),,--together) $(TURN:%=--turn %) $(WORLDS:%=--worlds %) \
 		$(if $(EACH),$(QUICK:%=tests/%),$(ELSEWHERE:%=tests/%) -m 'not slow and not spark') $(BESIDE) $(PYTEST)
 
 # Further releases of PySpark, the newest patch of each, and the tests that meet what changes between them: types, planning,

@@ -30,7 +30,7 @@ every test of a file.)"""
 TIMED_OUT = re.compile(r"Timeout \(>([\d.]+)s\) from pytest-timeout")
 MOST_S = 300
 """Nor is anything where tests waited in vain for longer than this until their time was over: they would wait
-as long once more. (Where a machine stands still for two minutes, a test fails that way that hangs nowhere.)"""
+as long once more. (Where a machine stands still for two minutes, a test fails so that hangs nowhere.)"""
 
 TESTS_FAILED = 1
 KEPT = {"--compatibility", "-m"}

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ import pytest
 from hypothesis import settings
 
 import shifted_clock
+import time_box
 from odradek.util import stale
 from spark import java_classes, worker_python
 from waiting import WITHIN_S
@@ -96,6 +98,12 @@ def pytest_configure(config: pytest.Config) -> None:
     kernel = stale.kernel(stale.ROOT / "src/odradek")
     for name in (*stale.stale_walk(), *filter(stale.is_stale, kernel)):
         pytest.exit(f"{name} has changed since it was compiled: make .venv/.dev builds it again", 4)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what would begin too late for the run."""
+    time_box.skip_late(os.environ, time.time())
 
 
 #: How long tests may take that wait for more than themselves, in seconds; others have pytest's `timeout`.

@@ -209,11 +209,16 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument("--worlds", default=",".join(name_of(world) for world in WORLDS), help="by name")
     parser.add_argument("--together", action="store_true", help="several worlds in each run")
+    parser.add_argument("--turn", type=int, help="of the runs together, the one whose turn it is")
     chosen, arguments = parser.parse_known_args(words)
     names = set(chosen.worlds.split(","))
     if unknown := names - {name_of(world) for world in WORLDS}:
         parser.error(f"no such world: {', '.join(sorted(unknown))}")
     runs = TOGETHER if chosen.together else [(world,) for world in WORLDS]
+    if chosen.together and chosen.turn is not None:
+        now = TOGETHER[chosen.turn % len(TOGETHER)]
+        say(f"skipped, as it is the turn of others: {', '.join(map(name_of, sum(set(runs) - {now}, ())))}")
+        runs = [now]
     wanted = [tuple(world for world in worlds if name_of(world) in names) for worlds in runs]
     codes = {worlds: run_in(worlds, arguments) for worlds in wanted if worlds}
     for worlds, code in codes.items():

@@ -93,7 +93,7 @@ class Sender(threading.Thread):
 
     def wait_for_answers(self, count: int) -> None:
         """Return when so many more were acknowledged."""
-        before, deadline = self.total(), time.monotonic() + 20
+        before, deadline = self.total(), time.monotonic() + 60
         while self.total() < before + count:
             # Without an answer there is nothing to lose; a broker that gives none is broken.
             assert time.monotonic() < deadline, "nothing was acknowledged for 20 s"

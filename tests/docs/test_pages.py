@@ -244,7 +244,7 @@ def _fill(servers: str, topic: str) -> None:
     """Send three records."""
     with Producer(bootstrap_servers=servers) as producer:
         for value in (b"a", b"b", b"c"):
-            producer.send(topic, value).result(30)
+            producer.send(topic, value).result(60)
 
 
 def _stream(spark: Any, servers: str) -> Any:
