@@ -19,6 +19,7 @@ from odradek.spark.writing.decisions import (
     judge_failure,
     task_begins,
     to_chunks,
+    with_left,
 )
 from odradek.spark.writing.task_transaction import Slots
 
@@ -121,17 +122,13 @@ def test_after_a_failure(decision: Decision | None, expected: Plan) -> None:
     assert judge_failure(decision, 5, [report(0, 1, A), None, report(2, 1, C)]) == expected
 
 
-participants = st.builds(
-    Participant,
-    st.integers(0, 10_000),
-    st.builds(
-        Transaction,
-        st.from_regex(r"q:[0-9a-f]{12}:[0-9]{1,3}", fullmatch=True),
-        st.integers(0, 2**63 - 1),
-        st.integers(0, 32767),
-    ),
-    st.integers(0, 2**40),
+transactions = st.builds(
+    Transaction,
+    st.from_regex(r"q:[0-9a-f]{12}:[0-9]{1,3}", fullmatch=True),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 32767),
 )
+participants = st.builds(Participant, st.integers(0, 10_000), transactions, st.integers(0, 2**40))
 
 
 @given(
@@ -141,6 +138,7 @@ participants = st.builds(
         st.text(max_size=40),
         st.integers(1, 500),
         st.lists(participants, max_size=400).map(tuple),
+        st.lists(transactions, max_size=200).map(tuple),
     )
 )
 def test_a_decision_is_read_as_it_was_written(decision: Decision) -> None:
@@ -148,6 +146,20 @@ def test_a_decision_is_read_as_it_was_written(decision: Decision) -> None:
     assert all(len(chunk.text) <= 4096 for chunk in chunks)
     assert chunk_count(chunks[0]) == len(chunks)
     assert from_chunks(chunks, "q") == decision
+
+
+def test_a_decision_without_a_list_of_what_was_left_open_is_read() -> None:
+    text = '{"v":1,"run":"r","tasks":1,"chunks":1,"parts":[[0,":w:0",7,1,2]]}'
+    part = Participant(0, Transaction("q:w:0", 7, 1), 2)
+    assert from_chunks([Chunk(3, text)], "q") == Decision(3, "r", 1, (part,))
+
+
+def test_what_was_left_open_is_aborted_by_whoever_completes_the_batch() -> None:
+    decision = with_left(DECIDED, [C, A])
+    assert decision.left == (C,)
+    again = [report(task, 0, found_decided=True) for task in range(3)]
+    assert judge(decision, 5, "new", again) == Plan(commit=(A, B), abort=(C,))
+    assert judge_failure(decision, 5, []) == Plan(commit=(A, B), abort=(C,))
 
 
 def test_pieces_of_two_decisions_are_none() -> None:

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.errors import OdradekError
-from odradek.spark.errors import FencedDriverError
+from odradek.spark.errors import FencedDriverError, WriteError
 from odradek.spark.writing.decisions import Decision, Report, Transaction
 from odradek.spark.writing.exactly_once import Batch, abort_batch, commit_batch, write_task
 from odradek.spark.writing.task_transaction import Slots
@@ -337,6 +337,40 @@ def test_without_kills_nothing_is_left_open_and_nothing_runs_twice(seed: int) ->
     assert world.log == Counter(row for batch in query.batches for row in batch)
     assert query.runs == 1
     assert not query.errors
+
+
+def test_what_the_dead_left_open_ends_though_the_batch_was_decided_before() -> None:
+    """The last batch of a query, whose driver died right after its decision: nobody comes later to look."""
+
+    class Dying(View):
+        def decide(self, name: str, decision: Decision) -> None:
+            super().decide(name, decision)
+            raise Killed
+
+    def wrote(run: str, worker: str) -> tuple[Batch, list[Report]]:
+        batch, view = Batch(NAME, 0, run), View(world, lambda: None)
+        rows = iter([Rows([1, 2])])
+        return batch, [write_task(view, batch, 0, 0, rows, lambda _: view.begin(f"{NAME}:{worker}:0"))]
+
+    world = World()
+    wrote("run1", "dead")
+    with pytest.raises(Killed):
+        commit_batch(Dying(world, lambda: None), *wrote("run2", "w2"))
+    assert len(world.open) == 2
+    commit_batch(View(world, lambda: None), *wrote("run3", "w3"))
+    assert world.log == Counter([1, 2])
+    assert not world.open
+
+
+def test_the_transactions_of_a_later_batch_are_left_alone_by_a_driver_that_comes_too_late() -> None:
+    world, decided = World(), Decision(1, "run2", 1)
+    ours = View(world, lambda: None)
+    ours.begin(f"{NAME}:w2:0")
+    (later,) = world.open
+    world.decision = decided
+    with pytest.raises(WriteError, match="comes after"):
+        commit_batch(ours, Batch(NAME, 0, "run1"), [Report(0, 0, 0)])
+    assert list(world.open) == [later]
 
 
 def test_the_model_kills_and_recovers() -> None:

@@ -13,7 +13,7 @@ Pure: no sockets, no Spark. `docs/exactly_once.md` says why it holds; here are t
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from odradek.errors import OdradekError
@@ -47,12 +47,15 @@ class Decision:
     Attributes:
         run: which run of the query decided.
         tasks: how many tasks the batch had, those without rows included.
+        left: transactions that the dead had left open before it was decided, and which nobody else can name:
+            whoever completes the batch aborts them, as this query may have no other batch for long.
     """
 
     batch: int
     run: str
     tasks: int
     participants: tuple[Participant, ...] = ()
+    left: tuple[Transaction, ...] = ()
 
     def of_task(self, task: int) -> Participant | None:
         """The part of a task, None if it had no rows."""
@@ -161,15 +164,26 @@ def _again(decision: Decision, run: str, reports: Sequence[Report]) -> Plan:
     kept = {part.transaction for part in parts}
     wrote = tuple(report.transaction for report in reports if report.transaction is not None)
     rest = tuple(transaction for transaction in wrote if transaction not in kept)
+    rest = (*rest, *decision.left)
     if parts == decision.participants:
         return Plan(commit=_transactions(parts), abort=rest)
     # Those of the decision that are left are committed whatever happens: nothing else may become of them.
     left = tuple(part.transaction for part in decision.participants if part.transaction not in new)
     changed = _changed(decision, new, reports)
     if changed:
-        return Plan(commit=left, abort=wrote, error=changed)
+        return Plan(commit=left, abort=(*wrote, *decision.left), error=changed)
     return Plan(
-        decide=Decision(decision.batch, run, decision.tasks, parts), commit=_transactions(parts), abort=rest
+        decide=Decision(decision.batch, run, decision.tasks, parts, decision.left),
+        commit=_transactions(parts),
+        abort=rest,
+    )
+
+
+def with_left(decision: Decision, found: Iterable[Transaction]) -> Decision:
+    """The decision, with what was found open before it is written and is no part of it."""
+    named = {*_transactions(decision.participants), *decision.left}
+    return replace(
+        decision, left=(*decision.left, *(transaction for transaction in found if transaction not in named))
     )
 
 
@@ -202,7 +216,7 @@ def judge_failure(decision: Decision | None, batch: int, reports: Iterable[Repor
     if decision is None or decision.batch != batch:
         return Plan(abort=wrote)
     named = _transactions(decision.participants)
-    return Plan(commit=named, abort=tuple(t for t in wrote if t not in named))
+    return Plan(commit=named, abort=(*(t for t in wrote if t not in named), *decision.left))
 
 
 def _transactions(parts: Iterable[Participant]) -> tuple[Transaction, ...]:
@@ -222,30 +236,42 @@ class Chunk:
 
 @dataclass
 class _Piece:
-    rows: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     size: int = 0
 
 
 def to_chunks(decision: Decision, name: str) -> list[Chunk]:
     """The decision on a batch of the query `name`, each text within what a commit's metadata may hold."""
     pieces = [_Piece()]
-    for part in decision.participants:
-        transaction = part.transaction
-        suffix = transaction.transactional_id.removeprefix(name)
-        fields = [part.task, suffix, transaction.producer_id, transaction.producer_epoch, part.rows]
+
+    def room_for(fields: list[int | str]) -> tuple[_Piece, str]:
         text = json.dumps(fields, separators=(",", ":"))
         if pieces[-1].size + len(text) > _CHUNK_CHARACTERS:
             pieces.append(_Piece())
-        pieces[-1].rows.append(text)
         pieces[-1].size += len(text) + 1
+        return pieces[-1], text
+
+    for part in decision.participants:
+        suffix, *rest = _stored(part.transaction, name)
+        piece, text = room_for([part.task, suffix, *rest, part.rows])
+        piece.parts.append(text)
+    for transaction in decision.left:
+        piece, text = room_for(_stored(transaction, name))
+        piece.left.append(text)
     return [
         Chunk(
             decision.batch,
             f'{{"v":{_FORM},"run":{json.dumps(decision.run)},"tasks":{decision.tasks},'
-            f'"chunks":{len(pieces)},"parts":[{",".join(piece.rows)}]}}',
+            f'"chunks":{len(pieces)},"parts":[{",".join(piece.parts)}],"left":[{",".join(piece.left)}]}}',
         )
         for piece in pieces
     ]
+
+
+def _stored(transaction: Transaction, name: str) -> list[int | str]:
+    suffix = transaction.transactional_id.removeprefix(name)
+    return [suffix, transaction.producer_id, transaction.producer_epoch]
 
 
 def chunk_count(first: Chunk) -> int:
@@ -254,7 +280,7 @@ def chunk_count(first: Chunk) -> int:
     Raises:
         UnreadableDecisionError: it is no decision of this sink.
     """
-    return _loaded(first)[2]
+    return _loaded(first).chunks
 
 
 def from_chunks(chunks: Sequence[Chunk], name: str) -> Decision | None:
@@ -264,7 +290,7 @@ def from_chunks(chunks: Sequence[Chunk], name: str) -> Decision | None:
         UnreadableDecisionError: a piece is of no decision of this sink.
     """
     loaded = [_loaded(chunk) for chunk in chunks]
-    run, tasks, count, _ = loaded[0]
+    run, tasks, count = loaded[0][:3]
     if len(chunks) != count or any(
         chunk.batch != chunks[0].batch or piece[:3] != (run, tasks, count)
         for chunk, piece in zip(chunks, loaded, strict=True)
@@ -273,18 +299,37 @@ def from_chunks(chunks: Sequence[Chunk], name: str) -> Decision | None:
     parts = tuple(
         Participant(task, Transaction(name + suffix, producer_id, epoch), rows)
         for piece in loaded
-        for task, suffix, producer_id, epoch, rows in piece[3]
+        for task, suffix, producer_id, epoch, rows in piece.parts
     )
-    return Decision(chunks[0].batch, run, tasks, parts)
+    left = tuple(
+        Transaction(name + suffix, producer_id, epoch)
+        for piece in loaded
+        for suffix, producer_id, epoch in piece.left
+    )
+    return Decision(chunks[0].batch, run, tasks, parts, left)
 
 
-def _loaded(chunk: Chunk) -> tuple[str, int, int, list[tuple[int, str, int, int, int]]]:
+class _Loaded(NamedTuple):
+    """A chunk's content."""
+
+    run: str
+    tasks: int
+    chunks: int
+    parts: list[tuple[int, str, int, int, int]]
+    left: list[tuple[str, int, int]]
+
+
+def _loaded(chunk: Chunk) -> _Loaded:
     try:
         chunk_json = json.loads(chunk.text)
         if chunk_json["v"] != _FORM:
             raise ValueError(f"it has form {chunk_json['v']}")
         parts = [(int(t), str(s), int(p), int(e), int(r)) for t, s, p, e, r in chunk_json["parts"]]
-        return str(chunk_json["run"]), int(chunk_json["tasks"]), int(chunk_json["chunks"]), parts
+        # What was decided before there was such a list has none.
+        left = [(str(s), int(p), int(e)) for s, p, e in chunk_json.get("left", ())]
+        return _Loaded(
+            str(chunk_json["run"]), int(chunk_json["tasks"]), int(chunk_json["chunks"]), parts, left
+        )
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableDecisionError(
             f"the committed offset {chunk.batch} has metadata that is no decision of this sink ({problem}): "

@@ -20,6 +20,7 @@ from odradek.spark.writing.decisions import (
     judge,
     judge_failure,
     task_begins,
+    with_left,
 )
 
 logger = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ def _decide(
         if _worth_a_look(ledger, before, batch, reports):
             # Nobody decided on this batch so far, so whatever is open belongs to it or to none.
             left = ledger.open_transactions(batch.name)
-        ledger.decide(batch.name, plan.decide)
+        ledger.decide(batch.name, with_left(plan.decide, left))
     return plan, left
 
 
