@@ -35,7 +35,8 @@ Record = dict[str, Any]
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker(num_partitions=2) as running:
+    # The examples' clicks have times of months ago, which retention would take after five minutes.
+    with Broker(num_partitions=2, log_retention_ms=-1) as running:
         yield running
 
 
@@ -275,7 +276,7 @@ def test_an_exact_copy_between_clusters_whose_driver_is_killed(
     """Keys, values, headers and partitions are the same, each record once; the driver was killed once."""
     from odradek import Producer
 
-    with Broker() as target:
+    with Broker(log_retention_ms=-1) as target:
         ours, theirs = broker.bootstrap_servers, target.bootstrap_servers
         fill(ours, 0, 500)
         with Producer(bootstrap_servers=ours) as producer:
