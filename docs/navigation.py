@@ -68,6 +68,7 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
             "docs/ARCHITECTURE",
             "docs/glossary",
             "docs/wire",
+            "docs/client_design",
             "docs/record_format",
             "docs/log_format",
             "docs/cluster",
@@ -85,6 +86,22 @@ NAVIGATION: dict[str, dict[str, list[str]]] = {
             "docs/decisions/README",
             "benchmarks/README",
         ],
+    },
+    "docs/client": {
+        "": [
+            "docs/client/producer",
+            "docs/client/consumer",
+            "docs/client/transactions",
+            "docs/client/admin",
+            "docs/client/configs",
+            "docs/client/calling",
+            "docs/client/errors",
+            "docs/client/outages",
+            "docs/client/observing",
+            "docs/client/speed",
+            "docs/client/low_level",
+            "docs/client/old_brokers",
+        ]
     },
     "docs/howto/README": {
         "": [

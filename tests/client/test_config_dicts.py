@@ -1,6 +1,6 @@
 """What is made from the declarations of the clients' configs: `UPDATE_DOCS=1` writes it anew.
 
-That is `odradek.client.config_dicts`, the types of keywords, and the table in docs/client.md.
+That is `odradek.client.config_dicts`, the types of keywords, and the table in docs/client/configs.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from odradek.client.security import takes
 
 ROOT = Path(__file__).parents[2]
 MODULE = ROOT / "src/odradek/client/config_dicts.py"
-PAGE = ROOT / "docs/client.md"
+PAGE = ROOT / "docs/client/configs.md"
 BEGIN = "<!-- Made by tests/client/test_config_dicts.py of the declarations; UPDATE_DOCS=1 writes it. -->\n"
 END = "<!-- end of what is made -->\n"
 
@@ -123,7 +123,7 @@ def module() -> str:
     return "".join(parts)
 
 
-# The table of docs/client.md
+# The table of docs/client/configs.md
 
 
 def default_of(spec: Field[Any]) -> str:
@@ -167,20 +167,20 @@ def row(spec: Field[Any]) -> str:
 
 def table(title: str, specs: Sequence[Field[Any]]) -> str:
     head = ["| config | Kafka's name | default | unit | what differs |", "|---|---|---|---|---|"]
-    return "\n".join([f"**{title}**", "", *head, *map(row, specs), ""])
+    return "\n".join([f"### {title}", "", *head, *map(row, specs), ""])
 
 
 def tables() -> str:
     """The part of the page between `BEGIN` and `END`."""
     own = [
-        (f"{kind}:", [spec for spec in declared(config_class) if not belongs_to_all(spec)])
+        (kind, [spec for spec in declared(config_class) if not belongs_to_all(spec)])
         for kind, config_class in (
             ("Producers", ProducerConfig),
             ("Consumers", ConsumerConfig),
             ("Admin clients", AdminConfig),
         )
     ]
-    return "\n".join(table(title, specs) for title, specs in [("All clients:", declared(CommonConfig)), *own])
+    return "\n".join(table(title, specs) for title, specs in [("All clients", declared(CommonConfig)), *own])
 
 
 def page_with(made: str) -> str:

@@ -41,25 +41,15 @@ def _key(
     note: str = "",
 ) -> Any:
     # `_check_bounds` reads the bounds, for values that were set. config_dicts.py and the table in
-    # docs/client.md are made of all of it: `takes` is the type of a keyword, where that is not the field's
-    # own; `note` is what differs from Kafka's config.
+    # docs/client/configs.md are made of all of it: `takes` is the type of a keyword, where that is not the
+    # field's own; `note` is what differs from Kafka's config.
     return field(
         default=default, metadata={"at_least": at_least, "one_of": one_of, "takes": takes, "note": note}
     )
 
 
-_SERIALIZER = (
-    "a callable `f(data)` or `f(topic, data)`, an object with `serialize`, one "
-    "[with a schema registry](#serializers-with-a-schema-registry), or (in a mapping) the name of one "
-    "of Kafka's own (`…serialization.LongSerializer`). None: bytes, str (as UTF-8) and None are taken"
-)
-_DESERIALIZER = (
-    "a callable `f(data)` or `f(topic, data)`, an object with `deserialize`, one "
-    "[with a schema registry](#serializers-with-a-schema-registry), or (in a mapping) the name of "
-    "one of Kafka's own. None: bytes. Not called for null"
-)
-
-
+_SERIALIZER = "a callable, an object, or a name: [serializers](producer.md#serializers)"
+_DESERIALIZER = "a callable, an object, or a name: [deserializers](consumer.md#deserializers)"
 _STATS = "librdkafka's: a callable that gets statistics as JSON, every `statistics_interval_ms`"
 
 
@@ -88,7 +78,7 @@ class CommonConfig:
     receive_buffer_bytes: int = _key(
         65_536, at_least=-1, note="-1: as the operating system has it. 32768 in Kafka's producer"
     )
-    security_protocol: str = _key("PLAINTEXT", note="with `ssl.*` and `sasl.*`: [security.md](security.md)")
+    security_protocol: str = _key("PLAINTEXT", note="with `ssl.*` and `sasl.*`: [security](../security.md)")
     # Not a config: what security.protocol, ssl.* and sasl.* make together.
     security: SecurityConfig = field(default_factory=SecurityConfig)
     receive_message_max_bytes: int = _key(
@@ -142,9 +132,7 @@ class ProducerConfig(CommonConfig):
     metadata_max_idle_ms: int = _key(300_000, at_least=5_000)
     partitioner: Any = _key(
         takes="Partitioner | type[Partitioner] | str | None",
-        note="None (murmur2 of the key; sticky without a key), `'roundrobin'`, librdkafka's names "
-        "(`'consistent_random'`, `'fnv1a'` …), or a callable `(topic, key, value, partitions, available)` "
-        "that gives a partition's number, or None for the sticky one. `send_arrow` does not ask it",
+        note="None, a name, or a callable: [choosing the partition](producer.md#choosing-the-partition)",
     )
     partitioner_ignore_keys: bool = False
     partitioner_adaptive_partitioning_enable: bool = True
@@ -158,8 +146,7 @@ class ProducerConfig(CommonConfig):
     interceptors: tuple[Any, ...] = _key(
         (),
         takes="Sequence[object]",
-        note="objects with any of the methods of `ProducerInterceptor`. One that raises is logged and "
-        "passed over",
+        note="objects with methods of `ProducerInterceptor`: [interceptors](observing.md#interceptors)",
     )
     transactional_id: str | None = None
     transaction_timeout_ms: int = _key(60_000, at_least=1)
@@ -253,8 +240,7 @@ class ConsumerConfig(CommonConfig):
     partition_assignment_strategy: tuple[Any, ...] = _key(
         ("range", "cooperative-sticky"),
         takes="str | Sequence[str | Assignor | type[Assignor]]",
-        note="names (`'range'`, `'roundrobin'`, `'sticky'`, `'cooperative-sticky'`, Kafka's class names "
-        "too), classes or objects. Racks are not regarded yet",
+        note="names, classes or objects: [choosing partitions](consumer.md#choosing-partitions)",
     )
     key_deserializer: Any = _key(takes="Deserializer[K_co]", note=_DESERIALIZER)
     value_deserializer: Any = _key(takes="Deserializer[V_co]", note=_DESERIALIZER)
@@ -263,15 +249,14 @@ class ConsumerConfig(CommonConfig):
     interceptors: tuple[Any, ...] = _key(
         (),
         takes="Sequence[object]",
-        note="objects with any of the methods of `ConsumerInterceptor`. One that raises is logged and passed "
-        "over",
+        note="objects with methods of `ConsumerInterceptor`: [interceptors](observing.md#interceptors)",
     )
     exclude_internal_topics: bool = True
     allow_auto_create_topics: bool = True
     group_protocol: str = _key(
         "classic",
         one_of=("classic", "consumer"),
-        note="`consumer`, groups of the server (KIP-848), is not built yet, and refused by name",
+        note="`consumer` (KIP-848) is not built yet, and refused",
     )
 
     def validate(self, given: frozenset[str]) -> dict[str, Any]:

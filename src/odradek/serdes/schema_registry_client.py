@@ -29,7 +29,7 @@ class SchemaRegistryClient:
     Args:
         config: Kafka's names of configs, as in `{"basic.auth.user.info": "me:secret"}`, or a
             `RegistryConfig`.
-        configs: the same under Python's names (`basic_auth_user_info`). `docs/client.md` has the table.
+        configs: the same under Python's names (`basic_auth_user_info`). `docs/serdes.md` has the table.
 
     Raises:
         ConfigError: a config cannot be used.

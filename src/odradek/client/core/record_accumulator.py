@@ -173,7 +173,7 @@ class RecordAccumulator:
             )
             if appended == NO_BATCH:
                 # Made here, not in `append`, which holds the interpreter lock throughout: an object that the
-                # garbage collector knows could set off a finalizer there (docs/client.md).
+                # garbage collector knows could set off a finalizer there (docs/client_design.md).
                 spare = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
             elif appended == BUSY:
                 self._gate.wait()

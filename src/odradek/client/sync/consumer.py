@@ -82,7 +82,7 @@ class Consumer(Generic[K_co, V_co]):
     Args:
         topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
         config, configs: Kafka's consumer configs under Python's names (`group_id`) or, in a mapping, Kafka's
-            ('group.id'). `docs/client.md` has the table.
+            ('group.id'). `docs/client/configs.md` has the table.
 
     Raises:
         ConfigError: a config that cannot be used.

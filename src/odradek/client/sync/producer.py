@@ -89,7 +89,7 @@ class Producer(Generic[K_contra, V_contra]):
 
     Args:
         configs: Kafka's producer configs under Python's names (`linger_ms`) or, in a mapping, Kafka's
-            ('linger.ms'). `docs/client.md` has the table.
+            ('linger.ms'). `docs/client/configs.md` has the table.
 
     Raises:
         ConfigError: a config that cannot be used.

@@ -1,1 +1,1 @@
-"""A transactional producer's half of transactions, as a state machine (docs/client.md)."""
+"""A transactional producer's half of transactions, as a state machine (docs/client/transactions.md)."""
