@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import zip_longest
 from pathlib import Path
 
 from odradek.broker.apis.registry import SERVED
@@ -11,6 +12,7 @@ from odradek.broker.authorizer.requirements import REQUIREMENTS, Requirement
 from odradek.wire.api import ApiKey
 
 DOC = Path(__file__).parents[3] / "docs" / "security.md"
+LONGEST_CELL = 120
 _TABLE = re.compile(r"(<!-- requirements -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
@@ -22,10 +24,13 @@ def _told(one: Requirement) -> str:
 
 def render() -> str:
     """The table of the page."""
-    rows = [
-        f"| {key} {ApiKey(key).api_name} | {'; '.join(map(_told, needs)) or '–'} |"
-        for key, needs in sorted(REQUIREMENTS.items())
-    ]
+    rows = []
+    for key, needs in sorted(REQUIREMENTS.items()):
+        told = "; ".join(map(_told, needs)) or "–"
+        # Many requirements take a row each.
+        cells = [told] if len(told) <= LONGEST_CELL else list(map(_told, needs))
+        first = f"{key} {ApiKey(key).api_name}"
+        rows += [f"| {api} | {cell} |" for api, cell in zip_longest([first], cells, fillvalue="")]
     return "| API | asks for |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
