@@ -179,11 +179,12 @@ def _again(decision: Decision, run: str, reports: Sequence[Report]) -> Plan:
     )
 
 
-def with_left(decision: Decision, found: Iterable[Transaction]) -> Decision:
+def with_left(decision: Decision, open_before: Iterable[Transaction]) -> Decision:
     """The decision, with what was found open before it is written and is no part of it."""
     named = {*_transactions(decision.participants), *decision.left}
     return replace(
-        decision, left=(*decision.left, *(transaction for transaction in found if transaction not in named))
+        decision,
+        left=(*decision.left, *(transaction for transaction in open_before if transaction not in named)),
     )
 
 
