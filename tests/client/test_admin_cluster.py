@@ -52,6 +52,14 @@ def test_what_has_configs(admin: Admin, topic: str) -> None:
         admin.list_config_resources(["topics"])
 
 
+def test_subscriptions_of_a_broker_that_lists_nothing_else() -> None:
+    with Broker(kafka_version="4.0") as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.incremental_alter_configs({("client-metrics", "all"): {"metrics": "*"}})
+        assert admin.list_config_resources(["client-metrics"]) == [("client-metrics", "all")]
+        with pytest.raises(UnsupportedByBrokerError):
+            admin.list_config_resources(["client-metrics", "topic"])
+
+
 def test_where_replicas_are(admin: Admin, topic: str) -> None:
     node = admin.describe_cluster().nodes[0].id
     infos = admin.describe_replica_log_dirs([(topic, 1, node), (topic, 9, node)])

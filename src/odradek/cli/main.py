@@ -26,6 +26,7 @@ TOOLS = {
     "storage": "Look at data folders, give them a cluster's id; make ids.",
     "topics": "Create, list, describe, alter and delete topics.",
     "configs": "Show and change configs, quotas and SCRAM credentials.",
+    "client-metrics": "Show and change subscriptions to the metrics of clients.",
     "console-producer": "Send lines from standard input to a topic.",
     "console-consumer": "Print the records of topics.",
     "cat": "Print, send and ask as kcat does.",

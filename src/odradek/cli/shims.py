@@ -18,6 +18,7 @@ SCRIPTS: Mapping[str, str] = {
     for name, tool in {
         "acls": "acls",
         "broker-api-versions": "broker-api-versions",
+        "client-metrics": "client-metrics",
         "cluster": "cluster",
         "configs": "configs",
         "console-consumer": "console-consumer",
@@ -73,6 +74,7 @@ RUN_CLASS = "kafka-run-class.sh"
 CLASSES: Mapping[str, str] = {
     "AclCommand": "acls",
     "BrokerApiVersionsCommand": "broker-api-versions",
+    "ClientMetricsCommand": "client-metrics",
     "ConfigCommand": "configs",
     "ConsoleConsumer": "console-consumer",
     "ConsoleProducer": "console-producer",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.suggesting import SuggestingGroup
-from odradek.cli.tool import Tool, echo_json, echo_lines, json_option, read_properties
+from odradek.cli.tool import Tool, echo_json, echo_lines, json_option, random_id, read_properties
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
@@ -45,17 +44,7 @@ _config_option = click.option(
 @command.command("random-uuid", cls=Tool)
 def random_uuid() -> None:
     """Print an id for a cluster."""
-    click.echo(_random_id())
-
-
-def _random_id() -> str:
-    from odradek.wire.primitives import uuid_to_text
-
-    while True:
-        text = uuid_to_text(uuid.uuid4().bytes)
-        # One that begins with a dash would be taken for an option by the next tool.
-        if not text.startswith("-"):
-            return text
+    click.echo(random_id())
 
 
 @command.command("info", cls=Tool)

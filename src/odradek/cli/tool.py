@@ -346,3 +346,16 @@ def echo_lines(lines: Iterable[str]) -> None:
     if text:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+def random_id() -> str:
+    """Return a new id in Kafka's text form (`Uuid.randomUuid`): 22 characters."""
+    from uuid import uuid4
+
+    from odradek.wire.primitives import uuid_to_text
+
+    while True:
+        text = uuid_to_text(uuid4().bytes)
+        # One that begins with a dash would be taken for an option by the next tool.
+        if not text.startswith("-"):
+            return text

@@ -38,6 +38,8 @@ _RESOURCES = {
     "client-metrics": CLIENT_METRICS,
     "group": GROUP,
 }
+_TYPES_FROM = 1
+"""The version of ListConfigResources from which types are asked for (KIP-1142)."""
 _KINDS = {number: kind for kind, number in _RESOURCES.items()}
 
 #: A config resource: ('topic', name), ('broker', id) or Kafka's number for the type.
@@ -124,17 +126,20 @@ class ConfigAdmin(AdminBase):
             kinds: 'topic', 'broker', 'broker-logger', 'client-metrics', 'group'; none: all.
 
         Raises:
-            UnsupportedByBrokerError: the broker is older than Kafka 4.1.
+            UnsupportedByBrokerError: the broker is older than Kafka 4.1; for client metrics alone, older
+                than 3.7 (KIP-1000).
         """
         from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
 
         numbers = [resource_key((kind, ""))[0] for kind in names_of(kinds, "kinds")]
-        request = ListConfigResourcesRequest(resource_types=numbers)
+        # Version 0 takes no types, and lists client metrics.
+        at_least = 0 if set(numbers) == {CLIENT_METRICS} else _TYPES_FROM
 
         async def step() -> Any:
             connection = await self._started().any_connection()
-            version = connection.pick(ApiKey.LIST_CONFIG_RESOURCES, at_least=1)
-            return await connection.send(request, version)
+            version = connection.pick(ApiKey.LIST_CONFIG_RESOURCES, at_least=at_least)
+            types = numbers if version >= _TYPES_FROM else []
+            return await connection.send(ListConfigResourcesRequest(resource_types=types), version)
 
         response = await self._retry("config resources", step)
         check(response.error_code, "config resources")
