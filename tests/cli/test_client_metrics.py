@@ -63,6 +63,7 @@ def test_a_name_is_made(tool: RunTool) -> None:
         (["--describe", "--generate-name"], 'can\'t be used with option "[generate-name]"'),
         (["--delete", "--name", "n", "--metrics", "m"], 'Option "[delete]" can\'t be used with'),
         (["--alter", "--name", "n", "--interval", "soon"], "Invalid interval value. Enter an integer"),
+        (["--alter", "--name", "n", "--interval", "99999999999"], "Invalid interval value. Enter an integer"),
         (["--alter", "--name", "n", "--interval", "5"], "Invalid value 5 for interval.ms, interval must be"),
         (["--alter", "--name", "n", "--match", "colour=red"], "Illegal client matching pattern: colour=red"),
         (["--delete", "--name", "n", "--json"], "--json goes with what lists or describes"),

@@ -100,8 +100,8 @@ def _check(options: Mapping[str, Any]) -> str:
             "Command must include exactly one action: --alter, --delete, --describe or --list."
         )
     action = actions[0]
-    for option, where in BELONGS_TO.items():
-        if options[option] not in (None, False, ()) and action not in where:
+    for option, belongs_to in BELONGS_TO.items():
+        if options[option] not in (None, False, ()) and action not in belongs_to:
             raise click.UsageError(
                 f'Option "[{action}]" can\'t be used with option "[{option.replace("_", "-")}]"'
             )
@@ -145,12 +145,12 @@ def _describe(admin: Admin, name: str | None, *, as_json: bool) -> None:
     names = _names(admin)
     if name is not None:
         names = [name] if name in names else []
-    configs = {one: _configs(admin, one) for one in names}
+    configs = {subscription: _configs(admin, subscription) for subscription in names}
     if as_json:
-        echo_json([{"name": one, "configs": values} for one, values in configs.items()])
+        echo_json([{"name": subscription, "configs": values} for subscription, values in configs.items()])
         return
     if name is not None and not names:
         click.echo(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
-    for one, values in configs.items():
-        head = f"Client metrics configs for {one} are:"
+    for subscription, values in configs.items():
+        head = f"Client metrics configs for {subscription} are:"
         echo_lines([head, *(f"  {key}={value}" for key, value in values.items())])
