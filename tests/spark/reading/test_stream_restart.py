@@ -17,10 +17,10 @@ import pytest
 
 from waiting import WITHIN_S, joined
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
-_SECONDS_TO_REACH_A_MOMENT = 180
+_SECONDS_TO_REACH_A_MOMENT = 400
 
 
 @contextmanager
