@@ -155,7 +155,10 @@ def test_a_decision_without_a_list_of_what_was_left_open_is_read() -> None:
 
 
 def test_what_was_left_open_is_aborted_by_whoever_completes_the_batch() -> None:
-    decision = with_left(DECIDED, [C, A])
+    plan = with_left(Plan(decide=DECIDED, commit=(A, B)), [C, A])
+    assert plan.abort == (C,)
+    decision = plan.decide
+    assert decision is not None
     assert decision.left == (C,)
     again = [report(task, 0, found_decided=True) for task in range(3)]
     assert judge(decision, 5, "new", again) == Plan(commit=(A, B), abort=(C,))

@@ -179,13 +179,18 @@ def _again(decision: Decision, run: str, reports: Sequence[Report]) -> Plan:
     )
 
 
-def with_left(decision: Decision, open_before: Iterable[Transaction]) -> Decision:
-    """The decision, with what was found open before it is written and is no part of it."""
+def with_left(plan: Plan, open_before: Iterable[Transaction]) -> Plan:
+    """The plan, with what was found open before its decision is written, and is no part of it, aborted.
+
+    The decision names that, too.
+    """
+    decision = plan.decide
+    if decision is None:
+        return plan
     named = {*_transactions(decision.participants), *decision.left}
-    return replace(
-        decision,
-        left=(*decision.left, *(transaction for transaction in open_before if transaction not in named)),
-    )
+    left = (*decision.left, *(transaction for transaction in open_before if transaction not in named))
+    abort = tuple(dict.fromkeys((*plan.abort, *left)))
+    return replace(plan, decide=replace(decision, left=left), abort=abort)
 
 
 def _changed(

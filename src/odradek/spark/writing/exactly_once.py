@@ -139,12 +139,12 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
     # What tasks have found is newer than what this process may remember.
     anew = any(report.found_decided for report in reports)
     try:
-        plan, left = _decide(ledger, batch, reports, anew=anew)
+        plan = _decide(ledger, batch, reports, anew=anew)
     except FencedDriverError:
         # Another process of this driver, perhaps, which committed the batch before. Its decisions count.
-        plan, left = _decide(ledger, batch, reports, anew=True)
+        plan = _decide(ledger, batch, reports, anew=True)
     gone = [transaction for transaction in plan.commit if not ledger.end(transaction, commit=True)]
-    _abort(ledger, (*plan.abort, *(transaction for transaction in left if transaction not in plan.commit)))
+    _abort(ledger, plan.abort)
     if plan.error is not None:
         raise WriteError(plan.error)
     if gone:
@@ -155,19 +155,16 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
         )
 
 
-def _decide(
-    ledger: Ledger, batch: Batch, reports: Sequence[Report], *, anew: bool
-) -> tuple[Plan, list[Transaction]]:
-    """Write the decision, if one is due. Returns what follows, and the transactions that were open before."""
+def _decide(ledger: Ledger, batch: Batch, reports: Sequence[Report], *, anew: bool) -> Plan:
+    """Write the decision, if one is due. Returns the plan, of which the rest is to be done."""
     before = ledger.take_over(batch.name, anew=anew)
     plan = judge(before, batch.number, batch.run, reports)
-    left: list[Transaction] = []
+    if plan.decide is not None and _worth_a_look(ledger, before, batch, reports):
+        # Nobody decided on this batch so far, so whatever is open belongs to it or to none.
+        plan = with_left(plan, ledger.open_transactions(batch.name))
     if plan.decide is not None:
-        if _worth_a_look(ledger, before, batch, reports):
-            # Nobody decided on this batch so far, so whatever is open belongs to it or to none.
-            left = ledger.open_transactions(batch.name)
-        ledger.decide(batch.name, with_left(plan.decide, left))
-    return plan, left
+        ledger.decide(batch.name, plan.decide)
+    return plan
 
 
 def _worth_a_look(ledger: Ledger, before: Decision | None, batch: Batch, reports: Sequence[Report]) -> bool:
