@@ -17,6 +17,8 @@ from odradek.cli.tool import (
     echo_json,
     echo_lines,
     json_option,
+    misplaced,
+    one_action,
     random_id,
 )
 
@@ -94,17 +96,12 @@ def _check(options: Mapping[str, Any]) -> str:
     Raises:
         click.UsageError: the words do not go together, or ask for no action or for several.
     """
-    actions = [name for name in ACTIONS if options[f"do_{name}"]]
-    if len(actions) != 1:
+    action = one_action(options, ACTIONS, "--alter, --delete, --describe or --list.")
+    option = misplaced(options, BELONGS_TO, action)
+    if option is not None:
         raise click.UsageError(
-            "Command must include exactly one action: --alter, --delete, --describe or --list."
+            f'Option "[{action}]" can\'t be used with option "[{option.replace("_", "-")}]"'
         )
-    action = actions[0]
-    for option, belongs_to in BELONGS_TO.items():
-        if options[option] not in (None, False, ()) and action not in belongs_to:
-            raise click.UsageError(
-                f'Option "[{action}]" can\'t be used with option "[{option.replace("_", "-")}]"'
-            )
     has_name = options["name"] is not None
     if action == "alter" and has_name == options["generate_name"]:
         raise click.UsageError("One of --name or --generate-name must be specified with --alter.")

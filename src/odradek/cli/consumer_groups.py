@@ -21,6 +21,7 @@ from odradek.cli.tool import (
     echo_lines,
     ignored_option,
     json_option,
+    one_action,
 )
 from odradek.errors import KafkaError, OdradekError
 
@@ -109,13 +110,7 @@ def _check(groups: tuple[str, ...], options: Mapping[str, Any]) -> str:
     Raises:
         click.UsageError: the words do not go together, or ask for no action or for several.
     """
-    actions = [name for name in ACTIONS if options[f"do_{name}"] not in (None, False)]
-    if len(actions) != 1:
-        raise click.UsageError(
-            "Command must include exactly one action: "
-            + ", ".join("--" + name.replace("_", "-") for name in ACTIONS)
-        )
-    action = actions[0]
+    action = one_action(options, ACTIONS, ", ".join("--" + name.replace("_", "-") for name in ACTIONS))
     if action == "describe":
         shown = [o for o in ("members", "offsets", "state") if options[o] not in (None, False)]
         if len(shown) > 1:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from odradek.client.types import MetricName
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: The value of an option that was not given, by its kind.
+NOT_GIVEN = (None, False, ())
 #: A person waits: brokers that cannot be reached are reported sooner than a program's client would.
 UNREACHABLE_AFTER_MS = 15_000
 
@@ -322,6 +324,35 @@ def metric_lines(metrics: Mapping[MetricName, float]) -> list[str]:
 def json_option() -> Callable[[F], F]:
     """`--json`: what is listed or described, as one JSON document for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document for programs.")
+
+
+def one_action(options: Mapping[str, Any], actions: Iterable[str], said: str) -> str:
+    """Return the one action that is asked for, by an option `do_<action>`.
+
+    Args:
+        said: the flags of the actions, as the message has them.
+
+    Raises:
+        click.UsageError: none is asked for, or several.
+    """
+    asked = [action for action in actions if options[f"do_{action}"] not in NOT_GIVEN]
+    if len(asked) != 1:
+        raise click.UsageError(f"Command must include exactly one action: {said}")
+    return asked[0]
+
+
+def misplaced(
+    options: Mapping[str, Any], belongs_to: Mapping[str, Container[str]], action: str
+) -> str | None:
+    """Return the first option that is given and does not belong to the action; None if all do."""
+    return next(
+        (
+            option
+            for option, actions in belongs_to.items()
+            if options[option] not in NOT_GIVEN and action not in actions
+        ),
+        None,
+    )
 
 
 def check_json(as_json: bool, *, lists: bool) -> None:

@@ -19,6 +19,8 @@ from odradek.cli.tool import (
     json_option,
     key_values,
     matching,
+    misplaced,
+    one_action,
 )
 from odradek.errors import KafkaError, OdradekError
 
@@ -103,21 +105,16 @@ def _check(options: Mapping[str, Any]) -> str:
     Raises:
         click.UsageError: the words do not go together, or ask for no action or for several.
     """
-    actions = [name for name in ACTIONS if options[f"do_{name}"]]
-    if len(actions) != 1:
-        raise click.UsageError(
-            "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
-        )
-    action = actions[0]
+    action = one_action(options, ACTIONS, "--list, --describe, --create, --alter or --delete")
     if action in {"create", "delete", "alter"} and not options["topic"]:
         raise click.UsageError('Missing required argument "[topic]"')
     # Kafka's tool changed configs with ZooKeeper; scripts of those days are told which tool does now.
     if (action == "alter" and options["configs"]) or options["delete_config"]:
         raise click.UsageError(ALTER_CONFIGS)
-    for name, where in BELONGS_TO.items():
-        if options[name] not in (None, False, ()) and action not in where:
-            option_name = "config" if name == "configs" else name.replace("_", "-")
-            raise click.UsageError(f'Option "[{option_name}]" can\'t be used with option "[{action}]"')
+    name = misplaced(options, BELONGS_TO, action)
+    if name is not None:
+        option_name = "config" if name == "configs" else name.replace("_", "-")
+        raise click.UsageError(f'Option "[{option_name}]" can\'t be used with option "[{action}]"')
     if action == "alter" and options["partitions"] is None:
         raise click.UsageError(f'Missing required argument "[partitions]": {ALTER_CONFIGS}')
     if action == "describe" and options["if_exists"] and not (options["topic"] or options["topic_id"]):
