@@ -34,7 +34,7 @@ def arm(handler):
     signal.setitimer(signal.ITIMER_REAL, rng.choice([0.0005, 0.005, 0.05]) * rng.random() + 1e-5)
 """
 
-#: `flush(60)` and `close()` around sends: all that `send` has returned is delivered.
+#: `flush(5)` and `close()` around sends: all that `send` has returned is delivered.
 SENDING = """
 kinds = {
     "plain": {},
@@ -48,7 +48,7 @@ for turn in range(rounds):
 
     def end(*_):
         sent = len(futures)
-        producer.flush(60)
+        producer.flush(5)
         assert all(future.done() for future in futures[:sent]), turn
         producer.close()
         ended.append(sent)
