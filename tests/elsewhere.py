@@ -217,7 +217,8 @@ def main(words: Sequence[str]) -> int:
     runs = TOGETHER if chosen.together else [(world,) for world in WORLDS]
     if chosen.together and chosen.turn is not None:
         now = TOGETHER[chosen.turn % len(TOGETHER)]
-        say(f"skipped, as it is the turn of others: {', '.join(map(name_of, sum(set(runs) - {now}, ())))}")
+        others = [name_of(world) for worlds in TOGETHER if worlds != now for world in worlds]
+        say(f"skipped, as it is the turn of others: {', '.join(others)}")
         runs = [now]
     wanted = [tuple(world for world in worlds if name_of(world) in names) for worlds in runs]
     codes = {worlds: run_in(worlds, arguments) for worlds in wanted if worlds}

@@ -121,7 +121,7 @@ def test_each_row_is_there_once_when_tasks_run_again(
     what: str, run: Driver, servers: str, tmp_path: Path
 ) -> None:
     """After an executor was killed, or a task failed; or beside each other, by speculation."""
-    run(f"{what}:exactly-once", servers, tmp_path)
+    run(what, servers, tmp_path)
     assert values(servers, "target", "read_committed") == EXPECTED
     happened = {path.name for path in tmp_path.iterdir()}
     assert {"executor-of-1", "task-failed"} <= happened or {"attempt-0", "attempt-1"} <= happened

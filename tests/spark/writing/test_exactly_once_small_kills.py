@@ -11,9 +11,9 @@ from spark.killed_job import STEPS
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-VICTIMS = itertools.cycle(["broker", "self", "driver"])
+VICTIMS = ("broker", "self", "driver")
 
 
 def test_every_step_is_killed_without_spark(tmp_path: Path) -> None:
-    kills = [(step, next(VICTIMS)) for step in STEPS]
+    kills = list(zip(STEPS, itertools.cycle(VICTIMS), strict=False))
     assert run(tmp_path, kills, spark=False).rows >= 20
