@@ -118,15 +118,15 @@ def source(spark: Any, servers: str, *, stream: bool) -> Any:
     return reader.option("subscribe", "source").option("startingOffsets", "earliest").load()
 
 
-def copy(spark: Any, servers: str, folder: Path, step: Step) -> None:
-    """Copy what is there now, exactly once."""
+def copy(spark: Any, servers: str, folder: Path, step: Step, guarantee: str) -> None:
+    """Copy what is there now."""
     frame = source(spark, servers, stream=True).selectExpr("key", "value")
     query = (
         with_step(frame, folder, step)
         .writeStream.format("odradek")
         .option("kafka.bootstrap.servers", servers)
         .option("topic", "target")
-        .option("deliveryGuarantee", "exactly-once")
+        .option("deliveryGuarantee", guarantee)
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()
@@ -149,7 +149,7 @@ def dynamic(spark: Any, servers: str, folder: Path) -> list[int]:
     numbers = []
     await_that("one executor", lambda: executors_of(spark) == 1)
     numbers.append(1)
-    copy(spark, servers, folder, all_wait_for_more)
+    copy(spark, servers, folder, all_wait_for_more, "exactly-once")
     numbers.append(len(list(folder.glob("executor-*"))))
     await_that("one executor again", lambda: executors_of(spark) == 1)
     numbers.append(1)
@@ -191,7 +191,7 @@ def perform(scenario: str, master: str, servers: str, folder: Path) -> Any:
     from odradek.spark import session
 
     more = {"one-is-slow": SPECULATION, "dynamic": DYNAMIC}
-    conf = {**CONF, **more.get(scenario, {})}
+    conf = {**CONF, **next((more[name] for name in more if scenario.startswith(name)), {})}
     spark = session(scenario, master, conf=conf)
     try:
         if scenario == "read":
@@ -202,8 +202,9 @@ def perform(scenario: str, master: str, servers: str, folder: Path) -> Any:
             return secured(spark, folder)
         if scenario == "endless":
             return endless(spark, servers, folder)
-        step = {"executor-dies": executor_dies, "one-is-slow": one_is_slow}[scenario]
-        return copy(spark, servers, folder, step)
+        name, _, guarantee = scenario.partition(":")
+        step = {"executor-dies": executor_dies, "one-is-slow": one_is_slow}[name]
+        return copy(spark, servers, folder, step, guarantee)
     finally:
         spark.stop()
 
